@@ -10,17 +10,17 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from translucid.lab.claims import experiments
+from translucid.lab.claims import experiments, real_experiments
 from translucid.lab.engine import frozen
 
 
 def rules(before: dict[str, dict[str, str]], day: str) -> dict[str, dict[str, str]]:
     after = {}
-    for experiment in experiments().values():
+    for experiment in [*experiments().values(), *real_experiments().values()]:
         for key in experiment.claims:
-            made = frozen.fingerprint(experiment, key)
-            same = before.get(key, {}).get("hash") == made
-            after[key] = {"hash": made, "since": before[key]["since"] if same else day}
+            made, name = frozen.fingerprint(experiment, key), frozen.name_of(experiment, key)
+            same = before.get(name, {}).get("hash") == made
+            after[name] = {"hash": made, "since": before[name]["since"] if same else day}
     return after
 
 

@@ -218,6 +218,16 @@ def test_the_report(folder: Path) -> None:
     assert drawn["softmax-scale.csv"].startswith("d_k,as they are,divided by √d_k\n4,0.")
 
 
+def test_a_claim_beyond_toys_needs_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRANSLUCID_SHARED", raising=False)
+    done = run("lab", "run", "C48", "--real", "--seeds", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "TRANSLUCID_SHARED is not set; set it to the folder that holds weights/" in done.stderr
+    monkeypatch.setenv("TRANSLUCID_SHARED", str(tmp_path))
+    done = run("lab", "run", "C15", "--real", "--seeds", "1", cwd=tmp_path)
+    assert "train.tsv: no such file; put it there" in done.stderr
+
+
 def test_stored_verdicts_are_verified(folder: Path, tmp_path: Path) -> None:
     done = run("lab", "verify", cwd=folder)
     assert done.returncode == 0, done.stderr

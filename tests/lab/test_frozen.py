@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench import lab_freeze
 
-from translucid.lab.claims import experiments
+from translucid.lab.claims import experiments, real_experiments
 from translucid.lab.claims.attention import scaled_scores
 from translucid.lab.engine import frozen, results
 from translucid.lab.engine.experiment import Experiment, of_file
@@ -25,11 +25,12 @@ def scale() -> Experiment:
 
 def test_every_rule_is_the_one_that_was_frozen() -> None:
     """After a change of a rule: python bench/lab_freeze.py"""
-    known = {key: made for made in experiments().values() for key in made.claims}
-    assert {key: rule["hash"] for key, rule in frozen.frozen().items()} == {
-        key: frozen.fingerprint(made, key) for key, made in known.items()
+    every = [*experiments().values(), *real_experiments().values()]
+    known = [(made, key) for made in every for key in made.claims]
+    assert {name: rule["hash"] for name, rule in frozen.frozen().items()} == {
+        frozen.name_of(made, key): frozen.fingerprint(made, key) for made, key in known
     }
-    assert all(frozen.frozen_since(made, key) >= "2026-11-16" for key, made in known.items())
+    assert all(frozen.frozen_since(made, key) >= "2026-11-16" for made, key in known)
 
 
 def test_a_rule_is_words_seeds_label_bars_and_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_each_system_is_asked_for_the_same_words() -> None:
 
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
-    assert sentiment._first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
+    assert sentiment.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
 
 
 @pytest.mark.thorough

@@ -80,6 +80,10 @@ def run(
         typer.Argument(help="Claims (C46), experiments (softmax-scale), files (mine.py)."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All experiments of the lab.")] = False,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="Beyond toys: on the files that TRANSLUCID_SHARED names."),
+    ] = False,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, help="So many seeds, to look: a rule decides with its own number."),
@@ -104,12 +108,14 @@ def run(
     Example: translucid lab run C46 C34 --quick
 
     Example: translucid lab run C46 --first-seed 100
+
+    Example: TRANSLUCID_SHARED=files translucid lab run C48 --real
     """
     from translucid.lab.engine.results import keep
     from translucid.lab.engine.runner import Failure, jobs_of
     from translucid.lab.engine.runner import run as measure
 
-    chosen = _chosen(what or [], every)
+    chosen = _chosen(what or [], every, real)
     options: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
     todo = [job for experiment in chosen for job in jobs_of(experiment, out, **options)]
     results: list[Kept] = []
@@ -178,14 +184,14 @@ def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
 
     Example: translucid lab verify
     """
-    from translucid.lab.claims import experiments
-    from translucid.lab.engine.results import AGAIN, FILE, latest
+    from translucid.lab.claims import experiments, real_experiments
+    from translucid.lab.engine.results import AGAIN, FILE, REAL, latest
     from translucid.lab.engine.surety import surety
     from translucid.lab.engine.verify import verified
 
-    known = experiments()
+    known = {**experiments(), **real_experiments()}
     checked = {
-        file: list(verified(known, latest(results, file))) for file in (FILE, AGAIN)
+        file: list(verified(known, latest(results, file))) for file in (FILE, AGAIN, REAL)
     }  # fmt: skip
     if as_json:
         report = [
@@ -257,13 +263,13 @@ def new(
 # ---- what was asked for ----
 
 
-def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
-    from translucid.lab.claims import experiments
+def _chosen(words: Sequence[str], every: bool, real: bool) -> "list[Experiment]":
+    from translucid.lab.claims import experiments, real_experiments
     from translucid.lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
-    known = experiments()
+    known = real_experiments() if real else experiments()
     chosen: dict[str, Experiment] = dict(known) if every else {}
     mistakes: list[str] = []
     for word in words:
@@ -287,9 +293,9 @@ def _is_file(word: str) -> bool:
 
 def _rows(results: Path) -> "list[Row]":
     from translucid.lab.claims import experiments
-    from translucid.lab.engine.results import AGAIN, latest, rows
+    from translucid.lab.engine.results import AGAIN, REAL, latest, rows
 
-    return rows(experiments(), latest(results), latest(results, AGAIN))
+    return rows(experiments(), latest(results), latest(results, AGAIN), latest(results, REAL))
 
 
 def _row(claim: str, results: Path) -> "Row":

@@ -74,6 +74,8 @@ def facts(row: "Row") -> list[tuple[str, str]]:
         lines += [("how sure" if not at else "", text) for at, text in enumerate(row.confidence)]
         if made is not None and kept.stale(made):
             lines.append(("", "the experiment's code has changed since; run it again"))
+        if row.beyond_toys:
+            lines.append(("beyond toys", row.beyond_toys))
         if row.limits:
             lines.append(("not said", row.limits))
     elif made is not None:
@@ -136,6 +138,7 @@ def row_as_dict(row: "Row") -> dict[str, Any]:
         "older_rule": row.older_rule,
         "result": kept_as_dict(kept, row.claim.key) if kept else None,
         "again": kept_as_dict(row.again, row.claim.key) if row.again else None,
+        "real": kept_as_dict(row.real, row.claim.key) if row.real else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""The claims that the lab is about, from five sets of course notes, and what the literature says."""
+"""The claims of the lab, from five sets of course notes, and what the literature says of them."""
 
 import tomllib
 from dataclasses import dataclass

@@ -40,6 +40,11 @@ class Experiment:
                 "nothing is left to chance"
             )
 
+    @property
+    def real(self) -> bool:
+        """Does it ask claims again, beyond toys?"""
+        return any(rule.label == "real data" for rule in self.claims.values())
+
 
 def of_module(module: ModuleType) -> list[Experiment]:
     return [value for value in vars(module).values() if isinstance(value, Experiment)]

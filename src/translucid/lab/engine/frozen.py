@@ -41,9 +41,14 @@ def frozen() -> dict[str, dict[str, str]]:
     return rules
 
 
+def name_of(experiment: Experiment, key: str) -> str:
+    """A claim that is asked of toys and beyond them has two rules."""
+    return f"{key}, {experiment.name}" if experiment.real else key
+
+
 def frozen_since(experiment: Experiment, key: str) -> str:
     """The day, or nothing where the rule is no frozen one: a user's own, or one in the making."""
-    entry = frozen().get(key, {})
+    entry = frozen().get(name_of(experiment, key), {})
     return entry.get("since", "") if entry.get("hash") == fingerprint(experiment, key) else ""
 
 

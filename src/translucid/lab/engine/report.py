@@ -164,6 +164,7 @@ def _facts(row: Row) -> str:
         ("ran", escape(kept.when)),
         ("kind", escape(row.label)),
         ("how sure", "<br>".join(map(escape, row.confidence))),
+        ("holds beyond the toy?", escape(row.beyond_toys)),
         ("does not say", escape(row.limits)),
     ]  # fmt: skip
     return (

@@ -46,8 +46,8 @@ def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     """The page around the sections. body: HTML; counts: of each verdict."""
     measured = sum(count for name, count in counts.items() if name in _MARKS)
     lead = (
-        "What five sets of course notes say, measured. Each claim has an experiment, and a rule that "
-        "says what the numbers mean."
+        "What five sets of course notes say, measured. Each claim has an experiment, and a rule "
+        "that says what the numbers mean."
     )
     if measured < sum(counts.values()):
         lead += f" {measured} of {sum(counts.values())} claims have been measured so far."

@@ -3,7 +3,8 @@
 A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
 package. The numbers of every seed are in it, so that a report needs no further file. What was
 measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
-measured in `quick.json`: neither takes a full result's place.
+measured in `quick.json`: neither takes a full result's place. What was asked again of real text
+and real weights stands in `real.json`, as a second answer.
 """
 
 import json
@@ -27,7 +28,7 @@ from translucid.lab.engine.repetition import compared
 from translucid.lab.engine.runner import Result, digest, outside, source_of
 from translucid.lab.engine.verdict import Data, Finding, Verdict
 
-FILE, AGAIN, QUICK = "results.json", "again.json", "quick.json"
+FILE, AGAIN, QUICK, REAL = "results.json", "again.json", "quick.json", "real.json"
 _PACKAGE = Path(__file__).parents[2]
 # Within an installed package, or in the documentation beside `src` in the repository.
 SHIPPED = (_PACKAGE / "lab", _PACKAGE.parents[1] / "docs" / "lab")
@@ -124,6 +125,7 @@ class Row:
     experiment: Experiment | None = None
     kept: Kept | None = None
     again: Kept | None = None  # the same code with other seeds
+    real: Kept | None = None  # the same claim, beyond toys
 
     @property
     def finding(self) -> Finding | None:
@@ -172,6 +174,13 @@ class Row:
             )
         sentences.append(self.repetition)
         return [sentence for sentence in sentences if sentence]
+
+    @property
+    def beyond_toys(self) -> str:
+        """What real text or real weights say of the claim; a sentence."""
+        if self.real is None or (finding := self.real.findings.get(self.claim.key)) is None:
+            return ""
+        return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
 
     @property
     def limits(self) -> str:
@@ -260,7 +269,7 @@ def latest(folder: Path, file: str = FILE) -> Results:
 def keep(folder: Path, result: Result) -> Kept:
     """Add a result to the folder's; it takes the place of an older one of its kind."""
     made, file = Kept.of(result), AGAIN if result.first else FILE
-    file = QUICK if result.quick else file
+    file = QUICK if result.quick else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
     content = {"about": "what `translucid lab run` measured last", "results": []}
     content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
@@ -330,10 +339,14 @@ def _numbers(value: Any) -> Any:
 
 
 def rows(
-    known: Mapping[str, Experiment], results: Results, again: Results | None = None
+    known: Mapping[str, Experiment],
+    results: Results,
+    again: Results | None = None,
+    real: Results | None = None,
 ) -> list[Row]:
     """Every claim of the books, what the lab asks beyond them, then the user's own. What was
     measured `again` counts only where the code and the setting are the same."""
+    beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
     repeated = {
         name: kept
         for name, kept in (again or {}).items()
@@ -345,7 +358,7 @@ def rows(
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
         name = made.name if made else ""
-        all_rows.append(Row(claim, made, results.get(name), repeated.get(name)))
+        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key)))
     for kept in results.values():
         if kept.file is not None:
             other = repeated.get(kept.experiment)

@@ -38,13 +38,13 @@ def _judgments(seed: int, quick: bool) -> Data:
     texts = [*_judging(seed, "train", train), *_judging(seed, "test", test)]
     ids, words = numbered([text.english for text in texts])
     labels = torch.tensor([LABELS.index(text.sentiment) for text in texts])
-    halves = torch.stack([_first_half(row) for row in ids])
+    halves = torch.stack([first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}
     for reader, x in zip(READERS, (ids, halves, bags), strict=True):
         torch.manual_seed(seed)
-        net = _bag(words - 1) if reader == "bag of words" else _classifier(words)
-        measured[reader] = _accuracy(net, x, labels, train, steps, seed)
+        net = bag(words - 1) if reader == "bag of words" else classifier(words)
+        measured[reader] = accuracy(net, x, labels, train, steps, seed)
     return measured
 
 
@@ -55,26 +55,24 @@ def _judging(seed: int, split: str, count: int) -> list[Sentence]:
     return list(islice(judging, count))
 
 
-def _first_half(row: Tensor) -> Tensor:
+def first_half(row: Tensor) -> Tensor:
     kept = row.clone()
     kept[(int((row != 0).sum()) + 1) // 2 :] = 0
     return kept
 
 
-def _classifier(words: int) -> nn.Module:
+def classifier(words: int) -> nn.Module:
     return build(RecurrentConfig(
         shape="encoder", head="classify", outputs=len(LABELS), vocab=words, d_model=32, hidden=32,
         cell="lstm", bidirectional=True, dropout=0.0, pooling="attention",
     ))  # fmt: skip
 
 
-def _bag(words: int) -> nn.Module:
+def bag(words: int) -> nn.Module:
     return build(MLPConfig(inputs=words, hidden=(32,), outputs=len(LABELS), activation="relu"))
 
 
-def _accuracy(
-    net: nn.Module, x: Tensor, labels: Tensor, train: int, steps: int, seed: int
-) -> float:
+def accuracy(net: nn.Module, x: Tensor, labels: Tensor, train: int, steps: int, seed: int) -> float:
     def called(rows: Tensor) -> Tensor:
         out: Tensor = net(x[rows], x[rows] != 0) if x.dtype == torch.long else net(x[rows])
         return out
