@@ -40,9 +40,7 @@ def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
     typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
     if any(kept.quick for kept in results):
-        typer.echo(
-            "a quick run measures less: it refutes nothing and replaces no full result"
-        )
+        typer.echo("a quick run measures less: it refutes nothing and replaces no full result")
     first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:

@@ -66,7 +66,9 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
     trace = Trace("*")
     logits = net(ids, trace=trace)
     shown = [trace[name] for name in trace.names("*.self_attention.pattern")]
-    own, scores, scaled, raw, distance = [], [], [], [], []
+    own, scores, distance = [], [], []
+    scaled: list[float] = []
+    raw: list[float] = []
     for layer, pattern in enumerate(shown):
         later = pattern[:, :, 1:]  # the first word has nobody but itself to look at
         places = torch.arange(1, pattern.shape[-1])

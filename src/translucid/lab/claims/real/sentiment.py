@@ -27,7 +27,7 @@ from translucid.lab.engine.verdict import (
 from translucid.see.pictures import Bars
 
 COMMON = 4000  # words that get a number of their own
-LONGEST = 30  # words of a review that are read
+MAX_LENGTH = 30  # words of a review that are read
 MARGIN = 0.02
 
 
@@ -38,7 +38,7 @@ def _reviews(seed: int, quick: bool) -> Data:
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed)).tolist()
     kept = [train[at] for at in order[: 600 if quick else 9 * len(train) // 10]]
     texts = [*kept, *(test[:300] if quick else test)]
-    ids, words = numbered([text.split()[:LONGEST] for _, text in texts], COMMON)
+    ids, words = numbered([text.split()[:MAX_LENGTH] for _, text in texts], COMMON)
     labels = torch.tensor([label for label, _ in texts])
     inputs: tuple[Tensor, ...] = (
         ids,
@@ -60,12 +60,12 @@ def _read(split: str) -> list[tuple[int, str]]:
 
 def _judge_reviews(data: Sequence[Data]) -> Finding:
     whole = column(data, READERS[0])
-    gains = {other: difference_of(whole, column(data, other), "rank") for other in READERS[1:]}
+    leads = {other: difference_of(whole, column(data, other), "rank") for other in READERS[1:]}
     return decide(
         {f"better than the {other} by more than {MARGIN}": clearly(gain.against(MARGIN), "above")
-         for other, gain in gains.items()},
+         for other, gain in leads.items()},
         f"the whole sentence is right in {median_of(whole)}, ahead of "
-        + " and ".join(f"the {other} by {gain}" for other, gain in gains.items()),
+        + " and ".join(f"the {other} by {gain}" for other, gain in leads.items()),
         learned={"judgments of whole sentences": has_learned(whole, 0.7)},
     )  # fmt: skip
 
