@@ -29,11 +29,16 @@ def test_the_command_writes_a_folder_with_a_card(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exit_code == 0, result.output
     summary = json.loads(result.output)
-    assert summary["notes"] == ["written as TransformerSpec"]
+    assert summary["notes"] == [
+        "written as TransformerSpec",
+        "decoding as in the run: beam_size = 4, alpha = 1.0; say so by call: translate_batch(..., "
+        "beam_size=4, length_penalty=1.0)",
+    ]
     assert {"model.bin", "config.json", "README.md"} <= set(summary["files"])
     card = (out / "README.md").read_text()
     for line in ('license: "mit"', "| bleu | 31.25 |", "`nrefs:1|case:mixed`", "news.de",
-                 "pipeline_tag: translation", "ctranslate2.Translator(\"out\")"):  # fmt: skip
+                 "pipeline_tag: translation", "ctranslate2.Translator(\"out\")",
+                 "translate_batch([tokens], beam_size=4, length_penalty=1.0)[0]"):  # fmt: skip
         assert line in card
 
 

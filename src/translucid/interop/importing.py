@@ -6,6 +6,7 @@ from pathlib import Path
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
@@ -22,6 +23,7 @@ from translucid.interop.tokenizers import (
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
+from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 
 FORMATS: dict[Kind, str] = {
@@ -57,9 +59,12 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
         "notes": [*opened.notes, *imported.notes],
     }
-    plan = opened.plan
+    plan, decoding = opened.plan, {}
+    if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
+        decoding, notes = read_decoding(opened.source.folder, opened.source.config)
+        facts["notes"] += notes
     return Bundle(
-        opened.network, plan.task, imported.tokenizers, plan.labels, facts,
+        opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
     )  # fmt: skip
 
