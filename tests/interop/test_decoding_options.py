@@ -35,7 +35,8 @@ def test_what_comes_back_writes_the_same_without_options(
     held = translator(**decoding)
     exported = export(held, format, tmp_path / "out")
     line = f"beam_size = {decoding['beam_size']}, alpha = {decoding['alpha']}"
-    assert line in exported.notes[-1] and line in (tmp_path / "out" / "README.md").read_text()
+    assert line in exported.notes[-1]
+    assert line in (tmp_path / "out" / "README.md").read_text()
     opened = import_model(tmp_path / "out")
     assert opened.decoding == decoding
     assert opened.facts["notes"][-1].endswith(line)
