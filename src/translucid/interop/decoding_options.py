@@ -43,9 +43,9 @@ def as_theirs(held: Bundle) -> dict[str, Any]:
         return {}
     config = held.network.config
     table = config.context_length if isinstance(config, SequenceConfig) else None
-    longest = 2 * DataConfig(**held.data).max_length + 10
-    longest = longest if table is None else min(longest, table)
-    theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": longest}
+    max_length = 2 * DataConfig(**held.data).max_length + 10
+    max_length = max_length if table is None else min(max_length, table)
+    theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": max_length}
     if search.beam_size > 1:
         theirs["early_stopping"] = "never"  # as here: until nothing better can come
     if search.beam_size > 1 or search.alpha != 1.0:  # of no effect without beams, and warned of
