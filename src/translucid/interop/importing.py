@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from translucid import bundle
 from translucid.bundle import Bundle
@@ -55,14 +56,13 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
-    facts = {
-        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
-        "notes": [*opened.notes, *imported.notes],
-    }
-    plan, decoding = opened.plan, {}
+    plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
         decoding, notes = read_decoding(opened.source.folder, opened.source.config)
-        facts["notes"] += notes
+    facts = {
+        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
+        "notes": [*opened.notes, *imported.notes, *notes],
+    }
     return Bundle(
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
