@@ -112,7 +112,7 @@ def _attend_fused(
         is_causal=layout.causal and mask is None,
         dropout_p=dropout,
         scale=scale,
-        enable_gqa=q.shape[1] != k.shape[1],
+        enable_gqa=bool(q.shape[1] != k.shape[1]),  # bool: torch.compile has symbols here
     )
     # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
     if layout.mask is None or not layout.blind:

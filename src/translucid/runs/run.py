@@ -153,8 +153,8 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
     training = recipe.training
     if processes.alone:
         return
-    if training.compile:
-        raise ConfigError("training.compile = true: not with torchrun yet; leave it out")
+    if training.compile is True and processes.sharded:
+        raise ConfigError("training.compile = true: not with fsdp; use ddp, or leave it out")
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
             "model.norm = 'batch': each process would see the statistics of its own rows; "

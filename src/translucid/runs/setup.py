@@ -28,7 +28,7 @@ from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
-from translucid.training import cuda_graphs
+from translucid.training import compilation, cuda_graphs
 from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 
@@ -111,6 +111,7 @@ def set_up(
     seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
+    training = compilation.decide(training, config, device)
     recipe = recipe.model_copy(update={"training": training})
     check_memory(config, training, device, recipe.model)
     network = build(config)

@@ -37,7 +37,9 @@ class TrainingConfig(Config):
     def _by_any_name(cls, value: object) -> object:
         return value_today("training.precision", value)
 
-    compile: bool = key(False, "torch.compile: fuse the model's kernels before training")
+    compile: Literal["auto", True, False] = key(
+        False, "torch.compile for a Transformer's layers; auto: on one GPU, from 2000 steps on"
+    )
     cuda_graphs: Literal["auto", True, False] = key(
         "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
     )
