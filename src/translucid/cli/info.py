@@ -41,6 +41,12 @@ def info(
         typer.echo(f"imported    {held.facts['imported']}")
     for note in held.facts.get("notes", []):
         typer.echo(f"            {note}")
+    if "start" in held.facts:
+        start = held.facts["start"]
+        typer.echo(f"started     from {start['path']} (task {start['task']}, weights "
+                   f"{start['weights'][:12]})")  # fmt: skip
+        for note in start["notes"]:
+            typer.echo(f"            {note}")
     if "step" in held.facts:
         typer.echo(f"trained     {held.facts['step']:,} steps")
     for name, value in held.facts.get("valid", {}).items():

@@ -25,7 +25,7 @@ def fingerprint_of(setup: Setup, processes: Processes) -> dict[str, Any]:
     device = next(setup.network.parameters()).device
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
-        "recipe": _flat(setup.recipe),
+        "recipe": _flat(setup.recipe) | _start(setup),
         "files": _files(setup.recipe),
         "tokenizers": {name: t.fingerprint for name, t in setup.tokenizers.items()},
         "circumstances": {
@@ -47,6 +47,11 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     values = json.loads(json.dumps(values))  # as a checkpoint gives it back
     del values["data.folder"]  # where files lie does not matter; what is in them does
     return values
+
+
+def _start(setup: Setup) -> dict[str, Any]:
+    """Where the source lies does not matter; what its weights are does."""
+    return {"training.start_from": None if setup.start is None else setup.start["weights"]}
 
 
 def _files(recipe: Recipe) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """How to train: what the loop and the optimizer are told."""
 
+import os
 from typing import Literal
 
 from pydantic import field_validator
@@ -14,6 +15,15 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 class TrainingConfig(Config):
     """How to train: what the loop and the optimizer need to know."""
+
+    start_from: str | None = key(
+        None, "trained model to start from: a run, a folder or a file; not set: random weights"
+    )
+
+    @field_validator("start_from", mode="before")
+    @classmethod
+    def _path_as_text(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
 
     steps: int = key(2000, "training steps: updates of the weights", gt=0)
     minutes: float | None = key(None, "time limit: stop even if steps are left", gt=0)

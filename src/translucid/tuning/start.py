@@ -1,0 +1,132 @@
+"""Training that starts from a trained model: from its folder to the network of the first step."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.models import Network
+from translucid.recipe.recipe import Recipe
+from translucid.recipe.resources import Prepared
+from translucid.tuning.model_keys import with_model_keys
+from translucid.tuning.source import Source, facts_of, open_source
+from translucid.tuning.take_over import reordered, take_over
+from translucid.tuning.vocabulary import (
+    Rows,
+    check_kept,
+    kept_rows,
+    replaced_rows,
+    tokenizers_for,
+)
+
+Say = Callable[[str], None]
+SIZES = ("shape", "vocab", "target_vocab")  # of a network, that the source decides
+
+
+@dataclass(frozen=True)
+class Start:
+    """A source, and the recipe with what it decides."""
+
+    source: Source
+    recipe: Recipe
+
+    @property
+    def kept(self) -> bool:
+        return self.recipe.tokenizer.vocabulary == "keep"
+
+    @property
+    def shape(self) -> str:
+        return self.source.shape_for(self.recipe.task.kind)
+
+    def tokenizers(self) -> dict[str, Tokenizer] | None:
+        """The source's; None: they are learnt from the data."""
+        return tokenizers_for(self.source, self.shape) if self.kept else None
+
+    def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of task and data, with what the source decides."""
+        sizes = dict(known) | {"shape": self.shape}
+        if not self.kept:
+            return sizes
+        config = self.source.config
+        sizes["vocab"] = config.vocab  # rows that are no token included
+        if self.shape == "encoder-decoder":
+            sizes.pop("target_vocab", None)
+            sizes |= {} if config.target_vocab is None else {"target_vocab": config.target_vocab}
+        return sizes
+
+    def begin(self, network: Network, known: Prepared, say: Say) -> dict[str, Any]:
+        """Let the network begin with the source's weights, and say what was done. Returns what a
+        run keeps of it."""
+        rows = self._rows(network, known)
+        taken = take_over(network, self.source, rows, known.labels)
+        lines = [self.source.line(), *self._about_model(), *self._about_vocabulary(rows, known)]
+        if not taken.why_fresh and reordered(self.source, known.labels):
+            lines.append("  labels: the source has them in another order; its rows were reordered")
+        lines += taken.lines(network, self.source)
+        for line in lines:
+            say(line)
+        config = network.config.model_dump()
+        sizes = {key: config[key] for key in SIZES if config.get(key) is not None}
+        vocabulary = self.recipe.tokenizer.vocabulary
+        return facts_of(self.source) | {
+            "vocabulary": vocabulary, "sizes": sizes, "taken": list(taken.taken),
+            "fresh": list(taken.fresh), "notes": [line.strip() for line in lines[1:]],
+        }  # fmt: skip
+
+    def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
+        """For each stack."""
+        old, rows = self.source.bundle.tokenizers, {}
+        for stack, side in (("encoder", "source"), ("decoder", "target")):
+            ours = known.tokenizers.get(side) or known.tokenizers.get("tokenizer")
+            theirs = old.get(side) or old.get("tokenizer") or old["source"]
+            if self.kept or ours is None:
+                config = self.source.config
+                target = stack == "decoder" and config.target_vocab is not None
+                rows[stack] = kept_rows((config.target_vocab if target else None) or config.vocab)
+            else:
+                rows[stack] = replaced_rows(ours, theirs)
+        return rows
+
+    def _about_model(self) -> list[str]:
+        keys = ("d_model", "hidden", "heads", "layers", "decoder_layers")
+        model = self.recipe.model
+        shown = " ".join(f"{key}={model[key]}" for key in keys if model.get(key) is not None)
+        return [f"  model: as in the source, {shown}"]
+
+    def _about_vocabulary(self, rows: Mapping[str, Rows], known: Prepared) -> list[str]:
+        lines = []
+        for name, tokenizer in known.tokenizers.items():
+            if self.kept:
+                lines.append(f"  vocabulary ({name}): kept, {len(tokenizer):,} tokens")
+                continue
+            of_stack = rows["decoder" if name == "target" or self.shape == "decoder" else "encoder"]
+            fresh = len(of_stack.begin) - of_stack.equal - of_stack.split
+            lines.append(
+                f"  vocabulary ({name}): replaced, {len(tokenizer):,} tokens: {of_stack.equal:,} "
+                f"rows taken over by equal text, {of_stack.split:,} begin as the mean of the "
+                f"tokens that the text was split into, {fresh:,} fresh"
+            )
+        return lines
+
+
+def open_start(recipe: Recipe) -> Start | None:
+    """What a recipe starts from, if it does."""
+    path = recipe.training.start_from
+    if path is None:
+        return None
+    source = open_source(path, recipe.task.kind)
+    if recipe.tokenizer.vocabulary == "keep":
+        check_kept(recipe.tokenizer.folder)
+    return Start(source, with_model_keys(recipe, source))
+
+
+def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a run has kept of its start, checked: its sizes build a network."""
+    sizes = values.get("sizes")
+    right = isinstance(sizes, dict) and {*sizes} <= {*SIZES} and isinstance(
+        values.get("weights"), str
+    )  # fmt: skip
+    if not right:
+        raise InputError(f"{where} is not what a run writes; copy the run again, whole")
+    return dict(values)
