@@ -27,6 +27,9 @@ ADDED: dict[str, Any] = {
     "data.standardise": False,
     "training.trackers": [],
     "training.start_from": None,
+    "training.freeze": [],
+    "training.learning_rates": {},
+    "training.layer_decay": None,
     "tokenizer.vocabulary": "keep",
 }
 

@@ -114,7 +114,7 @@ def train(
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * factor
+                group["lr"] = config.learning_rate * factor * group.get("factor", 1.0)
 
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
         micro = [next(batches) for _ in range(config.accumulate)]
