@@ -13,7 +13,8 @@ TINY: dict[str, Any] = {
     "steps": 2, "batch_tokens": 300, "log_every": 1, "evaluate_every": 1, "device": "cpu",
     "quiet": True,
 }  # fmt: skip
-NET = {"d_model": 16, "heads": 2, "layers": 2, "d_ff": 16, "dropout": 0.1}
+NET = {"d_model": 16, "heads": 2, "layers": 2, "d_ff": 16, "dropout": 0.1,
+       "positions": "rotary"}  # fmt: skip
 WORDS = ("fine", "dull", "great", "bad", "good", "weak")
 REVIEWS = [(f"a {word} film {n}", "up" if n % 2 else "down") for n, word in enumerate(WORDS * 6)]
 TAGGED = [([word, "film", "of", "Anna"], ["O", "O", "O", "B-PER"]) for word in WORDS * 4]

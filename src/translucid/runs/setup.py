@@ -128,6 +128,8 @@ def set_up(
     network = build(config)
     if starting is not None:
         start = starting.begin(network, known, say)
+        training = training.model_copy(update={"freeze": starting.frozen(start)})
+        recipe = recipe.model_copy(update={"training": training})
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)
     if TASKS.source(known.task.name) is not None:

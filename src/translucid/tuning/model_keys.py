@@ -51,6 +51,7 @@ def _keys(recipe: Recipe, source: Source) -> dict[str, Any]:
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
     del keys["kind"]
+    keys = {key: value for key, value in keys.items() if not key.startswith("lora_")}
     if config.head != task.head:
         keys = {key: value for key, value in keys.items() if key not in OF_HEAD}
         if shape == "decoder":

@@ -10,6 +10,7 @@ from torch import nn
 from translucid.bundle import Bundle
 from translucid.errors import ConfigError, InputError
 from translucid.interop.importing import load
+from translucid.models.adapters import merge
 from translucid.models.base import SequenceConfig
 from translucid.tasks.registry import TASKS
 from translucid.weights import own_tensors
@@ -79,6 +80,7 @@ def open_source(path: str, task: str) -> Source:
             "can be gone on from, since the inputs of others are columns of their own table"
         )
     source = Source(path, held, digest_of(held.network))
+    merge(held.network)  # what its adapters have learnt is part of it
     source.shape_for(task)
     return source
 

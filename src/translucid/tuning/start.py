@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.models import Network
+from translucid.models.adapters import check_adapters
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.resources import Prepared
 from translucid.tuning.model_keys import with_model_keys
@@ -66,6 +67,7 @@ class Start:
         lines += taken.lines(network, self.source)
         for line in lines:
             say(line)
+        check_adapters(network, self.recipe.model.get("lora_where", ()))
         config = network.config.model_dump()
         sizes = {key: config[key] for key in SIZES if config.get(key) is not None}
         vocabulary = self.recipe.tokenizer.vocabulary
@@ -73,6 +75,16 @@ class Start:
             "vocabulary": vocabulary, "sizes": sizes, "taken": list(taken.taken),
             "fresh": list(taken.fresh), "notes": [line.strip() for line in lines[1:]],
         }  # fmt: skip
+
+    def frozen(self, start: Mapping[str, Any]) -> tuple[str, ...]:
+        """The weights that stay as they are: with adapters, all that was taken over."""
+        chosen = self.recipe.training.freeze
+        if chosen or not self.recipe.model.get("lora_rank"):
+            return chosen
+        fresh = {name.partition(".")[0] for name in start["fresh"] if ".lora." not in name}
+        whole = {name.partition(".")[0] for name in start["taken"]} - fresh
+        apart = [name for name in start["taken"] if name.partition(".")[0] in fresh]
+        return (*(f"{part}.*" for part in sorted(whole)), *apart)
 
     def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
         """For each stack."""
@@ -113,6 +125,12 @@ class Start:
 def open_start(recipe: Recipe) -> Start | None:
     """What a recipe starts from, if it does."""
     path = recipe.training.start_from
+    if path is None and recipe.model.get("lora_rank"):
+        raise ConfigError(
+            f"model.lora_rank = {recipe.model['lora_rank']}: adapters learn beside weights that "
+            "are there already; name a trained model with training.start_from (--from), or leave "
+            "it out"
+        )
     if path is None:
         return None
     source = open_source(path, recipe.task.kind)

@@ -47,7 +47,7 @@ def take_over(
     of_head = rows[_stack(network)]
     taken, fresh = [], []
     for name, tensor in own_tensors(network).items():
-        value, part = theirs.get(name), _part(name)
+        value, part = theirs.get(name.replace(".base.", ".")), _part(name)
         output = part == "head" and name.endswith(("head.linear.weight", "head.linear.bias"))
         if value is None or (part in ("head", "ngrams") and head == "kind"):
             value = None
@@ -61,6 +61,8 @@ def take_over(
             value = value[order] if not head else None
         if value is None:
             fresh.append(name)
+            if ".characters.linear." in name:  # added to vectors that mean something already
+                tensor.zero_()
             continue
         if value.shape != tensor.shape:
             raise ConfigError(
@@ -69,7 +71,8 @@ def take_over(
             )
         tensor.copy_(value)
         taken.append(name)
-    left = [name for name in own_tensors(source.bundle.network) if name not in {*taken}]
+    written = {name.replace(".base.", ".") for name in taken}
+    left = [name for name in own_tensors(source.bundle.network) if name not in written]
     return TakenOver(tuple(taken), tuple(fresh), tuple(left), _why(head, source, labels))
 
 
@@ -100,6 +103,8 @@ def reordered(source: Source, labels: Sequence[str]) -> bool:
 
 def _part(name: str) -> str:
     """encoder, decoder, head, ngrams; in an ensemble too."""
+    if ".lora." in name:
+        return "LoRA adapters"
     words = name.split(".")
     return words[2] if words[0] == "members" else words[0]
 

@@ -10,7 +10,7 @@ from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import Dense, FeedForward, GatedFeedForward
 from translucid.parts.norms import BatchNorm, NoNorm, RMSNorm
 from translucid.see.terms import wiring
-from translucid.see.terms.computation import Computation, Index, Terms, dot
+from translucid.see.terms.computation import Computation, Index, Terms, dot, joined
 from translucid.see.terms.expression import Expression, add, apply, constant, minus, over, times
 
 
@@ -93,6 +93,25 @@ def feedforward(c: Computation, scope: str, point: str, index: Index) -> Express
             return activation(part.activation, here("hidden"))
     activated = c.vector("activated", f"{scope}.activated", row, place, None)
     return c.linear(f"{scope}.output", d, activated, "W_2", "b_2")
+
+
+def lora(c: Computation, scope: str, point: str, index: Index) -> Expression:
+    """An adapter, which reads what the layer reads beside which it stands."""
+    (*place, d), part = index, c.module(scope)
+    if point == "up":
+        down = c.vector("down", f"{scope}.down", *place, None)
+        return times(constant("scale", part.scale), c.linear(f"{scope}.up", d, down, "B"))
+    owner, _, layer = scope.removesuffix(".lora").rpartition(".")
+    if layer != "output":
+        x = c.vector("x", wiring.into_part(c, owner), *place, None)
+    elif owner.endswith("feedforward"):
+        x = c.vector("activated", f"{owner}.activated", *place, None)
+    else:
+        row, query = place
+        heads = range(c.module(owner).heads)
+        mixed = (c.vector("mixed", f"{owner}.mixed", row, head, query, None) for head in heads)
+        x = joined(*mixed)
+    return c.linear(f"{scope}.down", d, x, "A")
 
 
 def dense(c: Computation, scope: str, point: str, index: Index) -> Expression:
