@@ -151,3 +151,19 @@ def test_what_contradicts_the_source_is_refused(
 def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such run, folder or file"):
         started(tmp_path / "nowhere", write_reviews(tmp_path))
+
+
+def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_path: Path) -> None:
+    source = load(language_model())
+    path = write_reviews(tmp_path)
+    path.write_text(path.read_text().replace("great", "splendid"))
+    setup = started(language_model(), path, tokenizer={"vocabulary": "extend"})
+    old, new = source.tokenizers["tokenizer"], setup.tokenizers["tokenizer"]
+    table = own_tensors(source.network)["decoder.embedding.table.weight"]
+    rows = own_tensors(setup.network)["decoder.embedding.table.weight"]
+    assert len(rows) == len(new) > len(old)
+    assert torch.equal(rows[: len(old)], table)
+    (one,) = new.encode("a splendid")[1:]
+    split = old.encode("a splendid")[1:]
+    assert len(split) > 1
+    assert torch.equal(rows[one], table[split].mean(0))

@@ -77,7 +77,7 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
         recipe = starting.recipe
     subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # which hardly know unknown tokens
     few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
-    before = None if starting is None else starting.tokenizers()
+    before = None if starting is None else starting.tokenizers(examples.train)
     prepared = prepare(recipe, examples, learn_from=few, made_before=before)
     task = prepared.task
     if task.vocabularies:

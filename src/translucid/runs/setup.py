@@ -84,7 +84,7 @@ def set_up(
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:
-        recipe, made_before = starting.recipe, starting.tokenizers()
+        recipe = starting.recipe
     open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times, and build different models.
     timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
@@ -96,12 +96,14 @@ def set_up(
         if pick:
             amount = amount_of(recipe)
             recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+        made_before = made_before if starting is None else starting.tokenizers(())
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
         examples = load_examples(recipe, say)
         if pick:
             amount = automatic_sizes.measure(examples.train)
             recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+        made_before = made_before if starting is None else starting.tokenizers(examples.train)
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])

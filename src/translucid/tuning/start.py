@@ -1,13 +1,15 @@
 """Training that starts from a trained model: from its folder to the network of the first step."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from translucid.data.tokenizers.extended import extended
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.models import Network
 from translucid.models.adapters import check_adapters
+from translucid.recipe.examples import Record
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.resources import Prepared
 from translucid.tuning.model_keys import with_model_keys
@@ -31,18 +33,32 @@ class Start:
 
     source: Source
     recipe: Recipe
+    # The tokens that stood for each new token of an extended vocabulary, by tokenizer.
+    parts: dict[str, list[list[int]]] = field(default_factory=dict)
 
     @property
     def kept(self) -> bool:
-        return self.recipe.tokenizer.vocabulary == "keep"
+        """Whether all tokens of the source keep their ids."""
+        return self.recipe.tokenizer.vocabulary != "replace"
 
     @property
     def shape(self) -> str:
         return self.source.shape_for(self.recipe.task.kind)
 
-    def tokenizers(self) -> dict[str, Tokenizer] | None:
-        """The source's; None: they are learnt from the data."""
-        return tokenizers_for(self.source, self.shape) if self.kept else None
+    def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
+        """The source's, perhaps with words of the training data; None: they are learnt from it."""
+        if not self.kept:
+            return None
+        held = tokenizers_for(self.source, self.shape)
+        if self.recipe.tokenizer.vocabulary == "keep":
+            return held
+        if self.recipe.data.store is not None:
+            raise ConfigError('tokenizer.vocabulary = "extend": not with data.store; leave one out')
+        for name, tokenizer in held.items():
+            texts = (text for record in train for text in record.texts_of(name))
+            new = extended(tokenizer, texts)
+            held[name], self.parts[name] = new.tokenizer, new.parts
+        return held
 
     def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """Those of task and data, with what the source decides."""
@@ -50,10 +66,10 @@ class Start:
         if not self.kept:
             return sizes
         config = self.source.config
-        sizes["vocab"] = config.vocab  # rows that are no token included
-        if self.shape == "encoder-decoder":
-            sizes.pop("target_vocab", None)
-            sizes |= {} if config.target_vocab is None else {"target_vocab": config.target_vocab}
+        tokens, target = sizes["vocab"], sizes.pop("target_vocab", 0)
+        sizes["vocab"] = max(config.vocab, tokens)  # rows that are no token included
+        if self.shape == "encoder-decoder" and config.target_vocab is not None:
+            sizes["target_vocab"] = max(config.target_vocab, target)
         return sizes
 
     def begin(self, network: Network, known: Prepared, say: Say) -> dict[str, Any]:
@@ -95,7 +111,9 @@ class Start:
             if self.kept or ours is None:
                 config = self.source.config
                 target = stack == "decoder" and config.target_vocab is not None
-                rows[stack] = kept_rows((config.target_vocab if target else None) or config.vocab)
+                count = (config.target_vocab if target else None) or config.vocab
+                new = self.parts.get(side, self.parts.get("tokenizer", []))
+                rows[stack] = kept_rows(count, new, len(theirs))
             else:
                 rows[stack] = replaced_rows(ours, theirs)
         return rows
@@ -110,7 +128,13 @@ class Start:
         lines = []
         for name, tokenizer in known.tokenizers.items():
             if self.kept:
-                lines.append(f"  vocabulary ({name}): kept, {len(tokenizer):,} tokens")
+                new = len(self.parts.get(name, ()))
+                more = (
+                    f"extended by {new:,}, each beginning as the mean of the tokens that stood for "
+                    "it, to"
+                )
+                change = "kept," if self.recipe.tokenizer.vocabulary == "keep" else more
+                lines.append(f"  vocabulary ({name}): {change} {len(tokenizer):,} tokens")
                 continue
             of_stack = rows["decoder" if name == "target" or self.shape == "decoder" else "encoder"]
             fresh = len(of_stack.begin) - of_stack.equal - of_stack.split
@@ -134,7 +158,7 @@ def open_start(recipe: Recipe) -> Start | None:
     if path is None:
         return None
     source = open_source(path, recipe.task.kind)
-    if recipe.tokenizer.vocabulary == "keep":
+    if recipe.tokenizer.vocabulary != "replace":
         check_kept(recipe.tokenizer.folder)
     return Start(source, with_model_keys(recipe, source))
 

@@ -57,9 +57,11 @@ def check_kept(folder: str | None) -> None:
         )
 
 
-def kept_rows(rows: int) -> Rows:
-    """All of them, as they are."""
-    return Rows([[row] for row in range(rows)], rows, 0)
+def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
+    """All of them, as they are; behind `tokens` of them, those of new tokens."""
+    begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
+    begin[tokens : tokens + len(new)] = new
+    return Rows(begin, rows, len(new))
 
 
 def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
