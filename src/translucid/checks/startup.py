@@ -18,6 +18,7 @@ from translucid.checks.model import (
     shifted_targets,
 )
 from translucid.checks.overfitting import overfit_one_batch
+from translucid.checks.tuning import of_start
 from translucid.checks.vocabulary import sizes_agree, unknown_tokens
 from translucid.errors import InputError, TrainingError
 from translucid.models import Network, build
@@ -30,6 +31,7 @@ from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
 from translucid.training.memory import check_memory
+from translucid.training.parameter_groups import freeze
 from translucid.training.random_state import random_state_kept, seed_generators
 from translucid.tuning.start import open_start
 
@@ -90,7 +92,9 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     check_memory(config, few_tokens, torch.device("cpu"), recipe.model)
     network = build(config)
     if starting is not None:
-        starting.begin(network, prepared, say)
+        start = starting.begin(network, prepared, say)
+        freeze(network, starting.frozen(start))
+        findings += of_start(starting, prepared, network, examples.train, start["taken"])
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
     findings += of_model(task, network, items, examples.train)

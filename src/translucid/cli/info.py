@@ -41,11 +41,10 @@ def info(
         typer.echo(f"imported    {held.facts['imported']}")
     for note in held.facts.get("notes", []):
         typer.echo(f"            {note}")
-    if "start" in held.facts:
-        start = held.facts["start"]
-        typer.echo(f"started     from {start['path']} (task {start['task']}, weights "
-                   f"{start['weights'][:12]})")  # fmt: skip
-        for note in start["notes"]:
+    if isinstance(start := held.facts.get("start"), dict):  # as its folder has it
+        task, weights = start.get("task"), str(start.get("weights"))[:12]
+        typer.echo(f"started     from {start.get('path')} (task {task}, weights {weights})")
+        for note in start["notes"] if isinstance(start.get("notes"), list) else []:
             typer.echo(f"            {note}")
     if "step" in held.facts:
         typer.echo(f"trained     {held.facts['step']:,} steps")

@@ -72,6 +72,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
+    recipe = json.loads(json.dumps(recipe))  # JSON has no tuples
     recipe |= ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),

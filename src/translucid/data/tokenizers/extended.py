@@ -55,7 +55,7 @@ def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, li
     unknown; the most frequent first."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
-    words = []
+    words: list[tuple[str, list[int]]] = []
     for word, count in counts.most_common():
         if count < LEAST or len(words) == MOST:
             break
