@@ -12,6 +12,8 @@ from translucid.errors import ConfigError, InputError
 from translucid.interop.importing import load
 from translucid.models.adapters import merge
 from translucid.models.base import SequenceConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
 from translucid.tasks.registry import TASKS
 from translucid.weights import own_tensors
 
@@ -34,9 +36,9 @@ class Source:
     weights: str  # SHA-256 of all its tensors, whatever file they came from
 
     @property
-    def config(self) -> SequenceConfig:
+    def config(self) -> TransformerConfig | RecurrentConfig:
         config = self.bundle.network.config
-        assert isinstance(config, SequenceConfig)
+        assert isinstance(config, TransformerConfig | RecurrentConfig)
         return config
 
     @property

@@ -8,6 +8,7 @@ from torch import Tensor
 from translucid.models.mlp import MLP
 from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import Dense, FeedForward, GatedFeedForward
+from translucid.parts.lora import LoRA
 from translucid.parts.norms import BatchNorm, NoNorm, RMSNorm
 from translucid.see.terms import wiring
 from translucid.see.terms.computation import Computation, Index, Terms, dot, joined
@@ -98,6 +99,7 @@ def feedforward(c: Computation, scope: str, point: str, index: Index) -> Express
 def lora(c: Computation, scope: str, point: str, index: Index) -> Expression:
     """An adapter, which reads what the layer reads beside which it stands."""
     (*place, d), part = index, c.module(scope)
+    assert isinstance(part, LoRA)
     if point == "up":
         down = c.vector("down", f"{scope}.down", *place, None)
         return times(constant("scale", part.scale), c.linear(f"{scope}.up", d, down, "B"))
@@ -108,9 +110,10 @@ def lora(c: Computation, scope: str, point: str, index: Index) -> Expression:
         x = c.vector("activated", f"{owner}.activated", *place, None)
     else:
         row, query = place
-        heads = range(c.module(owner).heads)
-        mixed = (c.vector("mixed", f"{owner}.mixed", row, head, query, None) for head in heads)
-        x = joined(*mixed)
+        count = c.tensor(f"{owner}.mixed").shape[1]
+        x = joined(
+            *(c.vector("mixed", f"{owner}.mixed", row, head, query, None) for head in range(count))
+        )
     return c.linear(f"{scope}.down", d, x, "A")
 
 
