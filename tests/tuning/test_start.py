@@ -12,6 +12,8 @@ import torch
 from tests.interop import encoders
 from tests.tiny.once import once
 from tests.tuning.small import (
+    NET,
+    REVIEWS,
     TAGGED,
     TINY,
     classifier,
@@ -167,3 +169,20 @@ def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_pa
     split = old.encode("a splendid")[1:]
     assert len(split) > 1
     assert torch.equal(rows[one], table[split].mean(0))
+
+
+def test_a_translators_encoder_classifies(tmp_path: Path) -> None:
+    pairs = [(text, text.upper()) for text, _ in REVIEWS]
+    tl.train("translate", tmp_path / "run", train=pairs, model=NET,
+             tokenizer={"kind": "word", "joint": False}, **{**TINY, "steps": 1})  # fmt: skip
+    source = load(tmp_path / "run")
+    setup = started(tmp_path / "run", write_reviews(tmp_path))
+    check_equal(setup, source.network, encoder="source", head="seed")
+    ours, theirs = setup.tokenizers["tokenizer"], source.tokenizers["source"]
+    assert ours.fingerprint == theirs.fingerprint
+    tuned = tl.train(
+        "translate", tmp_path / "tuned", train=pairs, start_from=tmp_path / "run",
+        callbacks=lambda line: False, **{**TINY, "steps": 2},
+    )  # fmt: skip
+    resumed = tl.resume(tmp_path / "tuned", quiet=True)
+    assert resumed.network.config == tuned.network.config == source.network.config

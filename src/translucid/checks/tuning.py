@@ -9,6 +9,7 @@ from translucid.recipe.resources import Prepared
 from translucid.tasks.findings import Finding, spread_out
 from translucid.training.parameter_groups import rate_factors
 from translucid.tuning.start import Start
+from translucid.tuning.take_over import some
 
 TEXTS = 2000  # of the training data, that are looked at
 UNKNOWN = 0.01  # a larger fraction of tokens that the kept vocabulary lacks is said
@@ -33,13 +34,13 @@ def _labels(start: Start, labels: Sequence[str]) -> Finding:
         return Finding(name, True, "the same, in the same order")
     if {*labels} == {*theirs}:
         return Finding(
-            name, True, f"the same in another order ({_some(theirs)}); rows of the head follow "
+            name, True, f"the same in another order ({some(theirs)}); rows of the head follow "
             "their names",
         )  # fmt: skip
     if len(labels) != len(theirs):
-        return Finding(name, True, f"others ({_some(theirs)}); the head begins anew")
+        return Finding(name, True, f"others ({some(theirs)}); the head begins anew")
     return Finding(
-        name, False, f"as many, but others: {_some(theirs)} there, {_some(labels)} here; the head "
+        name, False, f"as many, but others: {some(theirs)} there, {some(labels)} here; the head "
         "begins anew. If they mean the same, write them in the data as they are called there",
     )  # fmt: skip
 
@@ -85,7 +86,3 @@ def _learning_rate(start: Start, network: Network, taken: Sequence[str]) -> Find
         f"steps; set training.learning_rate = {bar / 10:g}, and for a fresh head "
         'training.learning_rates = {"head.*" = 10.0}',
     )  # fmt: skip
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -54,6 +54,11 @@ class Start:
             return held
         if self.recipe.data.store is not None:
             raise ConfigError('tokenizer.vocabulary = "extend": not with data.store; leave one out')
+        if len(held) > 1 and self.source.config.target_vocab is None:
+            raise ConfigError(
+                'tokenizer.vocabulary = "extend": source and target of this model have a tokenizer '
+                'each and share their rows; use "keep" or "replace"'
+            )
         for name, tokenizer in held.items():
             texts = (text for record in train for text in record.texts_of(name))
             new = extended(tokenizer, texts)
@@ -85,7 +90,7 @@ class Start:
             say(line)
         check_adapters(network, self.recipe.model.get("lora_where", ()))
         config = network.config.model_dump()
-        sizes = {key: config[key] for key in SIZES if config.get(key) is not None}
+        sizes = {key: config[key] for key in SIZES}
         vocabulary = self.recipe.tokenizer.vocabulary
         return facts_of(self.source) | {
             "vocabulary": vocabulary, "sizes": sizes, "taken": list(taken.taken),

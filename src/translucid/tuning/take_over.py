@@ -91,7 +91,7 @@ def _why(head: str, source: Source, labels: Sequence[str]) -> str:
     if head == "kind":
         return f"the source has a head for task {source.bundle.task}"
     if head == "labels":
-        return f"the source's labels are others: {_some(source.bundle.labels)}"
+        return f"the source's labels are others: {some(source.bundle.labels)}"
     return ""
 
 
@@ -122,5 +122,6 @@ def _amount(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str:
     return ", ".join(f"{part} ({count:,} values)" for part, count in parts.items())
 
 
-def _some(names: Sequence[str], most: int = 6) -> str:
+def some(names: Sequence[str], most: int = 6) -> str:
+    """The first of them, in words."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

@@ -31,9 +31,8 @@ class Rows:
     def of(self, table: Tensor, fresh: Tensor) -> Tensor:
         """A table like `fresh` (rows, ...) from the source's."""
         rows = fresh.clone()
-        alone = [(place, places[0]) for place, places in enumerate(self.begin) if len(places) == 1]
-        ours, theirs = (torch.tensor(side, dtype=torch.long) for side in zip(*alone, strict=True))
-        rows[ours] = table[theirs]
+        alone = {place: places[0] for place, places in enumerate(self.begin) if len(places) == 1}
+        rows[list(alone)] = table[list(alone.values())]
         for place, places in enumerate(self.begin):
             if len(places) > 1:
                 rows[place] = table[torch.tensor(places)].mean(dim=0)
