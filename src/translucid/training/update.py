@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +22,8 @@ class Update:
 
     def take(self, learning_rate: float) -> float:
         """The norm of the gradient before clipping; if it is not finite nothing has changed."""
-        for optimizer in self._state.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate
+        for group in self._groups():
+            group["lr"] = learning_rate * group.get("factor", 1.0)
         # The one number of a step that the CPU waits for, once all work before it is launched.
         norm = float(whole(nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)))
         if math.isfinite(norm):
@@ -34,6 +34,9 @@ class Update:
         self._clear()
         return norm
 
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for o in self._state.optimizers for group in o.param_groups]
+
 
 class CapturedUpdate(Update):
     """The same as a CUDA graph. That a norm is not finite is seen on the GPU, so the CPU waits for
@@ -42,7 +45,8 @@ class CapturedUpdate(Update):
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
         super().__init__(state, config, clear)
         device = state.device
-        self._rate, self._weight = (torch.zeros((), device=device) for _ in range(2))
+        self._weight = torch.zeros((), device=device)
+        self._rates = [torch.zeros((), device=device) for _ in self._groups()]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._norm: Tensor
 
@@ -56,7 +60,8 @@ class CapturedUpdate(Update):
 
     def take(self, learning_rate: float) -> float:
         average = self._state.average
-        self._rate.fill_(learning_rate)
+        for value, group in zip(self._rates, self._groups(), strict=True):
+            value.fill_(learning_rate * group.get("factor", 1.0))
         if average is not None:
             self._weight.fill_(average.next_weight())
         if self._graph is None:
@@ -69,9 +74,8 @@ class CapturedUpdate(Update):
         return norm
 
     def _capture(self) -> None:
-        for optimizer in self._state.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"], group["capturable"] = self._rate, True
+        for value, group in zip(self._rates, self._groups(), strict=True):
+            group["lr"], group["capturable"] = value, True
         nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])  # loads
         torch.cuda.synchronize(self._state.device)
         self._graph = torch.cuda.CUDAGraph()
