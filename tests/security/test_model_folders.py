@@ -25,6 +25,7 @@ from tests.tiny.once import once
 
 import translucid as tl
 from translucid.errors import InputError
+from translucid.weights import declared_sizes
 
 
 def train(folder: Path) -> None:
@@ -84,6 +85,12 @@ def test_sizes_are_not_believed(good: Path, tmp_path: Path, key: str, size: int)
     folder = changed(good, tmp_path, "language", json_change("config.json", ("model", key), size))
     outcome, note, seconds = attempt(lambda: tl.load(folder), seconds=5, bytes_more=600 << 20)
     assert (outcome, seconds < 2) == ("refused", True), note
+    if key in ("layers", "ensemble_size"):
+        tensors = len(declared_sizes(good / "language" / "best" / "model.safetensors"))
+        assert (
+            f"config.json: model.{key} = {size}, but its weights are {tensors} tensors; do not use "
+            in note
+        )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

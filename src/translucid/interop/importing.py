@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
@@ -22,6 +24,7 @@ from translucid.interop.tokenizers import (
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
+from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 
 FORMATS: dict[Kind, str] = {
@@ -53,13 +56,15 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
+    plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
+    if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
+        decoding, notes = read_decoding(opened.source.folder, opened.source.config)
     facts = {
-        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
-        "notes": [*opened.notes, *imported.notes],
+        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
+        "notes": [*opened.notes, *imported.notes, *notes],
     }
-    plan = opened.plan
     return Bundle(
-        opened.network, plan.task, imported.tokenizers, plan.labels, facts,
+        opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
     )  # fmt: skip
 
