@@ -32,8 +32,7 @@ def same(value: Tensor) -> Tensor:
     return value
 
 
-@pytest.mark.parametrize("side", ["none", "left"])
-@every()
+@every(side=("none", "left"))
 def test_all_points(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
