@@ -359,6 +359,7 @@ def test_a_new_store_takes_the_place_of_the_old(
     assert (old.window(0, ALL) == expected).all()  # who reads the old one reads on
 
 
+@pytest.mark.slow
 def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer) -> None:
     def interrupt(done: int, total: int) -> None:
         if done:

@@ -132,6 +132,7 @@ def test_the_section_says_how_many_look_at_what_they_are_aligned_with(
     assert f"{right} of {count} aligned tokens" in section.text
 
 
+@pytest.mark.slow
 def test_of_pieces_of_words_nobody_knows_the_alignment(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
