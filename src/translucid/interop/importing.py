@@ -7,6 +7,7 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
+from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
 from translucid.interop.source import Kind, Source, kind_of
@@ -54,7 +55,8 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
     facts = {
-        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
+        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: "
+        f"{repository_of(path) or path.name}",
         "notes": [*opened.notes, *imported.notes],
     }
     plan = opened.plan
