@@ -139,8 +139,9 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         raise InputError(
-            f"{folder} is no model folder: it holds no {CONFIG}; "
-            f"give the folder that training wrote"
+            f"{folder} is no model folder: it holds no {CONFIG}"
+            + ("" if folder.is_dir() else " (there is no such folder)")
+            + "; give the folder that training wrote, or hf:ORG/NAME for a model on the hub"
         )
     try:
         opened = _load(folder)

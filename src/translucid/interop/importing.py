@@ -1,5 +1,6 @@
 """Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from translucid.interop.tokenizers import (
     read_tokenizers,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.unknown import refusal
 from translucid.models.base import SequenceConfig
 from translucid.untrusted_files import inside
 
@@ -39,6 +41,7 @@ def load(
     """Any model. say: is told what was done to a foreign one, a line each."""
     path = Path(path)
     if (path.is_dir() and kind_of(path) is None) or not path.exists():
+        _check_folder(path)
         return bundle.load(path, device)
     held = import_model(path)
     for line in held.facts["notes"]:
@@ -50,6 +53,8 @@ def load(
 def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
     weights that no tool describes."""
+    if mapping is None and path.is_dir() and kind_of(path) is None:
+        _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
@@ -64,6 +69,12 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         opened.network, plan.task, imported.tokenizers, plan.labels, facts,
         statistics=dict(plan.statistics),
     )  # fmt: skip
+
+
+def _check_folder(path: Path) -> None:
+    """Of one that no other tool has made: it must be ours."""
+    if path.is_dir() and not os.path.lexists(bundle.place(path) / bundle.CONFIG):
+        raise refusal(path)
 
 
 def _rows(plan: Plan, name: str) -> int:
