@@ -25,6 +25,7 @@ from translucid.interop import source
         (["model.npz"], r"Marian's own"),
         (["tf_model.h5"], r"save the variables as safetensors"),
         (["toy/config.json", "other/x"], r"did you mean \S+/toy\?"),
+        (["converted/model.bin"], r"did you mean \S+/converted\?"),
         (["toy/best/config.json"], r"did you mean \S+/toy\?"),
         ([f"{i}.txt" for i in range(9)], r"5\.txt and 3 more;"),
     ],
