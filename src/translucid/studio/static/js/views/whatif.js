@@ -339,6 +339,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
+    const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
+    if (more) mid.append(h('p', { class: 'tail' }, `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
     const tables = found.ripple ?? [];
     const moved = tables.filter(each => started(each) >= 0);
