@@ -3,7 +3,8 @@
     python bench/interop.py --out bench/results/interop-DATE.json [--gb 1.0] [--only memory]
 
 memory   a random Llama of so many gigabytes (float32, one safetensors file, then four shards):
-         seconds until it is open, and the peak of resident memory above that of the libraries
+         seconds until it is open and until it has read eight tokens (some of what is open may
+         still be on disk), and the peak of resident memory above that of the libraries
 decode   a random GPT-2 of the smallest size, saved by transformers and opened here: greedy tokens
          in a second, and whether both write the same
 trace    a random model of SmolLM2's size reads 2,048 tokens, and one layer is kept: seconds, peak
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -88,24 +90,32 @@ def write_gpt2(folder: Path) -> None:
 # What runs in a process of its own; each prints one JSON object.
 
 
+def opened(load: Callable[[], Any], read: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    import torch
+
+    before, began = peak(), time.process_time()
+    model = load()
+    seconds = time.process_time() - began
+    with torch.inference_mode():
+        read(model, torch.arange(8)[None])
+    return {"open": seconds, "first logits": time.process_time() - began, "peak": peak() - before,
+            "model": sum(4 * parameter.numel() for parameter in model.parameters())}  # fmt: skip
+
+
 def open_ours(folder: Path) -> dict[str, Any]:
     from translucid.interop.opening import open_network
 
-    before, began, wall = peak(), time.process_time(), time.monotonic()
-    network = open_network(folder).network
-    return {"seconds": time.process_time() - began, "wall": time.monotonic() - wall,
-            "peak": peak() - before, "model": 4 * network.parameters_count}  # fmt: skip
+    return opened(lambda: open_network(folder).network, lambda model, ids: model(ids))
 
 
 def open_transformers(folder: Path) -> dict[str, Any]:
     import torch
     from transformers import LlamaForCausalLM
 
-    before, began, wall = peak(), time.process_time(), time.monotonic()
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    size = sum(4 * parameter.numel() for parameter in model.parameters())
-    return {"seconds": time.process_time() - began, "wall": time.monotonic() - wall,
-            "peak": peak() - before, "model": size}  # fmt: skip
+    return opened(
+        lambda: LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32),
+        lambda model, ids: model(input_ids=ids).logits,
+    )
 
 
 def prompt() -> list[int]:

@@ -51,10 +51,7 @@ class MaskedTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return (
-            f"write {self.mask} in the text, and give the token that stands there "
-            "as target"
-        )
+        return f"write {self.mask} in the text, and give the token that stands there as target"
 
     def _places(self, example: Example) -> list[int]:
         """The masks; without any, all."""

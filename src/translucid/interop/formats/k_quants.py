@@ -6,6 +6,8 @@ w = d s q - d' s'. The bits of q and s lie in several places of a block. IQ4_NL 
 in a table that is finer near zero.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,7 +66,7 @@ def iq4_xs(raw: Bytes) -> Floats:
     return _by_group(half(raw[:, :2]) * (scales - np.int8(32)), IQ4[fields(raw[:, 8:], 16, 4)])
 
 
-def _with_minimum(raw: Bytes, numbers: Bytes) -> Floats:
+def _with_minimum(raw: Bytes, numbers: NDArray[np.integer[Any]]) -> Floats:
     """Of Q4_K and Q5_K, whose scales and minima have 6 bits: four in one place, two in another."""
     one, two, both = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
     scales = np.concatenate([one & 63, both & 15 | one >> 6 << 4], axis=1)
