@@ -29,7 +29,7 @@ from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, config_from
-from translucid.models.base import SequenceConfig
+from translucid.models.base import HEADS, SequenceConfig
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
@@ -219,8 +219,11 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
         mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
+    # What an encoder labels, a decoder may too: it has read all when it has read the last token.
+    also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
     for key in ("shape", "head"):
-        if hasattr(config, key) and sizes.get(key, "") != getattr(config, key):
+        wanted = sizes.get(key, "")
+        if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
             mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
     if isinstance(config, SequenceConfig):
         target = config.target_vocab or config.vocab

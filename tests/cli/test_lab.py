@@ -46,15 +46,15 @@ def test_a_run_tells_claim_verdict_and_why(folder: Path) -> None:
     assert "C47 " in said  # measured by the same experiment
     assert "from d_k = 4 to 512 the softmax Jacobian is multiplied by 0.1" in said
     assert "planted supported (quick): Sums of products are positive." in said
-    assert "4 experiments, 16 seeds" in said
+    assert "4 experiments, 31 seeds" in said
     assert "runs/lab: 5 claims, " in said
     assert "next: translucid lab report --out report" in said
-    assert (folder / "runs" / "lab" / "results.json").exists()
+    assert (folder / "runs" / "lab" / "quick.json").exists()
 
 
 def test_what_is_there_is_not_measured_again(folder: Path) -> None:
     again = run("lab", "run", "C46", "--quick", "--json", cwd=folder)
-    assert "5 of them measured before" in again.stderr
+    assert "10 of them measured before" in again.stderr
     told = json.loads(again.stdout)
     assert told["complete"]
     (result,) = told["results"]
@@ -120,7 +120,7 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
-    assert "stopped: 2 of 10 seeds are in runs/lab; run the same command again to go on" in err
+    assert "stopped: 2 of 20 seeds are in runs/lab; run the same command again to go on" in err
     assert "Traceback" not in err
 
 
@@ -146,10 +146,10 @@ def test_a_killed_run_leaves_nobody_at_work_and_is_gone_on_with(tmp_path: Path) 
     assert [path.stat().st_size for path in sorted(tmp_path.glob("beat-*"))] == before
     seeds = sorted(tmp_path.rglob("planted/*/seed-*.json"))
     times = [path.stat().st_mtime_ns for path in seeds]
-    assert 0 < len(seeds) < 5
+    assert 0 < len(seeds) < 10
     assert run(*words, cwd=tmp_path).returncode == 0
     assert [path.stat().st_mtime_ns for path in seeds] == times  # these were not measured again
-    assert len(list(tmp_path.rglob("planted/*/seed-*.json"))) == 5
+    assert len(list(tmp_path.rglob("planted/*/seed-*.json"))) == 10
 
 
 # ---- list, show ----
@@ -184,7 +184,7 @@ def test_a_claim_is_shown(folder: Path, word: str) -> None:
         "measured the variance of the scores",
         "rule Supported if from d_k = 4 to 512",
         "verdict supported: from d_k = 4 to 512",
-        "ran quick, 5 seeds, 20",
+        "ran quick, 10 seeds, 20",
         "literature right. Vaswani",
         "see https://arxiv.org/abs/1706.03762",
     ):
@@ -212,9 +212,35 @@ def test_the_report(folder: Path) -> None:
     assert page.count('<section class="card claim"') == 5
     assert page.count("<figure") == 5
     drawn = {path.name: path.read_text() for path in (folder / "page" / "figures").iterdir()}
-    assert set(drawn) == {f"{name}.svg" for name in
+    assert set(drawn) == {f"{name}.{kind}" for kind in ("svg", "csv") for name in
                           ("softmax-scale", "softmax-promises", "planted", "second")}  # fmt: skip
-    assert all("</svg>" in svg for svg in drawn.values())
+    assert all(("</svg>" in text) == name.endswith("svg") for name, text in drawn.items())
+    assert drawn["softmax-scale.csv"].startswith("d_k,as they are,divided by √d_k\n4,0.")
+
+
+def test_a_claim_beyond_toys_needs_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRANSLUCID_SHARED", raising=False)
+    done = run("lab", "run", "C48", "--real", "--seeds", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "TRANSLUCID_SHARED is not set; set it to the folder that holds weights/" in done.stderr
+    monkeypatch.setenv("TRANSLUCID_SHARED", str(tmp_path))
+    done = run("lab", "run", "C15", "--real", "--seeds", "1", cwd=tmp_path)
+    assert "train.tsv: no such file; put it there" in done.stderr
+
+
+def test_stored_verdicts_are_verified(folder: Path, tmp_path: Path) -> None:
+    done = run("lab", "verify", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("results.json: 3 verdicts judged again: 3 same\n")
+    assert "verdicts rest on the numbers of several seeds" in done.stdout
+    path = tmp_path / "runs" / "lab" / "quick.json"
+    path.parent.mkdir(parents=True)
+    text = (folder / "runs" / "lab" / "quick.json").read_text()
+    path.write_text(text.replace('"verdict": "supported"', '"verdict": "refuted"'))
+    wrong = run("lab", "verify", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "differs" in wrong.stdout.splitlines()[0]
+    assert "C46  refuted, now supported: from d_k" in wrong.stdout
 
 
 def test_a_template_runs_as_it_is(tmp_path: Path) -> None:
@@ -222,7 +248,7 @@ def test_a_template_runs_as_it_is(tmp_path: Path) -> None:
     assert made.stdout.splitlines()[-1] == "next: translucid lab run Longer-words.py --quick"
     done = run("lab", "run", "Longer-words.py", "--quick", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "longer-words  refuted (quick): With more keys" in done.stdout
+    assert "longer-words  undecided (quick): With more keys" in done.stdout
     shown = run("lab", "show", "longer-words", cwd=tmp_path)
     assert "varied      the number of keys" in shown.stdout
     assert run("lab", "report", "--out", "page", cwd=tmp_path).returncode == 0

@@ -39,7 +39,7 @@ def as_kept(data: Data) -> Data:
 def check(experiment: Experiment, data: Rows) -> None:
     """Rules and picture take these numbers; the picture can be drawn."""
     for key, rule in experiment.claims.items():
-        finding = rule.judge(data)
+        finding = rule.finding(data)
         assert finding.why, key
         json.dumps(finding.numbers, allow_nan=False)
     picture = experiment.draw(data)
@@ -48,18 +48,18 @@ def check(experiment: Experiment, data: Rows) -> None:
 
 
 def verdict(experiment: Experiment, key: str, data: Rows) -> Verdict:
-    return experiment.claims[key].judge(data).verdict
+    return experiment.claims[key].finding(data).verdict
 
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
+JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds, from -1 to 1
 
 
 def judging(experiments: Mapping[str, Experiment]) -> Callable[[str, Rows], Finding]:
     """By the rule that one of these experiments has for a claim."""
     rules = {key: rule for each in experiments.values() for key, rule in each.claims.items()}
-    return lambda key, data: rules[key].judge(data)
+    return lambda key, data: rules[key].finding(data)
 
 
-def around(value: float, spread: float = 0.0, seeds: int = 5) -> list[float]:
+def around(value: float, spread: float = 0.0, seeds: int = 10) -> list[float]:
     """Numbers of several seeds whose mean is this value."""
     return [value + spread * (2 * i / (seeds - 1) - 1) for i in range(seeds)]

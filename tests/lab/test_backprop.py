@@ -43,7 +43,7 @@ def test_random_problems_begin_with_an_active_unit() -> None:
 def kinks(**changed: list[float]) -> list[dict[str, Any]]:
     linear = {"curvature_output": 0.0, "curvature_loss": 0.0, "negative": 0.0, "kink": 1.0,
               "elsewhere": 0.0}  # fmt: skip
-    return [linear | {name: values[seed] for name, values in changed.items()} for seed in range(5)]
+    return [linear | {name: values[seed] for name, values in changed.items()} for seed in range(10)]
 
 
 def test_kinks() -> None:
@@ -146,7 +146,7 @@ def ended(slow: int, oscillates: int, otherwise: int, settles: int = 20) -> list
     return [
         {"settles": settles, "slow": slow, "oscillates": oscillates, "otherwise": otherwise,
          "starts": 20, "worked": [{"rate": 0.1, "outcome": "dead"}]}
-        for _ in range(5)
+        for _ in range(10)
     ]  # fmt: skip
 
 

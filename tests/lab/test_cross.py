@@ -44,26 +44,28 @@ def matches(attention=1.0, vector=0.1, short=1.0, aligned=0.95, ends=1.0, right=
     ]  # fmt: skip
 
 
+def picked(spread=0.0, **changed):
+    """What a Transformer's queries, keys and values do."""
+    values = {"right": 1.0, "aligned": 0.9, "query": 0.9, "value": 0.9} | changed
+    return [
+        {**row, "picked": {name: value + jitter for name, value in values.items()}}
+        for row, jitter in zip(matches(), around(0.0, spread), strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     ("data", "wanted"),
     [
-        (matches(), "supported"),
-        (matches(vector=1.0), "refuted"),  # one vector does as well
-        (matches(aligned=0.3), "refuted"),  # it looks elsewhere
-        (matches(vector=0.1, attention=0.2), "refuted"),  # neither does well
-        (matches(aligned=0.8, spread=0.1), "undecided"),
-        (matches(vector=NAN), "undecided"),
+        (picked(), "supported"),
+        (picked(aligned=0.2), "refuted"),  # it looks elsewhere
+        (picked(query=0.1), "refuted"),  # whoever asks gets the same
+        (picked(value=0.1), "refuted"),  # something else is handed over
+        (picked(aligned=0.5, right=1.2, spread=0.1), "undecided"),
+        (picked(right=0.5), "not tested"),
     ],
 )
 def test_c81(data, wanted):
     assert verdict(context_vector, "C81", data) == wanted
-
-
-def test_c81_wants_the_gap_to_grow():
-    data = matches()
-    for each in data:
-        each["one vector"] = [0.1] * len(LENGTHS)  # bad at every length
-    assert verdict(context_vector, "C81", data) == "refuted"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def gaps(both=(1.0, 1.0), left=(1.0, 0.125), spread=0.0):
         (gaps(both=(1.0, 0.2)), "refuted"),
         (gaps(both=(0.2, 1.0)), "refuted"),
         (gaps(both=(0.9, 0.9), spread=0.05), "undecided"),
-        (gaps(left=(0.2, 0.125)), "undecided"),  # it has learned nothing
+        (gaps(left=(0.2, 0.125)), "not tested"),  # it has learned nothing
     ],
 )
 def test_c82(data, wanted):
@@ -215,4 +217,4 @@ def test_pictures_show_the_means():
 @pytest.mark.thorough
 @pytest.mark.parametrize("experiment", [context_vector, cloze], ids=lambda each: each.name)
 def test_quick_runs(experiment):
-    check(experiment, [quick_data(experiment)] * 5)
+    check(experiment, [quick_data(experiment)] * 10)

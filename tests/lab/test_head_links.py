@@ -59,13 +59,13 @@ def net(subject=0.8, pronoun=0.8, lost=0.3, steady=0.7, others=0.6, loss=0.2, sp
         (net(lost=-0.2, steady=0.2, others=0.1), "refuted"),  # they meet, but nothing hangs on it
         (net(subject=0.2), "depends"),
         (net(others=0.1), "depends"),  # most heads have no role
-        (net(loss=1.5), "undecided"),  # not learned yet
+        (net(loss=1.5), "not tested"),  # not learned yet
         (net(subject=0.45, pronoun=0.45, steady=0.5, others=0.1, spread=0.3), "undecided"),
     ],
 )
 def test_c54(data, wanted):
     if wanted == "undecided" and data[0]["loss"] < 1:  # as many heads with a role as without
-        for each, others in zip(data, (0.1, 0.6, 0.1, 0.6, 0.6), strict=True):
+        for each, others in zip(data, (0.1, 0.6) * 5, strict=True):
             each["fixed"] = each["fixed"][:1] + [others] * 7
     assert verdict(links, "C54", data) == wanted
 
@@ -91,9 +91,9 @@ def test_c55(data, wanted):
     assert verdict(coarse_fine, "C55", data) == wanted
 
 
-def sentences(first, second, spread=0.05):
+def sentences(first, second, spread=0.05, accuracy=0.8):
     return [
-        {"accuracy": 0.7, "links": {"I → am": first + j, "name → I": second + j}}
+        {"accuracy": accuracy, "nets": 10, "links": {"I → am": first + j, "name → I": second + j}}
         for j in around(0.0, spread)
     ]
 
@@ -104,6 +104,7 @@ def sentences(first, second, spread=0.05):
         (sentences(0.9, 0.9), "supported"),
         (sentences(0.9, 0.2), "refuted"),
         (sentences(0.9, 0.5, spread=0.2), "undecided"),
+        (sentences(0.9, 0.9, accuracy=0.4), "not tested"),
     ],
 )
 def test_c59(data, wanted):
@@ -210,7 +211,7 @@ def test_strongest_link_is_to_another_word():
 @pytest.mark.slow
 def test_head_links_quick():
     found = quick_data(links)
-    check(links, [found] * 5)
+    check(links, [found] * 10)
     seen = found["example"]
     drawn = links.draw([found])
     assert len(drawn.heats) == len(RELATIONS) + 1
@@ -226,7 +227,7 @@ def test_head_links_quick():
 @pytest.mark.slow
 def test_coarse_and_fine_quick():
     found = quick_data(coarse_fine)
-    check(coarse_fine, [found] * 5)
+    check(coarse_fine, [found] * 10)
     drawn = coarse_fine.draw([found])
     wanted = [found[name][key] for name in BACK for key in ("before", "after")]
     assert np.allclose(drawn.values, wanted)
@@ -235,6 +236,6 @@ def test_coarse_and_fine_quick():
 @pytest.mark.slow
 def test_three_words_quick():
     found = quick_data(three_words)
-    check(three_words, [found] * 5)
+    check(three_words, [found] * 10)
     other = {**found, "map": (3 * np.array(found["map"])).tolist()}
     assert np.allclose(three_words.draw([found, other]).values, 2 * np.array(found["map"]))

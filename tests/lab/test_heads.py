@@ -41,7 +41,7 @@ def levels(one, two=0.99, four=0.99, between=0.6, single=0.3, spread=0.005):
         (levels(0.3), "supported"),
         (levels(0.99), "refuted"),  # one head does as well
         (levels(0.3, between=0.02), "refuted"),  # all heads look alike
-        (levels(0.3, four=0.5), "undecided"),  # not learned yet
+        (levels(0.3, four=0.5), "not tested"),  # not learned yet
         (levels(0.97, spread=0.05), "undecided"),
     ],
 )
@@ -55,26 +55,33 @@ def test_c50(data, wanted):
     ("data", "wanted"),
     [
         (levels(0.3), "supported"),
-        (levels(0.3, single=0.99), "depends"),
+        (levels(0.3, single=0.99), "refuted"),  # one way that gets there is enough
         (levels(0.99), "refuted"),
-        (levels(0.97, spread=0.1), "undecided"),
+        (levels(0.97, spread=0.05), "undecided"),
+        (levels(0.3, four=0.5), "not tested"),
     ],
 )
 def test_c51(data, wanted):
-    found = relations.claims["C51"].judge(data)
-    assert found.verdict == wanted
-    assert ("it depends on" in found.why) == (wanted == "depends")
+    assert verdict(relations, "C51", data) == wanted
 
 
-def test_c51_one_lucky_run_is_enough():
+def test_c51_counts_runs():
+    """Five of ten single heads get there: that is neither most nor few."""
     data = levels(0.3)
-    data[3]["accuracy"][0] = 0.98
-    assert verdict(relations, "C51", data) == "depends"
+    for run in data[:5]:
+        run["accuracy"][0] = 0.98
+    assert verdict(relations, "C51", data) == "undecided"
 
 
 def pruned(spare, early=0.0, late=0.0, spread=0.001):
     return [
-        {"removable": spare + 100 * j, "early": early + j, "late": late + j, "apart": 0.5}
+        {
+            "removable": spare + 100 * j,
+            "early": early + j,
+            "late": late + j,
+            "apart": 0.5,
+            "curve": [0.99],
+        }
         for j in around(0.0, spread)
     ]
 
@@ -217,7 +224,7 @@ def test_head_width_quick():
 @pytest.mark.slow
 def test_two_relations_quick():
     found = quick_data(relations)
-    check(relations, [found] * 5)
+    check(relations, [found] * 10)
     drawn = relations.draw([found, {**found, "accuracy": [0.0, 0.0, 0.0]}])
     assert all(np.allclose(heat.values, back)
                for heat, back in zip(drawn.heats, found["back"], strict=True))  # fmt: skip
@@ -227,7 +234,7 @@ def test_two_relations_quick():
 @pytest.mark.slow
 def test_removing_heads_quick():
     found = quick_data(pruning)
-    check(pruning, [found] * 5)
+    check(pruning, [found] * 10)
     assert len(found["curve"]) == MANY
     drawn = pruning.draw([found, {**found, "curve": [0.0] * MANY}])
     assert np.allclose(drawn.series[f"{MANY} heads"], np.array(found["curve"]) / 2)
@@ -236,6 +243,6 @@ def test_removing_heads_quick():
 @pytest.mark.slow
 def test_grouped_heads_quick():
     found = quick_data(grouped)
-    check(grouped, [found] * 5)
+    check(grouped, [found] * 10)
     assert found["numbers"] == [128, 64, 32, 16]
     assert np.allclose(grouped.draw([found]).series["loss"], found["loss"])

@@ -36,7 +36,7 @@ from translucid.lab.claims.shared.position_tasks import (
 from translucid.parts.positions import Sinusoidal
 from translucid.tasks.batch import IGNORE
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
+JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
 
 
 def places(inside=1.0, twice=1.0, four=1.0):
@@ -88,7 +88,7 @@ CHANCE_BEYOND = (1.0, 0.13, 0.13)
         (nets(learned_copy_back=CHANCE_BEYOND), "refuted"),  # the last letter is kept
         (nets(learned_latest=(0.92, 0.2, 0.2), learned_copy_back=CHANCE_BEYOND), "refuted"),
         (nets(learned_latest=LOST, learned_copy_back=(1.0, 0.2, 0.25), spread=0.1), "undecided"),
-        (nets(learned_latest=(0.5, 0.1, 0.1), learned_copy_back=CHANCE_BEYOND), "undecided"),
+        (nets(learned_latest=(0.5, 0.1, 0.1), learned_copy_back=CHANCE_BEYOND), "not tested"),
     ],
 )
 def test_c35(data, expected):
@@ -180,7 +180,7 @@ def test_c33(data, expected):
 
 def tables(sinusoidal=0.0, learned=0.1, computed=1, trained=0):
     return [{"sinusoidal": sinusoidal, "learned": learned, "computed": computed,
-             "sinusoidal_trained": trained, "learned_trained": 2048}] * 5  # fmt: skip
+             "sinusoidal_trained": trained, "learned_trained": 2048}] * 10  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,8 @@ def test_c39(data, expected):
 
 def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
     shares = dict(zip(WAVES, (sine, tangent, triangle, sawtooth), strict=True))
-    return [{wave: {"right": share - (wave != "sine and cosine") * spread * j, "largest": 1.0}
+    return [{wave: {"right": share - (wave != "sine and cosine") * spread * j, "largest": 1.0,
+                    "no shift": 0.1}
              for wave, share in shares.items()} for j in JITTER]  # fmt: skip
 
 
@@ -210,7 +211,7 @@ def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
         (waved(1.0, 1.0, 1.0), "refuted"),
         (waved(0.5, 1.0, 1.0), "depends"),
         (waved(0.95, 1.0, 1.0, spread=0.1), "undecided"),
-        (waved(0.3, 0.3, 0.3, sine=0.5), "undecided"),  # sine and cosine did not learn it
+        (waved(0.3, 0.3, 0.3, sine=0.5), "not tested"),  # sine and cosine did not learn it
     ],
 )
 def test_c41(data, expected):
@@ -245,7 +246,7 @@ def test_both_near_and_far_letters_are_asked_for():
 
 def test_kept_and_over():
     data = nets(sinusoidal_latest=(0.925, 0.525, 0.125), spread=0.0)
-    assert over(data, TWICE, "sinusoidal", "latest") == pytest.approx([0.525] * 5)
+    assert over(data, TWICE, "sinusoidal", "latest") == pytest.approx([0.525] * 10)
     assert kept(data, TWICE, "sinusoidal", "latest").mean == pytest.approx(0.5)
     assert kept(data, FOUR_TIMES, "sinusoidal", "latest").mean == pytest.approx(0)
     assert kept(data, INSIDE, "sinusoidal", "latest").mean == pytest.approx(1)
@@ -322,7 +323,7 @@ def test_counting_computations():
 
 def test_encoding_once_runs():
     found = quick_data(fixed_encoding.once)
-    check(fixed_encoding.once, [found] * 5)
+    check(fixed_encoding.once, [found] * 10)
     assert np.allclose(
         fixed_encoding.once.draw([found]).values, [found["sinusoidal"], found["learned"]]
     )
@@ -332,7 +333,7 @@ def test_encoding_once_runs():
 @pytest.mark.slow
 def test_order_runs():
     found = quick_data(permutation.order)
-    check(permutation.order, [found] * 5)
+    check(permutation.order, [found] * 10)
     drawn = permutation.order.draw([found, {**found, "told": [0.0, 0.0]}])
     assert np.allclose(drawn.values[:2], np.array(found["told"]) / 2)
     assert found["told"][0] < 0.3 < found["told"][1]
@@ -341,7 +342,7 @@ def test_order_runs():
 @pytest.mark.thorough
 def test_waves_run():
     found = quick_data(waveforms.waves)
-    check(waveforms.waves, [found] * 5)
+    check(waveforms.waves, [found] * 10)
     drawn = waveforms.waves.draw([found])
     assert np.allclose(drawn.values, [found[wave]["right"] for wave in WAVES])
     assert found["sine and cosine"]["right"] > 0.9
@@ -351,7 +352,7 @@ def test_waves_run():
 @pytest.mark.thorough
 def test_beyond_length_runs():
     found = quick_data(length_extrapolation.beyond_length)
-    check(length_extrapolation.beyond_length, [found] * 5)
+    check(length_extrapolation.beyond_length, [found] * 10)
     drawn = length_extrapolation.beyond_length.draw([found]).series["ALiBi"]
     assert len(drawn) == TESTED // length_extrapolation.BLOCK
     assert drawn[1] == pytest.approx(np.mean(found["alibi"]["latest"][4:8]))
@@ -363,7 +364,7 @@ def test_beyond_length_runs():
 def test_rotary_scaling_runs(monkeypatch):
     monkeypatch.setattr(length_extrapolation, "_time_ratio", lambda seed, length, tries: 1.0)
     found = changed_data(length_extrapolation.rotary_scaling)
-    check(length_extrapolation.rotary_scaling, [found] * 5)
+    check(length_extrapolation.rotary_scaling, [found] * 10)
     drawn = length_extrapolation.rotary_scaling.draw([found])
     assert drawn.series["divided by 4"][-1] == pytest.approx(np.mean(found["far_letter"][2][-4:]))
 

@@ -52,7 +52,7 @@ def test_c77(data, wanted):
 def influence(past=0.3, own=1.0, future=0.0):
     ones = np.ones((PLACES, PLACES))
     table = past * np.tril(ones, -1) + own * np.eye(PLACES) + future * np.triu(ones, 1)
-    return [{"decoder": table.tolist(), "encoder": ones.tolist()}] * 5
+    return [{"decoder": table.tolist(), "encoder": ones.tolist()}] * 10
 
 
 @pytest.mark.parametrize(
@@ -257,4 +257,4 @@ def test_pictures_show_the_means():
     "experiment", [causal_mask, mask_in_writing, exposed], ids=lambda e: e.name
 )
 def test_quick_runs(experiment):
-    check(experiment, [quick_data(experiment)] * 5)
+    check(experiment, [quick_data(experiment)] * 10)

@@ -113,7 +113,7 @@ def test_writing_reads_the_same_words() -> None:
 @pytest.mark.parametrize("experiment", [one_target, amount_of_text, vector_sizes],
                          ids=lambda each: each.name)  # fmt: skip
 def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
-    data = [quick_data(experiment)] * 5
+    data = [quick_data(experiment)] * 10
     check(experiment, data)
     drawn = experiment.draw(data)
     if experiment is one_target:

@@ -57,7 +57,7 @@ def changes(**cells):
         norm, change = cell.split("_")
         table[NORMS.index(norm)][int(change)] = value
     assert [len(row) for row in table] == [len(CHANGES)] * len(NORMS)
-    return [{"change": table, "parameters": parameters, "width": 512}] * 5
+    return [{"change": table, "parameters": parameters, "width": 512}] * 10
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_c74(data, verdict):
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
-            assert rule.judge([measured[name]] * 5).why
+            assert rule.finding([measured[name]] * 10).why
 
 
 def test_pictures_show_the_means(measured):

@@ -45,7 +45,7 @@ def test_the_rule_of_one_unit(right: dict[str, int], expected: str) -> None:
 
 def solved(bent: int, straight: int = 0, by_hand: float = 0.0) -> list[dict[str, Any]]:
     counts = {"tanh": [0, 0, bent], "relu": [0, 0, 0], "identity": [0, 0, straight]}
-    return [{"solved": counts, "starts": 20, "by_hand": by_hand} for _ in range(5)]
+    return [{"solved": counts, "starts": 20, "by_hand": by_hand} for _ in range(10)]
 
 
 def test_a_hidden_layer() -> None:

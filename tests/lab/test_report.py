@@ -11,8 +11,9 @@ import pytest
 from translucid.lab.claims import experiments
 from translucid.lab.engine.claims import Claim, claims
 from translucid.lab.engine.experiment import Experiment, of_file
-from translucid.lab.engine.report import WORKED, page, write
+from translucid.lab.engine.report import page, write
 from translucid.lab.engine.report_figure import figure, number, numbers
+from translucid.lab.engine.report_front import WORKED
 from translucid.lab.engine.results import Kept, Row, keep, latest, rows
 from translucid.lab.engine.runner import Result, run
 from translucid.lab.engine.verdict import Finding
@@ -103,7 +104,7 @@ def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
             assert row.difference in words
     for command in WORKED:
         assert f"translucid work {command}" in words
-    order = [text.index(f'id="{name}"') for name in ("supported", "refuted", "C46")]
+    order = [text.index(f'id="{name}"') for name in ("refuted", "supported", "C46")]
     assert order == sorted(order)
     assert text.count("<figure") == len(sections)
     assert "def _scale(seed: int, quick: bool)" in words  # the code that measured

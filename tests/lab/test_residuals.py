@@ -11,7 +11,7 @@ from translucid.lab.claims.blocks import (
     norm_placement,
     residual_connections,
 )
-from translucid.lab.claims.blocks.block_removal import BLOCKS, NETS
+from translucid.lab.claims.blocks.block_removal import NETS
 from translucid.lab.claims.blocks.norm_placement import ORDERS, SETTINGS
 from translucid.lab.claims.blocks.residual_connections import KINDS
 from translucid.lab.claims.shared import deep_net
@@ -36,11 +36,11 @@ def measured():
 judge = judging(EXPERIMENTS)
 
 
-def depths(*ends, spread=0.01):
+def depths(*ends, spread=0.01, shallow=0.01):
     """The loss at the largest depth, for each kind."""
     return [
         {"depths": [4, 40],
-         **{kind: {"loss": [0.01, end + spread * j], "gradient": [1.0, 1.0]}
+         **{kind: {"loss": [shallow, end + spread * j], "gradient": [1.0, 1.0]}
             for kind, end in zip(KINDS, ends, strict=True)}}
         for j in JITTER
     ]  # fmt: skip
@@ -50,10 +50,12 @@ def depths(*ends, spread=0.01):
     ("data", "verdict"),
     [
         (depths(1, 0.02, 0.02, 0.9, 0.02), "supported"),
-        (depths(1, 0.9, 0.9, 0.9, 0.9), "refuted"),
-        (depths(0.05, 0.02, 0.02, 0.05, 0.02), "refuted"),  # plain nets learn as well
-        (depths(1, 0.9, 0.02, 0.9, 0.02), "depends"),
-        (depths(1, 0.1, 0.02, 0.9, 0.02, spread=0.05), "undecided"),
+        (depths(1, 1.2, 1.2, 0.9, 1.1), "refuted"),
+        (depths(1, 0.9, 0.9, 0.9, 0.8), "undecided"),  # better, but not by half
+        (depths(1, 1.2, 0.02, 0.9, 0.02), "depends"),
+        (depths(1, 0.5, 0.02, 0.9, 0.02, spread=0.05), "undecided"),
+        (depths(1, 1e3, 0.02, 0.9, 0.02), "depends"),  # what is no number counts by its rank
+        (depths(1, 0.02, 0.02, 0.9, 0.02, shallow=0.9), "not tested"),
     ],
 )
 def test_c61(data, verdict):
@@ -62,8 +64,9 @@ def test_c61(data, verdict):
 
 def costs(residual, small, plain, loss=0.01, spread=0.01):
     return [
-        {name: {"loss": loss, "cost": [cost + spread * j] * BLOCKS}
-         for name, cost in zip(NETS, (residual, small, plain), strict=True)}
+        {depth: {name: {"loss": loss, "cost": [cost + spread * j] * int(depth)}
+                 for name, cost in zip(NETS, (residual, small, plain), strict=True)}
+         for depth in ("12", "36")}
         for j in JITTER
     ]  # fmt: skip
 
@@ -76,20 +79,27 @@ def costs(residual, small, plain, loss=0.01, spread=0.01):
         (costs(0.05, 0.05, 0.2), "refuted"),  # the plain net can skip them too
         (costs(1.0, 0.05, 2.0), "depends"),
         (costs(0.25, 0.25, 2.0, spread=0.2), "undecided"),
-        (costs(1.0, 1.0, 2.0, loss=0.9), "undecided"),
-        (costs(0.05, 0.05, 2.0, loss=0.9), "undecided"),  # nothing was learned that could be lost
+        (costs(0.05, 0.05, 2.0, loss=0.9), "not tested"),  # nothing was learned to be lost
     ],
 )
 def test_c62(data, verdict):
     assert judge("C62", data).verdict == verdict
 
 
-def orders(post=(2.0, 2.0, 2.0), pre=(2.0, 2.0, 2.0), none=(3.0, 3.0, 3.0), spread=0.01):
-    """Losses without warm-up, with it, and from other starts."""
+def test_c62_asks_where_blocks_are_to_spare():
+    needed, spare = costs(1.0, 1.0, 2.0), costs(0.05, 0.05, 2.0)
+    both = [{"12": a["12"], "36": b["36"]} for a, b in zip(needed, spare, strict=True)]
+    assert judge("C62", both).verdict == "depends"
+
+
+def orders(post=(2.0, 2.0, 2.0), pre=(2.0, 2.0, 2.0), none=(3.0, 3.0, 3.0), spread=0.01, wide=0.1):
+    """Losses without warm-up, with it, and from other starts; how far apart post-norm's are."""
+    apart = {"post": wide, "pre": 0.1, "none": 0.5}
     said = {"post": post, "pre": pre, "none": none}
     return [
         {"rates": [1e-3, 1e-2],
-         **{order: {setting: [loss + (spread * j if order == "post" else 0)] * 2
+         **{order: {setting: [loss - apart[order], loss + apart[order]
+                              + (spread * j if order == "post" else 0)]
                     for setting, loss in zip(SETTINGS, said[order], strict=True)}
             for order in ORDERS}}
         for j in JITTER
@@ -100,10 +110,11 @@ def orders(post=(2.0, 2.0, 2.0), pre=(2.0, 2.0, 2.0), none=(3.0, 3.0, 3.0), spre
     ("data", "verdict", "on"),
     [
         (orders(), "supported", ""),
-        (orders(post=(4.0, 4.0, 4.0)), "refuted", ""),
-        (orders(post=(2.5, 2.0, 2.0)), "depends", "on warm-up"),  # which pre-norm does not need
-        (orders(post=(4.0, 2.0, 2.0)), "depends", "on warm-up"),
-        (orders(post=(2.0, 2.0, 4.0)), "depends", "it loses with other starts"),
+        (orders(post=(4.3, 4.0, 4.0), wide=0.9), "refuted", ""),
+        (orders(post=(2.5, 2.0, 2.0)), "depends", "fails: no more warm-up than pre-norm"),
+        (orders(post=(4.0, 2.0, 2.0)), "depends", "fails: lower loss, no warm-up"),
+        (orders(post=(2.0, 2.0, 4.0)), "depends", "fails: lower loss, other starts"),
+        (orders(wide=0.9), "depends", "fails: less sensitive to the rate"),
         (orders(post=(2.5, 2.0, 2.0), pre=(2.5, 2.0, 2.0)), "supported", ""),  # both need it
         (orders(post=(3.0, 2.0, 2.0), pre=(3.0, 2.0, 2.0), spread=0.5), "undecided", ""),
     ],
@@ -117,7 +128,7 @@ def test_c63(data, verdict, on):
 def sums(relu, none, wider, linear, spread=0.01):
     return [
         {"accuracy": {"none": none, "none, but wider": wider, "linear": linear,
-                      "ReLU": relu + spread * j, "GELU": 0.98}}
+                      "ReLU": min(relu + spread * j, 1.0), "GELU": 0.98}}
         for j in JITTER
     ]  # fmt: skip
 
@@ -126,10 +137,14 @@ def sums(relu, none, wider, linear, spread=0.01):
     ("data", "verdict"),
     [
         (sums(0.98, 0.5, 0.6, 0.4), "supported"),
-        (sums(0.98, 0.97, 0.97, 0.97), "refuted"),
-        (sums(0.3, 0.5, 0.6, 0.4), "refuted"),  # GELU alone is not enough
-        (sums(0.98, 0.5, 0.97, 0.4), "depends"),
-        (sums(0.7, 0.5, 0.6, 0.4, spread=0.1), "undecided"),
+        (sums(0.97, 0.99, 0.99, 0.99), "refuted"),
+        (
+            sums(0.98, 0.94, 0.94, 0.94, spread=0.0),
+            "supported",
+        ),  # a third of the mistakes
+        (sums(0.3, 0.5, 0.6, 0.4), "not tested"),
+        (sums(0.97, 0.5, 0.995, 0.4), "depends"),
+        (sums(0.95, 0.9, 0.9, 0.9, spread=0.03), "undecided"),
     ],
 )
 def test_c76(data, verdict):
@@ -148,7 +163,7 @@ def test_by_case_says_where_it_holds_and_where_not():
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
-            assert rule.judge([measured[name]] * 5).why
+            assert rule.finding([measured[name]] * 10).why
 
 
 @pytest.mark.thorough
@@ -157,10 +172,9 @@ def test_pictures_show_the_means(measured):
     drawn = EXPERIMENTS["depth"].draw([found, found])
     assert all(np.allclose(drawn.series[kind], found[kind]["loss"]) for kind in KINDS)
     found = measured["leaving-out-blocks"]
-    other = {name: {"cost": [3 * each for each in found[name]["cost"]]} for name in NETS}
-    drawn = EXPERIMENTS["leaving-out-blocks"].draw([found, other])
+    drawn = EXPERIMENTS["leaving-out-blocks"].draw([found])
     for name in NETS:
-        assert np.allclose(drawn.series[f"{name} net"], 2 * np.array(found[name]["cost"]))
+        assert np.allclose(drawn.series[f"{name} net"], np.median(found["12"][name]["cost"]))
     found = measured["norm-order"]
     drawn = EXPERIMENTS["norm-order"].draw([found])
     assert np.allclose(drawn.series["norm after the sum, warm-up"], found["post"]["warm-up"])

@@ -24,7 +24,7 @@ from translucid.lab.engine.runner import (
     outside,
     run,
 )
-from translucid.lab.engine.verdict import Finding
+from translucid.lab.engine.verdict import Finding, Rule, Verdict
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -58,22 +58,22 @@ def only(found: list[Result | Failure]) -> Result:
 
 def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path) -> None:
     first = only(ended(planted, tmp_path))
-    assert log.read_text().split() == list("01234")
+    assert log.read_text().split() == list("0123456789")
     steps: list[Step] = []
     again = only(ended(planted, tmp_path, progress=steps.append))
-    assert log.read_text().split() == list("01234")
+    assert log.read_text().split() == list("0123456789")
     assert again.data == first.data
     assert [(step.done, step.of, step.kept) for step in steps] == [
-        (n, 5, True) for n in range(1, 6)
+        (n, 10, True) for n in range(1, 11)
     ]
     assert first.findings["planted"].verdict == "supported"
     jobs_of(planted, tmp_path, quick=True)[0].path.unlink()  # the others come before it now
     assert only(ended(planted, tmp_path)).data == first.data
-    log.write_text("0 1 2 3 4 ")
-    only(ended(planted, tmp_path, seeds=7))  # two more
-    assert log.read_text().split() == list("0123456")
+    log.write_text(" ".join("0123456789") + "\n")
+    only(ended(planted, tmp_path, seeds=12))  # two more
+    assert log.read_text().split() == [*"0123456789", "10", "11"]
     list(run([planted], tmp_path))  # the full setting is another one
-    assert len(log.read_text().split()) == 12
+    assert len(log.read_text().split()) == 22
 
 
 def test_seeds_may_begin_elsewhere(planted: Experiment, tmp_path: Path, log: Path) -> None:
@@ -83,8 +83,8 @@ def test_seeds_may_begin_elsewhere(planted: Experiment, tmp_path: Path, log: Pat
     assert again.data == long.data[5:]
     assert (long.first, again.first) == (0, 5)
     other = only(ended(planted, tmp_path, first=40))
-    assert log.read_text().split()[7:] == ["40", "41", "42", "43", "44"]
-    assert "5 seeds from 40 on" in results.Kept.of(other).when
+    assert log.read_text().split()[7:] == [str(seed) for seed in range(40, 50)]
+    assert "10 seeds from 40 on" in results.Kept.of(other).when
     assert "from" not in results.Kept.of(long).when
     certain = next(each for each in experiments().values() if each.seeds == 1)
     assert [job.seed for job in jobs_of(certain, tmp_path, seeds=3, first=9)] == [0]
@@ -131,7 +131,7 @@ def test_an_interrupted_run_goes_on(
     assert log.read_text().split() == list("012")
     monkeypatch.delenv("LAB_TROUBLE")
     gone_on = only(ended(planted, tmp_path))
-    assert log.read_text().split() == list("01234")
+    assert log.read_text().split() == list("0123456789")
     assert gone_on.data == only(ended(planted, tmp_path / "other")).data
 
 
@@ -156,9 +156,9 @@ def test_a_failing_seed_is_named_and_the_others_are_kept(
     assert isinstance(failure, Failure)
     assert str(failure) == "planted, seed 1: ZeroDivisionError: nothing to divide by"
     kept = [job.seed for job in jobs_of(planted, tmp_path, quick=True) if job.kept]
-    assert kept == [0, 2, 3, 4]
+    assert kept == [0, *range(2, 10)]
     monkeypatch.delenv("LAB_TROUBLE")
-    assert len(only(ended(planted, tmp_path)).data) == 5
+    assert len(only(ended(planted, tmp_path)).data) == 10
 
 
 def test_what_json_cannot_hold_is_told(
@@ -178,12 +178,28 @@ def test_a_failing_rule_keeps_the_seeds(
     assert all(job.kept for job in jobs_of(planted, tmp_path, quick=True))
 
 
-def test_few_seeds_decide_nothing(planted: Experiment, tmp_path: Path) -> None:
-    few = only(ended(planted, tmp_path, seeds=2)).findings["planted"]
-    assert few.verdict == "undecided"
-    assert few.why.startswith("2 seeds of chance decide nothing, 5 may; a mean of")
+def test_only_the_number_of_seeds_that_the_rule_names_decides(
+    planted: Experiment, tmp_path: Path
+) -> None:
+    """Neither fewer, nor more: seeds that are added until a verdict comes prove nothing."""
+    for seeds in (2, 11):
+        finding = only(ended(planted, tmp_path, seeds=seeds)).findings["planted"]
+        assert finding.verdict == "undecided"
+        assert finding.why.startswith(f"{seeds} seeds measured, and the rule asks for 10, neither")
     without = replace(planted, seeds=1)  # nothing is left to chance
-    assert only(ended(without, tmp_path, seeds=9)).findings["planted"].verdict == "supported"
+    assert only(ended(without, tmp_path, seeds=9)).data == only(ended(without, tmp_path)).data
+
+
+@pytest.mark.parametrize("verdict", ["supported", "refuted", "depends", "not tested"])
+def test_a_quick_run_says_nowhere_that_a_claim_fails(planted: Experiment, verdict: Verdict) -> None:
+    sure = replace(
+        planted, claims={"planted": Rule("as it is", lambda data: Finding(verdict, "x"))}
+    )
+    data = ({"mean": 1.0},) * 10
+    assert Result(sure, data, quick=False, seconds=0.0).finding("planted").verdict == verdict
+    quick = Result(sure, data, quick=True, seconds=0.0).finding("planted")
+    assert quick.verdict == ("undecided" if verdict in ("refuted", "depends") else verdict)
+    assert quick.why.endswith("x")
 
 
 # ---- processes and threads ----
@@ -265,19 +281,20 @@ def test_results_come_back_as_they_were(planted: Experiment, tmp_path: Path) -> 
     assert results.read(tmp_path) == {}
     made = only(ended(planted, tmp_path))
     kept = results.keep(tmp_path, made)
-    assert results.read(tmp_path) == {"planted": kept}
+    assert results.read(tmp_path, results.QUICK) == {"planted": kept}
     assert kept.data == made.data  # also what is not finite
     assert kept.data[0]["odd"] == float("inf")
-    text = (tmp_path / results.FILE).read_text()
+    text = (tmp_path / results.QUICK).read_text()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert kept.rules == {"planted": "Supported if above 0; refuted if below."}
-    assert kept.when.startswith("quick, 5 seeds, 20")
+    assert kept.when.startswith("quick, 10 seeds, 20")
     assert not kept.stale(planted)
     assert kept.stale(experiments()["own-token"])
     full = next(iter(run([planted], tmp_path)))
     assert isinstance(full, Result)
     results.keep(tmp_path, full)
-    assert not results.read(tmp_path)["planted"].quick  # the last run counts
+    results.keep(tmp_path, made)
+    assert not results.latest(tmp_path)["planted"].quick  # a quick run takes no full one's place
 
 
 def test_ones_own_results_come_before_the_shipped(
@@ -287,7 +304,7 @@ def test_ones_own_results_come_before_the_shipped(
     monkeypatch.setattr(results, "SHIPPED", (tmp_path / "none", shipped))
     assert results.latest(own) == {}
     known = experiments()
-    some = list(run([known["softmax-promises"], known["own-token"]], shipped, quick=True))
+    some = list(run([known["softmax-promises"], known["own-token"]], shipped))
     for each in some:
         assert isinstance(each, Result)
         results.keep(shipped, each)
@@ -307,7 +324,7 @@ def test_other_seeds_stand_beside_a_verdict(
     planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "SHIPPED", ())
-    first, again = (only(ended(planted, tmp_path, first=seed)) for seed in (0, 50))
+    first, again = (only(list(run([planted], tmp_path, first=seed))) for seed in (0, 50))
     kept = [results.keep(tmp_path, each) for each in (first, again)]
     assert results.read(tmp_path)["planted"] == kept[0]
     assert results.read(tmp_path, results.AGAIN)["planted"] == kept[1]
@@ -316,10 +333,13 @@ def test_other_seeds_stand_beside_a_verdict(
         by_name = [{each.experiment: each} for each in (kept[0], repeated)]
         return next(each for each in results.rows({}, *by_name) if each.claim.key == "planted")
 
-    assert row(kept[1]).repetition == ("Measured again with 5 seeds from 50 on: the same verdict.")
+    assert row(kept[1]).repetition == (
+        "Measured again with 10 seeds from 50 on: the same verdict. Of 1 effect sizes 1 lie within "
+        "the intervals of the first run."
+    )
     assert not row(kept[1]).wavers
     other = replace(kept[1], findings={"planted": Finding("undecided", "it is close", {})})
-    assert row(other).repetition.endswith("5 seeds from 50 on: undecided. it is close")
+    assert row(other).repetition.endswith("10 seeds from 50 on: undecided. it is close")
     assert row(other).wavers
     for changed in (replace(other, code="other"), replace(other, quick=not other.quick)):
         assert row(changed).again is None

@@ -16,7 +16,7 @@ from translucid.lab.claims.perceptron import universal_approximation
 def built(*errors: float) -> list[dict[str, Any]]:
     good = [0.5**n for n in range(len(universal_approximation.UNITS))]
     rows = dict.fromkeys(universal_approximation.TARGETS, good) | {"√x": list(errors) or good}
-    return [{"built": rows, "trained": [0.5] * 4, "curves": [], "steps": 1} for _ in range(5)]
+    return [{"built": rows, "trained": [0.5] * 4, "curves": [], "steps": 1} for _ in range(10)]
 
 
 def test_staircases() -> None:

@@ -26,7 +26,8 @@ def rows(**columns: list[float]) -> list[dict[str, float]]:
         (0.95, 0.7, 0.6, "supported"),
         (0.95, 0.9, 0.6, "refuted"),
         (0.95, 0.7, 0.94, "refuted"),
-        (0.8, 0.7, 0.6, "undecided"),
+        (0.85, 0.75, 0.6, "undecided"),
+        (0.6, 0.4, 0.3, "not tested"),
     ],
 )
 def test_the_whole_sentence(whole: float, half: float, bag: float, wanted: str) -> None:
@@ -57,10 +58,10 @@ def test_a_tag_for_each_word(both: float, spread: float, aligned: float, wanted:
     [
         (0.2, 0.98, 0.3, "supported"),
         (0.2, 0.98, 0.99, "depends"),
-        (0.2, 0.5, 0.3, "refuted"),
+        (0.2, 0.5, 0.3, "not tested"),
         (0.9, 0.98, 0.3, "refuted"),
         (0.2, 0.98, 0.9, "undecided"),
-        (0.2, 0.9, 0.3, "undecided"),
+        (0.5, 0.98, 0.3, "undecided"),
     ],
 )
 def test_a_text_for_a_text(aligned: float, two: float, one: float, wanted: str) -> None:
@@ -73,6 +74,17 @@ def test_a_text_for_a_text(aligned: float, two: float, one: float, wanted: str) 
 def test_the_made_up_language() -> None:
     assert translated([3, 4, 9]) == [3, 4, 9, 14, 12]  # the last particle comes first
     assert translated([4, 5]) == [4, 5]
+
+
+def test_new_sentences_are_new() -> None:
+    source, target = translation._apart(500, 100, torch.Generator().manual_seed(0))
+    assert source.shape[0] == target.shape[0] == 600
+    rows = [tuple(row) for row in source.tolist()]
+    assert len(set(rows[500:])) == 100
+    assert not set(rows[:500]) & set(rows[500:])
+    for row, wanted in zip(rows[500:], target[500:].tolist(), strict=True):
+        words = [word for word in row if word]
+        assert [word for word in wanted if word > translation.END] == translated(words)
 
 
 def test_each_system_is_asked_for_the_same_words() -> None:
@@ -95,13 +107,13 @@ def test_each_system_is_asked_for_the_same_words() -> None:
 
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
-    assert sentiment._first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
+    assert sentiment.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("experiment", EVERY, ids=lambda each: each.name)
 def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
-    data = [quick_data(experiment)] * 5
+    data = [quick_data(experiment)] * 10
     check(experiment, data)
     names = experiment.draw(data).labels
     np.testing.assert_allclose(experiment.draw(data).values, [data[0][name] for name in names])

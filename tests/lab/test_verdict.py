@@ -6,15 +6,23 @@ from itertools import product
 import numpy as np
 import pytest
 
+from translucid.lab.engine.statistics import holm, t_interval, t_test
 from translucid.lab.engine.verdict import (
+    Finding,
     Interval,
+    Rule,
+    by_case,
     clearly,
     column,
     decide,
     difference_of,
     fraction_of,
+    has_learned,
     mean_of,
+    median_of,
+    not_tested,
     ratio_of,
+    seeds_above,
 )
 
 # ---- shares ----
@@ -77,44 +85,125 @@ def test_what_is_no_share(successes: int, tries: int) -> None:
 # ---- means ----
 
 
-def test_the_same_values_give_the_same_interval() -> None:
-    values = np.random.default_rng(1).normal(size=20).tolist()  # hardly two resamples are alike
-    found = mean_of(values)
-    assert all(mean_of(values) == found for _ in range(3))
-    assert found.mean == pytest.approx(sum(values) / 20)
-    assert min(values) <= found.low < found.mean < found.high <= max(values)
+def test_the_interval_is_the_one_of_the_scale_that_is_named() -> None:
+    values = np.random.default_rng(1).uniform(0.1, 0.9, size=10).tolist()
+    for by, scale in (("t", "raw"), ("log", "log"), ("logit", "logit")):
+        interval = mean_of(values, by)  # type: ignore[arg-type]
+        assert (interval.mean, interval.low, interval.high) == pytest.approx(
+            [float(bound) for bound in t_interval(np.array(values), scale)]  # type: ignore[arg-type]
+        )
+    assert mean_of(values, "rank") == median_of(values)
 
 
-def test_the_bootstrap_is_what_all_resamples_give() -> None:
-    values = [0.0, 1.0, 2.0, 5.0]
-    every = np.array([np.mean(chosen) for chosen in product(values, repeat=4)])
-    found = mean_of(values)
-    assert (found.low, found.high) == pytest.approx(np.quantile(every, [0.025, 0.975]), abs=0.26)
+def test_what_seeds_agree_on_is_judged_by_ranks() -> None:
+    """Without a spread Student's t is sure of everything: five seeds would be enough."""
+    assert median_of([2.5] * 10) == mean_of([2.5] * 10) == Interval(2.5, 2.5, 2.5)
+    assert mean_of([2.5] * 10).against(2.0) == "above"
+    assert mean_of([2.5] * 5).against(2.0) == "across"
+    assert mean_of([1.0] * 6 + [0.2, 0.4, 0.5, 0.9]).method == "rank"
+    assert mean_of([1.0] * 4 + [0.2, 0.4, 0.5, 0.9, 0.3, 0.1]).method == "t"
+    assert mean_of([0.0, *range(1, 10)], "log").method == "rank"  # a zero has no logarithm
 
 
-def test_bootstrap_intervals_hold_the_truth_about_as_often_as_few_seeds_allow() -> None:
-    generator = np.random.default_rng(5)
-    inside = sum(
-        found.low <= 3.0 <= found.high
-        for found in (mean_of(generator.normal(3.0, 2.0, 30)) for _ in range(200))
-    )
-    assert 180 <= inside <= 199
-
-
-def test_constants_and_what_is_not_finite() -> None:
-    assert mean_of([2.5] * 5) == Interval(2.5, 2.5, 2.5)
+def test_what_is_not_finite_decides_nothing() -> None:
     for values in ([], [1.0, math.nan], [1.0, math.inf]):
-        found = mean_of(values)
-        assert math.isnan(found.mean)
-        assert found.against(0.0) == found.against(1e300) == "across"  # decides nothing
+        interval = mean_of(values)
+        assert math.isnan(interval.mean)
+        assert interval.against(0.0) == interval.against(1e300) == "across"
 
 
 def test_differences_and_ratios_go_seed_by_seed() -> None:
-    a, b = [3.0, 5.0, 9.0], [1.0, 3.0, 7.0]  # far apart from seed to seed, always 2 more
+    a, b = [3.0 * n for n in range(1, 11)], [3.0 * n - 2 for n in range(1, 11)]  # always 2 more
     assert difference_of(a, b) == Interval(2.0, 2.0, 2.0)
-    assert ratio_of([2.0, 8.0], [1.0, 4.0]) == Interval(2.0, 2.0, 2.0)
+    assert ratio_of([2.0 * x for x in b], b) == Interval(2.0, 2.0, 2.0)
     with pytest.raises(ValueError, match="shorter"):
         difference_of(a, b[:2])
+
+
+def test_ratios_are_those_of_logarithms() -> None:
+    """A mean of ratios says that both are larger than the other."""
+    a, b = [1.0, 10.0, 2.0], [10.0, 1.0, 2.0]
+    assert ratio_of(a, b).mean == pytest.approx(1.0)
+    assert ratio_of(a, b).mean * ratio_of(b, a).mean == pytest.approx(1.0)
+
+
+def test_seeds_above_a_bar_are_a_fraction() -> None:
+    assert seeds_above([0.1, 0.95, 0.97, 1.0], 0.9) == fraction_of(3, 4)
+    assert has_learned([0.95] * 8 + [0.1] * 2, 0.9)
+    assert not has_learned([0.95] * 7 + [0.1] * 3, 0.9)
+    assert has_learned([0.05] * 8 + [1.0] * 2, 0.1, below=True)
+
+
+# ---- Holm within a claim ----
+
+
+def shifted(effect: float, seed: int) -> list[float]:
+    return (effect + np.random.default_rng(seed).normal(size=10)).tolist()
+
+
+def test_comparisons_of_one_claim_are_corrected_together() -> None:
+    """Each by itself is clear at 0.05; four of them together are not all."""
+    rows = [shifted(0.95, seed) for seed in range(4)]
+    p_values = [t_test(row, 0.0) for row in rows]
+    rule = Rule("", lambda data: decide(
+        {str(at): clearly(mean_of(row).against(0.0), "above") for at, row in enumerate(rows)}, ""
+    ))  # fmt: skip
+    alone, together = rule.judge([]), rule.finding([])
+    adjusted = holm(p_values)
+    assert [side is True for side in alone.cases.values()] == [p <= 0.05 for p in p_values]
+    assert [side is True for side in together.cases.values()] == [p <= 0.05 for p in adjusted]
+    assert alone.cases != together.cases  # else this shows nothing
+    assert [made.adjusted for made in together.comparisons] == pytest.approx(adjusted)
+
+
+def test_the_level_of_a_verdict_is_that_of_what_it_needs() -> None:
+    strong, weak = shifted(3.0, 1), shifted(1.2, 2)
+
+    def judge(data: object) -> Finding:
+        sides = [clearly(mean_of(row).against(0.0), "above") for row in (strong, weak)]
+        return decide({"one of them": True if True in sides else None}, "")
+
+    finding = Rule("", judge).finding([])
+    assert finding.verdict == "supported"
+    assert finding.p == pytest.approx(2 * t_test(strong, 0.0))  # the weaker one is not needed
+    assert Rule("", lambda data: decide({"by algebra": True}, "")).finding([]).p is None
+
+
+def test_comparisons_behind_a_gate_count_once_it_is_open() -> None:
+    def judge(data: object) -> Finding:
+        if mean_of(shifted(2.0, 3)).against(0.0) != "above":
+            return not_tested("", ["the first"])
+        return decide({"x": clearly(mean_of(shifted(2.0, 4)).against(0.0), "above")}, "")
+
+    finding = Rule("", judge).finding([])
+    p_values = [t_test(shifted(2.0, seed), 0.0) for seed in (3, 4)]
+    assert [made.adjusted for made in finding.comparisons] == pytest.approx(holm(p_values))
+
+
+def test_wrong_verdicts_at_the_bar_stay_below_five_in_a_hundred() -> None:
+    """Eight conditions at their bars: without the correction every third claim would be refuted."""
+    generator = np.random.default_rng(5)
+    wrong = {"alone": 0, "corrected": 0}
+    for _ in range(300):
+        rows = generator.normal(size=(8, 10)).tolist()
+        rule = Rule("", lambda data: decide(
+            {str(at): clearly(mean_of(row).against(0.0), "above")
+             for at, row in enumerate(rows)}, ""  # noqa: B023 (judged at once)
+        ))  # fmt: skip
+        wrong["alone"] += False in rule.judge([]).cases.values()
+        wrong["corrected"] += False in rule.finding([]).cases.values()
+    assert wrong["alone"] > 0.1 * 300
+    assert wrong["corrected"] < 0.05 * 300
+
+
+def test_what_is_not_learned_is_not_tested() -> None:
+    assert decide({"x": False}, "", learned={"the task": False}).verdict == "not tested"
+    assert decide({"x": False}, "", learned={"the task": True}).verdict == "refuted"
+    cases: dict[str, bool | None] = {"a": True, "b": False}
+    assert by_case(cases, "", "it").verdict == "depends"
+    assert by_case(cases, "", "it", learned={"b": False}).verdict == "undecided"
+    assert by_case(cases, "", "it", learned={"a": False, "b": False}).verdict == "not tested"
+    assert by_case(cases, "", "it", learned={"all": False}).verdict == "not tested"
 
 
 def test_columns_follow_a_path() -> None:

@@ -87,6 +87,9 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
         yield f"embed {outputs} {normalise}", transformer("encoder", **vector)
     yield "hidden states", transformer("encoder", head="none", outputs=None)
     yield "masked", transformer("encoder", head="fill", outputs=None)
+    for activation in ("relu", "swiglu"):
+        where = {"lora_rank": 2, "lora_alpha": 3.0, "lora_where": ("*",), "activation": activation}
+        yield f"adapted {activation}", transformer("encoder-decoder", **where)
     yield "masked untied", transformer("encoder", head="fill", outputs=None, tied=False)
     for cell, bridge, both in product(("lstm", "gru"), ("copy", "last", "zero"), (False, True)):
         options = {"cell": cell, "bridge": bridge, "bidirectional": both}

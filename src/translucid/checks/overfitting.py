@@ -135,6 +135,7 @@ def small(config: ModelConfig) -> ModelConfig:
                 "dropout": 0.0,
                 "word_dropout": 0.0,
                 "ensemble_size": 1,
+                "lora_rank": 0,
             }
             if config.kv_heads is not None:  # grouped stays grouped
                 sizes["kv_heads"] = max(heads * config.kv_heads // config.heads, 1)

@@ -52,7 +52,12 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([row_as_dict(row) for row in rows], indent=2, ensure_ascii=False))
         return
-    states = [row.state + (", quick" if row.kept and row.kept.quick else "") for row in rows]
+    states = [
+        row.state
+        + (", quick" if row.kept and row.kept.quick else "")
+        + (", older rule" if row.older_rule else "")
+        for row in rows
+    ]
     widths = [max(map(len, column)) for column in ([row.claim.key for row in rows], states)]
     head = f"{'':{widths[0]}}  {'literature':10}  {'verdict':{widths[1]}}  {'time':>8}  claim"
     typer.echo(head)
@@ -62,6 +67,8 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
         typer.echo(start + fitting(row.claim.says, len(start)))
     counts = Counter(row.state for row in rows)
     typer.echo(f"\n{len(rows)} claims: {counted(counts)}")
+    if older := sum(row.older_rule for row in rows):
+        typer.echo(f"{older} of the verdicts were given by older rules than those of now")
     runnable = next((row for row in rows if row.state == "not run"), None)
     typer.echo(f"next: translucid lab {f'run {runnable.claim.key}' if runnable else 'show C46'}")
 
@@ -73,8 +80,13 @@ def run(
         typer.Argument(help="Claims (C46), experiments (softmax-scale), files (mine.py)."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All experiments of the lab.")] = False,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="Beyond toys: on the files that TRANSLUCID_SHARED names."),
+    ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="So many seeds; fewer than 5 decide nothing.")
+        int | None,
+        typer.Option(min=1, help="So many seeds, to look: a rule decides with its own number."),
     ] = None,
     first_seed: Annotated[
         int, typer.Option(min=0, help="Where seeds begin: others show whether a verdict holds.")
@@ -96,12 +108,14 @@ def run(
     Example: translucid lab run C46 C34 --quick
 
     Example: translucid lab run C46 --first-seed 100
+
+    Example: TRANSLUCID_SHARED=files translucid lab run C48 --real
     """
     from translucid.lab.engine.results import keep
     from translucid.lab.engine.runner import Failure, jobs_of
     from translucid.lab.engine.runner import run as measure
 
-    chosen = _chosen(what or [], every)
+    chosen = _chosen(what or [], every, real)
     options: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
     todo = [job for experiment in chosen for job in jobs_of(experiment, out, **options)]
     results: list[Kept] = []
@@ -163,10 +177,50 @@ def show(
 
 
 @app.command()
+def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
+    """Judge the stored numbers again, without measuring: does every verdict follow from them?
+
+    Takes seconds, on any machine; ends with status 1 if a verdict does not follow.
+
+    Example: translucid lab verify
+    """
+    from translucid.lab.claims import experiments, real_experiments
+    from translucid.lab.engine.results import AGAIN, FILE, REAL, latest
+    from translucid.lab.engine.surety import surety
+    from translucid.lab.engine.verify import verified
+
+    known = {**experiments(), **real_experiments()}
+    checked = {
+        file: list(verified(known, latest(results, file))) for file in (FILE, AGAIN, REAL)
+    }  # fmt: skip
+    if as_json:
+        report = [
+            {"file": file, "claim": one.key, "state": one.state, "stored": one.stored.verdict,
+             "now": one.now.verdict if one.now else None}
+            for file, several in checked.items() for one in several
+        ]  # fmt: skip
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        for file, several in checked.items():
+            states = Counter(one.state for one in several)
+            summary = ", ".join(f"{count} {state}" for state, count in states.items())
+            typer.echo(f"{file}: {len(several)} verdicts judged again: {summary or 'none'}")
+            for one in several:
+                if one.state == "differs" and one.now is not None:
+                    say(f"{one.key}  {one.stored.verdict}, now {one.now.verdict}: {one.now.why}", 5)
+        current = [one.stored for one in checked[FILE] if one.state != "older rule"]
+        if sentence := str(surety(current)):
+            say(sentence, 0)
+    if any(one.state == "differs" for several in checked.values() for one in several):
+        raise typer.Exit(1)
+
+
+@app.command()
 def report(
     out: Annotated[Path, typer.Option(help="Folder for the page, index.html.")],
     figures: Annotated[
-        bool, typer.Option("--figures", help="Also each figure by itself, in OUT/figures, as SVG.")
+        bool,
+        typer.Option("--figures", help="Also each figure by itself, in OUT/figures: SVG and CSV."),
     ] = False,
     results: Results = RUNS,
 ) -> None:
@@ -186,7 +240,7 @@ def report(
     typer.echo(f"{path}: {len(rows)} claims, {size:.1f} MB, for any browser")
     if figures:
         drawn = write_figures(out / "figures", rows)
-        typer.echo(f"{out / 'figures'}: {len(drawn)} figures")
+        typer.echo(f"{out / 'figures'}: {len(drawn)} figures, and their numbers as CSV")
     typer.echo("next: translucid lab run --all")
 
 
@@ -209,13 +263,13 @@ def new(
 # ---- what was asked for ----
 
 
-def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
-    from translucid.lab.claims import experiments
+def _chosen(words: Sequence[str], every: bool, real: bool) -> "list[Experiment]":
+    from translucid.lab.claims import experiments, real_experiments
     from translucid.lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
-    known = experiments()
+    known = real_experiments() if real else experiments()
     chosen: dict[str, Experiment] = dict(known) if every else {}
     mistakes: list[str] = []
     for word in words:
@@ -239,9 +293,9 @@ def _is_file(word: str) -> bool:
 
 def _rows(results: Path) -> "list[Row]":
     from translucid.lab.claims import experiments
-    from translucid.lab.engine.results import AGAIN, latest, rows
+    from translucid.lab.engine.results import AGAIN, REAL, latest, rows
 
-    return rows(experiments(), latest(results), latest(results, AGAIN))
+    return rows(experiments(), latest(results), latest(results, AGAIN), latest(results, REAL))
 
 
 def _row(claim: str, results: Path) -> "Row":

@@ -17,8 +17,12 @@ from translucid.lab.engine.verdict import (
     decide,
     difference_of,
     fraction_of,
+    has_learned,
     mean_of,
+    median_of,
+    not_tested,
     ratio_of,
+    seeds_above,
 )
 
 __all__ = [
@@ -34,7 +38,11 @@ __all__ = [
     "column",
     "decide",
     "difference_of",
-    "mean_of",
-    "ratio_of",
     "fraction_of",
+    "has_learned",
+    "mean_of",
+    "median_of",
+    "not_tested",
+    "ratio_of",
+    "seeds_above",
 ]

@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
     typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
     if any(kept.quick for kept in results):
-        typer.echo("a quick run measures less: without --quick the verdict is firmer")
+        typer.echo("a quick run measures less: it refutes nothing and replaces no full result")
     first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:
@@ -64,12 +65,17 @@ def facts(row: "Row") -> list[tuple[str, str]]:
         lines.append(("rule", kept.rules[key]))
     elif made is not None:
         lines.append(("rule", made.claims[key].text))
+    if row.label:
+        lines.append(("kind", row.label))
     if row.finding is not None and kept is not None:
         lines += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
-        if row.repetition:
-            lines.append(("", row.repetition))
+        lines += [("how sure" if not at else "", text) for at, text in enumerate(row.confidence)]
         if made is not None and kept.stale(made):
             lines.append(("", "the experiment's code has changed since; run it again"))
+        if row.beyond_toys:
+            lines.append(("beyond toys", row.beyond_toys))
+        if row.limits:
+            lines.append(("not said", row.limits))
     elif made is not None:
         seconds = duration(made.seconds * made.seeds)
         lines.append(("verdict", f"not run; all seeds take about {seconds}"))
@@ -109,7 +115,8 @@ def time_of(row: "Row") -> str:
 
 
 def counted(counts: "Counter[Any]") -> str:
-    order = ("supported", "refuted", "depends", "undecided", "not run", "no experiment yet")
+    order = ("supported", "refuted", "depends", "undecided", "not tested",
+             "not run", "no experiment yet")  # fmt: skip
     return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
 
 
@@ -125,8 +132,11 @@ def row_as_dict(row: "Row") -> dict[str, Any]:
         "experiment": made.name if made else kept.experiment if kept else None,
         "seconds_expected": made.seconds * made.seeds if made else None,
         "stale": kept.stale(made) if made and kept else None,
+        "label": row.label or None,
+        "older_rule": row.older_rule,
         "result": kept_as_dict(kept, row.claim.key) if kept else None,
         "again": kept_as_dict(row.again, row.claim.key) if row.again else None,
+        "real": kept_as_dict(row.real, row.claim.key) if row.real else None,
     }
 
 
@@ -136,6 +146,7 @@ def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
 
     values = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
     chosen = {key: finding for key, finding in kept.findings.items() if only in (None, key)}
-    values["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
-    values["findings"] = {key: finite(vars(finding)) for key, finding in chosen.items()}
+    for name in ("rules", "labels", "hashes", "frozen"):
+        values[name] = {key: text for key, text in values[name].items() if key in chosen}
+    values["findings"] = {key: finite(asdict(finding)) for key, finding in chosen.items()}
     return values

@@ -1,5 +1,6 @@
 """The experiments of the lab, family by family."""
 
+from collections.abc import Sequence
 from importlib import import_module
 
 from translucid.errors import ConfigError
@@ -38,10 +39,22 @@ FILES = (  # in the order of the claims
 )  # fmt: skip
 
 
+REAL = ("real.sentiment", "real.text", "real.pretrained")  # the same claims beyond toys
+
+
 def experiments() -> dict[str, Experiment]:
     """All that the lab holds, by name, in the order of the claims."""
+    return _of(FILES)
+
+
+def real_experiments() -> dict[str, Experiment]:
+    """Those that ask claims of the lab again, of real text or weights that others have trained."""
+    return _of(REAL)
+
+
+def _of(names: Sequence[str]) -> dict[str, Experiment]:
     known: dict[str, Experiment] = {}
-    for file in FILES:
+    for file in names:
         for experiment in of_module(import_module(f"{__name__}.{file}")):
             if experiment.name in known:
                 raise ConfigError(f"two experiments are called {experiment.name}")

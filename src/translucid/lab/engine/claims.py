@@ -1,4 +1,4 @@
-"""The claims that the lab is about: what is said, and what the literature says of it."""
+"""The claims of the lab, from five sets of course notes, and what the literature says of them."""
 
 import tomllib
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from translucid.lab.engine.claims import claims
 from translucid.lab.engine.verdict import Data, Rule
 from translucid.see.pictures import Picture
 
-LEAST_SEEDS = 5  # where there is chance
+LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Experiment:
                 f"{self.name}: seeds = {self.seeds}; take {LEAST_SEEDS} or more, or 1 where "
                 "nothing is left to chance"
             )
+
+    @property
+    def real(self) -> bool:
+        """Does it ask claims again, beyond toys?"""
+        return any(rule.label == "real data" for rule in self.claims.values())
 
 
 def of_module(module: ModuleType) -> list[Experiment]:

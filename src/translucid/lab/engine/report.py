@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from translucid.atomic_files import saving, write_text
 from translucid.errors import TranslucidError
 from translucid.lab.engine.experiment import Experiment, of_file
-from translucid.lab.engine.report_figure import figure, number, numbers
+from translucid.lab.engine.report_dots import dots
+from translucid.lab.engine.report_figure import as_csv, figure, number, numbers
+from translucid.lab.engine.report_front import front, row_id, slug
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
 from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
@@ -17,18 +20,6 @@ from translucid.render.frame import escape, folded, table
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
-WORKED = {
-    "softmax": "softmax, its loss and its gradient",
-    "attention": "attention by one head",
-    "multihead": "attention by several heads",
-    "positions": "sinusoidal and rotary positions",
-    "mlp": "a network with one hidden layer, forward and backward",
-    "rnn": "a recurrent network, back through time",
-    "lstm": "an LSTM, back through time",
-    "gru": "a GRU, back through time",
-    "beam": "greedy and beam search, round by round",
-    "params": "the parameters of a Transformer",
-}
 _REPOSITORY = Path(__file__).parents[4]
 
 
@@ -42,7 +33,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Path:
 
 
 def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
-    """A file for each experiment that has run: NAME.svg."""
+    """Two files for each experiment that has run: NAME.svg, and its numbers in NAME.csv."""
     measured = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,15 +42,21 @@ def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
         if row.experiment is not None and row.kept is not None:
             path = folder / f"{name}.svg"
             with saving(path):
-                written.append(row.experiment.draw(row.kept.data).save(path))
+                picture = row.experiment.draw(row.kept.data)
+                written.append(picture.save(path))
+                path.with_suffix(".csv").write_text(as_csv(picture), "utf-8")
     return written
 
 
 def page(rows: Sequence[Row], manual: str = "") -> str:
     """The whole page. manual: where the worked examples stand, as an address on the page."""
     rows = [_with_code(row) for row in rows]
-    body = [_front(rows, manual), *(_section(row) for row in rows if row.kept), _code(rows)]
-    return frame("The lab", "\n".join(body), {name: _count(rows, name) for name in VERDICTS})
+    body = [front(rows, manual), *(_section(row) for row in rows if row.kept), _code(rows)]
+    return frame(
+        "The lab",
+        "\n".join(body),
+        {name: sum(row.state == name for row in rows) for name in VERDICTS},
+    )
 
 
 def _with_code(row: Row) -> Row:
@@ -81,104 +78,6 @@ def _manual(folder: Path) -> str:
     return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
 
 
-# ---- the front ----
-
-
-def _front(rows: Sequence[Row], manual: str) -> str:
-    parts = [_where(rows)]
-    for name, words in VERDICTS.items():
-        of_verdict = [row for row in rows if row.state == name]
-        if of_verdict:
-            lines = "".join(_entry(row) for row in of_verdict)
-            parts.append(
-                f'<section class="group" id="{_slug(name)}" data-verdict="{_slug(name)}">'
-                f"<h2>{mark(name)}{escape(name.capitalize())} <small>{len(of_verdict)}</small></h2>"
-                f"<p>{escape(words)}</p><ul>{lines}</ul></section>"
-            )
-    return "\n".join([*parts, _wavering(rows), _differences(rows), _worked(manual)])
-
-
-def _count(rows: Sequence[Row], name: str) -> int:
-    return sum(row.state == name for row in rows)
-
-
-def _entry(row: Row) -> str:
-    key = f"<b>{escape(row.claim.key)}</b>"
-    if row.kept:
-        key = f'<a href="#{_id(row)}">{key}</a>'
-    known = f"literature: {row.claim.literature}" if row.claim.literature else "your own"
-    quick = ", quick run" if row.kept and row.kept.quick else ""
-    says = f"<span>{escape(row.claim.says)}</span>"
-    return f"<li>{key}{says}<small>{escape(known)}{quick}</small></li>"
-
-
-def _where(rows: Sequence[Row]) -> str:
-    """When and on what it ran; seldom more than one line."""
-    circumstances = dict.fromkeys(
-        f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
-        for row in rows
-        if row.kept
-    )
-    ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
-    read = "0.2 [0.1, 0.3] is a mean over the seeds and, in brackets, between which bounds it lies "
-    read += "with 95 % confidence."
-    return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
-
-
-def _wavering(rows: Sequence[Row]) -> str:
-    """How many verdicts other seeds repeated, and which not."""
-    again, wavering = (
-        sum(row.again is not None for row in rows),
-        [row for row in rows if row.wavers],
-    )
-    summary = (
-        f"Of {again} measured again with other seeds {again - len(wavering)} got the same verdict. "
-        "Those below lie close to a bar of their rule: read them with care."
-    )
-    remarks = [
-        (row, f"{row.state}, then {row.repeated.verdict}") for row in wavering if row.repeated
-    ]
-    return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
-
-
-def _differences(rows: Sequence[Row]) -> str:
-    differing = [row for row in rows if row.difference and row.claim.literature != "vague"]
-    summary = (
-        "A rule asks whether the claim holds as it is worded, in the settings that were measured; "
-        "the literature has seen more settings."
-    )
-    remarks = [(row, row.difference) for row in differing]
-    return _listed("differences", "Where measurement and literature differ", summary, remarks)
-
-
-def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Row, str]]) -> str:
-    """Claims, each with a remark."""
-    if not remarks:
-        return ""
-    lines = "".join(
-        f'<li><a href="#{_id(row)}"><b>{escape(row.claim.key)}</b></a>'
-        f"<span>{escape(row.claim.says)} <em>{escape(remark)}</em></span></li>"
-        for row, remark in remarks
-    )
-    return (
-        f'<section class="group" id="{name}"><h2>{escape(title)} <small>{len(remarks)}</small></h2>'
-        f"<p>{escape(summary)}</p><ul>{lines}</ul></section>"
-    )
-
-
-def _worked(manual: str) -> str:
-    rows = [
-        (f"<code>translucid work {name}</code>", escape(meaning))
-        for name, meaning in WORKED.items()
-    ]
-    link = f' <a href="{escape(manual)}">The worked examples</a>' if manual else ""
-    return (
-        '<section class="group" id="worked"><h2>The same parts, worked by hand</h2>'
-        "<p>What these experiments measure can be written out with a pencil; each command shows "
-        f"every step with its numbers.{link}</p>{table((), rows)}</section>"
-    )
-
-
 # ---- one claim ----
 
 
@@ -190,12 +89,13 @@ def _section(row: Row) -> str:
     differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
     drawn, read = _drawing(row)
     return (
-        f'<section class="card claim" id="{_id(row)}" data-verdict="{verdict}">'
+        f'<section class="card claim" id="{row_id(row)}" data-verdict="{verdict}">'
         f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
         '<a class="up" href="#top">all claims</a></p>'
         f"<h2>{escape(row.claim.says)}</h2>"
         f'<p class="why">{escape(_sentence(row.finding.why))}</p>{differs}{drawn}'
-        f'<div class="below"><div>{_numbers(row.finding.numbers)}{read}</div>{_facts(row)}</div>'
+        f'<div class="below"><div>{_numbers(row.finding.numbers)}{_dots(row)}{read}</div>'
+        f"{_facts(row)}</div>"
         "</section>"
     )
 
@@ -216,7 +116,9 @@ def _drawing(row: Row) -> tuple[str, str]:
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
     read = numbers(picture)
     opened = read.count("<tr>") <= FEW + 1
-    return shown, folded("Numbers of the figure", read, opened=opened)
+    address = f"data:text/csv;charset=utf-8,{quote(as_csv(picture))}"
+    link = f'<p><a download="{escape(made.name)}.csv" href="{address}">as CSV</a></p>'
+    return shown, folded("Numbers of the figure", read + link, opened=opened)
 
 
 def _numbers(values: Mapping[str, Any]) -> str:
@@ -225,6 +127,14 @@ def _numbers(values: Mapping[str, Any]) -> str:
         return ""
     rows = [(escape(str(name)), escape(_as_words(value))) for name, value in values.items()]
     return f"<h3>What the rule looked at</h3>{table((), rows, numbers=(1,))}"
+
+
+def _dots(row: Row) -> str:
+    """What was compared with what: every seed a dot."""
+    assert row.finding is not None
+    if not row.finding.comparisons:
+        return ""
+    return folded("What was compared, every seed a dot", dots(row.finding.comparisons), opened=True)
 
 
 def _as_words(value: Any) -> str:
@@ -252,7 +162,10 @@ def _facts(row: Row) -> str:
         ("references", "<br>".join(map(_reference, kept.references))),
         ("code", _link(made) if made else ""),
         ("ran", escape(kept.when)),
-        ("again", escape(row.repetition)),
+        ("kind", escape(row.label)),
+        ("how sure", "<br>".join(map(escape, row.confidence))),
+        ("holds beyond the toy?", escape(row.beyond_toys)),
+        ("does not say", escape(row.limits)),
     ]  # fmt: skip
     return (
         "<dl>"
@@ -286,7 +199,7 @@ def _link(made: Experiment) -> str:
 
 def _place(made: Experiment) -> str:
     """The name of its file's listing on the page."""
-    return f"{'own-' * outside(made)}code-{_slug(_named(made).removesuffix('.py'))}"
+    return f"{'own-' * outside(made)}code-{slug(_named(made).removesuffix('.py'))}"
 
 
 def _named(made: Experiment) -> str:
@@ -322,16 +235,3 @@ def _anchored(lines: Sequence[str], marked: set[int], place: str) -> Iterator[st
     for at, line in enumerate(lines, 1):
         text = escape(line)
         yield f'<span id="{place}-line-{at}">{text}</span>' if at in marked else text
-
-
-def _id(row: Row) -> str:
-    """The name of a claim's section; a user's own claim may have any key, also that of another."""
-    own = row.kept is not None and row.kept.file is not None
-    return _slug(
-        f"own-{row.kept.experiment}-{row.claim.key}" if own and row.kept else row.claim.key
-    )
-
-
-def _slug(text: str) -> str:
-    """A name that an address can have."""
-    return "".join(character if character.isalnum() else "-" for character in text)

@@ -1,6 +1,9 @@
 """A picture on the page of the lab, and its numbers as a table."""
 
+import csv
+import io
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,32 +23,51 @@ def figure(picture: Picture) -> str:
 
 def numbers(picture: Picture) -> str:
     """The same numbers to read, in as many tables as there are."""
-    return "".join(_tables(picture))
+    parts = []
+    for title, header, rows in _tables(picture):
+        parts.append(f"<p>{escape(title)}</p>" if title else "")
+        parts.append(_table(header, [[str(row[0]), *map(number, row[1:])] for row in rows]))
+    return "".join(parts)
 
 
-def _tables(picture: Picture) -> Iterator[str]:
+def as_csv(picture: Picture) -> str:
+    """The same numbers for a spreadsheet, every digit of them; several tables one below the other,
+    each with its title."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    for title, header, rows in _tables(picture):
+        if title:
+            lines.writerow([title])
+        lines.writerow(header)
+        lines.writerows(rows)
+    return out.getvalue()
+
+
+Table = tuple[str, list[str], list[list[Any]]]  # title, header, rows of a label and numbers
+
+
+def _tables(picture: Picture) -> Iterator[Table]:
     match picture:
         case Lines():
-            header = [picture.x.name, *picture.series]
             rows = [
-                [label, *(number(values[place]) for values in picture.series.values())]
+                [label, *(float(values[place]) for values in picture.series.values())]
                 for place, label in enumerate(picture.x.labels)
             ]
-            yield _table(header, rows)
+            yield "", [picture.x.name, *picture.series], rows
         case Bars():
             bars = zip(picture.labels, picture.values, strict=True)
-            yield _table(["", picture.x], [[label, number(value)] for label, value in bars])
+            yield "", ["", picture.x], [[label, float(value)] for label, value in bars]
         case Heat():
             rows = [
-                [label, *map(number, line)]
+                [label, *map(float, line)]
                 for label, line in zip(picture.rows.labels, picture.values, strict=True)
             ]
-            yield _table([f"{picture.rows.name} \\ {picture.columns.name}",
-                          *picture.columns.labels], rows)  # fmt: skip
+            corner = f"{picture.rows.name} \\ {picture.columns.name}"
+            yield "", [corner, *picture.columns.labels], rows
         case Grid():
             for heat in picture.heats:
-                yield f"<p>{escape(heat.title)}</p>"
-                yield from _tables(heat)
+                for _, header, rows in _tables(heat):
+                    yield heat.title, header, rows
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

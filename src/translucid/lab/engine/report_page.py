@@ -9,22 +9,25 @@ from translucid.render.frame import escape, page
 
 # The verdicts in the order of the front page, and what they mean.
 VERDICTS = {
-    "supported": "The measurements lie clearly on the side of the claim.",
     "refuted": "The measurements lie clearly on the other side, in at least one setting that the "
     "claim speaks of.",
     "depends": "It holds in some settings and not in others; the section says in which.",
-    "undecided": "The interval over the seeds lies across the bar: more seeds may decide, or the "
-    "claim is close to neither side.",
+    "supported": "The measurements lie clearly on the side of the claim.",
+    "undecided": "The interval over the seeds lies across the bar: the claim is close to neither "
+    "side, or the seeds are too few to tell.",
+    "not tested": "The nets have not learned what the claim is about, so that nothing follows.",
     "not run": "There is an experiment; it has not been run.",
     "no experiment yet": "Nobody has written an experiment for these yet.",
 }
-_MARKS = {"supported": "full", "refuted": "cross", "depends": "half", "undecided": "ring"}
+_MARKS = {"supported": "full", "refuted": "cross", "depends": "half", "undecided": "ring",
+          "not tested": "dash"}  # fmt: skip
 _SHAPES = {
     "full": '<circle cx="8" cy="8" r="6.5" fill="currentColor"/>',
     "cross": '<path d="M3 3 13 13M13 3 3 13" stroke="currentColor" stroke-width="2.6" '
     'stroke-linecap="round" fill="none"/>',
     "half": '<circle cx="8" cy="8" r="6.2" fill="none" stroke="currentColor" stroke-width="1.6"/>'
     '<path d="M8 1.8a6.2 6.2 0 0 1 0 12.4z" fill="currentColor"/>',
+    "dash": '<path d="M3 8H13" stroke="currentColor" stroke-width="2.6" stroke-linecap="round"/>',
     "ring": '<circle cx="8" cy="8" r="6.2" fill="none" stroke="currentColor" stroke-width="1.6" '
     'stroke-dasharray="2.4 2.4"/>',
 }
@@ -35,15 +38,16 @@ def mark(verdict: str) -> str:
     shape = _SHAPES.get(_MARKS.get(verdict, ""), "")
     if not shape:
         return ""
-    return f'<svg class="mark {verdict}" viewBox="0 0 16 16" aria-hidden="true">{shape}</svg>'
+    name = verdict.replace(" ", "-")
+    return f'<svg class="mark {name}" viewBox="0 0 16 16" aria-hidden="true">{shape}</svg>'
 
 
 def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     """The page around the sections. body: HTML; counts: of each verdict."""
     measured = sum(count for name, count in counts.items() if name in _MARKS)
     lead = (
-        "What textbooks and courses say, measured. Each claim has an experiment, and a rule that "
-        "says what the numbers mean."
+        "What five sets of course notes say, measured. Each claim has an experiment, and a rule "
+        "that says what the numbers mean."
     )
     if measured < sum(counts.values()):
         lead += f" {measured} of {sum(counts.values())} claims have been measured so far."

@@ -2,7 +2,9 @@
 
 A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
 package. The numbers of every seed are in it, so that a report needs no further file. What was
-measured again, with seeds that begin elsewhere, stands in `again.json`: it takes nobody's place.
+measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
+measured in `quick.json`: neither takes a full result's place. What was asked again of real text
+and real weights stands in `real.json`, as a second answer.
 """
 
 import json
@@ -10,7 +12,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,26 @@ from translucid.atomic_files import saving, write_text
 from translucid.errors import InputError
 from translucid.lab.engine.claims import Claim, Literature, claims
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.frozen import fingerprint, frozen_since
+from translucid.lab.engine.intervals import Comparison
+from translucid.lab.engine.repetition import compared
 from translucid.lab.engine.runner import Result, digest, outside, source_of
 from translucid.lab.engine.verdict import Data, Finding, Verdict
 
-FILE, AGAIN = "results.json", "again.json"
+FILE, AGAIN, QUICK, REAL = "results.json", "again.json", "quick.json", "real.json"
 _PACKAGE = Path(__file__).parents[2]
 # Within an installed package, or in the documentation beside `src` in the repository.
 SHIPPED = (_PACKAGE / "lab", _PACKAGE.parents[1] / "docs" / "lab")
 BEYOND = "asked beyond the books"
+LIMITS = {  # what a verdict does not say, by what stands behind it
+    "identity": "It holds or fails by algebra: the experiment shows it, and tests this library's "
+    "code; it is no finding about trained models.",
+    "simulation": "Random weights or made-up numbers were measured, not trained models.",
+    "trained toy": "Small nets on made-up tasks were measured; larger ones, and real text, may "
+    "differ.",
+    "timing": "Times are those of one machine and of this library's code.",
+    "real data": "One data set or one model was measured, not all of them.",
+}
 AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
 
 
@@ -52,6 +66,9 @@ class Kept:
     findings: Mapping[str, Finding]
     data: tuple[Data, ...]
     first_seed: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)  # by claim: what stands behind it
+    hashes: Mapping[str, str] = field(default_factory=dict)  # by claim: of the rule that judged
+    frozen: Mapping[str, str] = field(default_factory=dict)  # by claim: the day it is frozen since
 
     @classmethod
     def of(cls, result: Result) -> "Kept":
@@ -74,6 +91,9 @@ class Kept:
             findings=dict(result.findings),
             data=result.data,
             first_seed=result.first,
+            labels={key: rule.label for key, rule in made.claims.items()},
+            hashes={key: fingerprint(made, key) for key in made.claims},
+            frozen={key: day for key in made.claims if (day := frozen_since(made, key))},
         )
 
     @property
@@ -105,6 +125,7 @@ class Row:
     experiment: Experiment | None = None
     kept: Kept | None = None
     again: Kept | None = None  # the same code with other seeds
+    real: Kept | None = None  # the same claim, beyond toys
 
     @property
     def finding(self) -> Finding | None:
@@ -116,6 +137,64 @@ class Row:
         if self.finding is not None:
             return self.finding.verdict
         return "no experiment yet" if self.experiment is None and self.kept is None else "not run"
+
+    @property
+    def older_rule(self) -> bool:
+        """Was it judged by a rule that is not the one of now?"""
+        made, kept, key = self.experiment, self.kept, self.claim.key
+        if made is None or kept is None or key not in made.claims:
+            return False
+        return kept.hashes.get(key) != fingerprint(made, key)
+
+    @property
+    def rule_text(self) -> str:
+        """Which rule has judged, and since when it stands; a sentence."""
+        if self.kept is None:
+            return ""
+        if self.older_rule:
+            return (
+                "Judged by an older rule than that of now: run it again for a verdict by that one."
+            )
+        key = self.claim.key
+        made, day = self.kept.hashes.get(key, ""), self.kept.frozen.get(key)
+        return f"The rule {made} is frozen since {day}." if day else ""
+
+    @property
+    def confidence(self) -> list[str]:
+        """Sentences: how far the verdict could be pressed, by which rule, and was it repeated?"""
+        finding = self.finding
+        if finding is None:
+            return []
+        sentences = [self.rule_text]
+        if finding.p is not None:
+            decided = [made for made in finding.comparisons if made.side != "across"]
+            sentences.append(
+                f"It stays the same down to a level of {finding.p:.2g}; {len(decided)} of "
+                f"{len(finding.comparisons)} comparisons are decided after Holm's correction."
+            )
+        sentences.append(self.repetition)
+        return [sentence for sentence in sentences if sentence]
+
+    @property
+    def beyond_toys(self) -> str:
+        """What real text or real weights say of the claim; a sentence."""
+        if self.real is None or (finding := self.real.findings.get(self.claim.key)) is None:
+            return ""
+        return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
+
+    @property
+    def limits(self) -> str:
+        """What the verdict does not say."""
+        made, key = self.experiment, self.claim.key
+        own = made.claims[key].beyond if made is not None and key in made.claims else ""
+        return " ".join(filter(None, [own, LIMITS.get(self.label, "")]))
+
+    @property
+    def label(self) -> str:
+        """What stands behind the claim: an identity, a simulation, small trained nets, ..."""
+        if self.experiment is not None and self.claim.key in self.experiment.claims:
+            return self.experiment.claims[self.claim.key].label
+        return self.kept.labels.get(self.claim.key, "") if self.kept else ""
 
     @property
     def difference(self) -> str:
@@ -133,9 +212,9 @@ class Row:
         if self.again is None or self.repeated is None or self.finding is None:
             return ""
         begin = f"Measured again with {self.again.seeds_text}:"
-        if not self.wavers:
-            return f"{begin} the same verdict."
-        return f"{begin} {self.repeated.verdict}. {self.repeated.why}"
+        if self.wavers:
+            begin = f"{begin} {self.repeated.verdict}. {self.repeated.why}"
+        return " ".join([begin, *compared(self.finding, self.repeated)])
 
     @property
     def wavers(self) -> bool:
@@ -161,6 +240,7 @@ def difference(claim: Claim, verdict: Verdict) -> str:
         "refuted": "these measurements refute it",
         "depends": "in these measurements it depends",
         "undecided": "these measurements do not decide it",
+        "not tested": "these measurements could not test it",
     }[verdict]
     return f"The literature {verdict_of_literature}; {measured}."
 
@@ -180,13 +260,16 @@ def shipped(file: str = FILE) -> Results:
 
 
 def latest(folder: Path, file: str = FILE) -> Results:
-    """The user's own results, and where there are none, those that come with the package."""
-    return {**shipped(file), **read(folder, file)}
+    """The user's own results, and where there are none, those that come with the package; where
+    those are missing too, what a quick run has measured."""
+    quick = read(folder, QUICK) if file == FILE else {}
+    return {**quick, **shipped(file), **read(folder, file)}
 
 
 def keep(folder: Path, result: Result) -> Kept:
-    """Add a result to the folder's; it takes the place of an older one."""
+    """Add a result to the folder's; it takes the place of an older one of its kind."""
     made, file = Kept.of(result), AGAIN if result.first else FILE
+    file = QUICK if result.quick else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
     content = {"about": "what `translucid lab run` measured last", "results": []}
     content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
@@ -212,10 +295,16 @@ def _read(path: Path) -> Results:
 
 
 def _kept(entry: dict[str, Any]) -> Kept:
-    findings = {key: Finding(**finding) for key, finding in entry.pop("findings").items()}
+    findings = {key: _finding(finding) for key, finding in entry.pop("findings").items()}
     for name in ("data", "references"):
         entry[name] = tuple(entry[name])
     return Kept(findings=findings, **entry)
+
+
+def _finding(entry: dict[str, Any]) -> Finding:
+    made = entry.pop("comparisons", ())
+    comparisons = (Comparison(**{**value, "values": tuple(value["values"])}) for value in made)
+    return Finding(comparisons=tuple(comparisons), **entry)
 
 
 def _plain(value: Any) -> Any:
@@ -250,10 +339,14 @@ def _numbers(value: Any) -> Any:
 
 
 def rows(
-    known: Mapping[str, Experiment], results: Results, again: Results | None = None
+    known: Mapping[str, Experiment],
+    results: Results,
+    again: Results | None = None,
+    real: Results | None = None,
 ) -> list[Row]:
     """Every claim of the books, what the lab asks beyond them, then the user's own. What was
     measured `again` counts only where the code and the setting are the same."""
+    beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
     repeated = {
         name: kept
         for name, kept in (again or {}).items()
@@ -265,7 +358,7 @@ def rows(
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
         name = made.name if made else ""
-        all_rows.append(Row(claim, made, results.get(name), repeated.get(name)))
+        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key)))
     for kept in results.values():
         if kept.file is not None:
             other = repeated.get(kept.experiment)

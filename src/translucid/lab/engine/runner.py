@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing import get_context, parent_process
@@ -27,8 +27,8 @@ from typing import Any
 from translucid._version import __version__
 from translucid.atomic_files import saving
 from translucid.errors import InputError, TranslucidError
-from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment, of_file, of_module
-from translucid.lab.engine.verdict import Data, Finding, Rule
+from translucid.lab.engine.experiment import Experiment, of_file, of_module
+from translucid.lab.engine.verdict import Data, Finding
 
 LAB = "translucid.lab."
 FOLDER = Path(__file__).parents[1]  # of the lab
@@ -88,15 +88,19 @@ class Result:
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
-        return {key: self._finding(rule) for key, rule in self.experiment.claims.items()}
+        return {key: self.finding(key) for key in self.experiment.claims}
 
-    def _finding(self, rule: Rule) -> Finding:
-        finding = rule.judge(self.data)
-        if self.experiment.seeds == 1 or len(self.data) >= LEAST_SEEDS:
-            return finding
-        seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
-        why = f"{seeds} of chance decide nothing, {LEAST_SEEDS} may; {finding.why}"
-        return Finding("undecided", why, finding.numbers)
+    def finding(self, key: str) -> Finding:
+        """For one claim: by its rule, if there are as many seeds as it asks for."""
+        finding, wanted = self.experiment.claims[key].finding(self.data), self.experiment.seeds
+        if len(self.data) != wanted:
+            seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
+            why = f"{seeds} measured, and the rule asks for {wanted}, neither fewer nor more"
+            return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
+        if self.quick and finding.verdict in ("refuted", "depends"):
+            why = "a quick run measures too little to say where a claim fails"
+            return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
+        return finding
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -1,24 +1,45 @@
-"""From measurements to a verdict, by a rule that was fixed before anything ran.
+"""From measurements to a verdict, by a rule that is frozen before the run that counts.
 
-Numbers of several seeds become an interval; an interval lies above a bar, below it, or across it.
-Only what lies clearly on one side decides; the rest stays undecided, which is a legal outcome.
+Numbers of several seeds become an interval; an interval lies above a bar, below it, or across it
+(intervals.py). Only what lies clearly on one side decides; the rest stays undecided, which is a
+legal outcome. Where the nets have not learned what a claim is about, nothing was tested.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-Verdict = Literal["supported", "refuted", "depends", "undecided"]
-Side = Literal["above", "below", "across"]
-Data = Mapping[str, Any]  # what one seed measured: numbers and lists of numbers
+from translucid.lab.engine.intervals import (
+    LEVEL,
+    Comparison,
+    Family,
+    Interval,
+    Side,
+    clearly,
+    difference_of,
+    fraction_of,
+    mean_of,
+    median_of,
+    ratio_of,
+    seeds_above,
+    within,
+)
 
-RESAMPLES = 10_000
-CONFIDENCE = 0.95
+__all__ = [  # what rules are made of, in one place
+    "Comparison", "Data", "Finding", "Interval", "Label", "Rule", "Side", "Verdict", "all_hold",
+    "average", "by_case", "clearly", "column", "decide", "difference_of", "fraction_of",
+    "has_learned", "mean_of", "median_of", "not_tested", "ratio_of", "seeds_above",
+]  # fmt: skip
+
+Verdict = Literal["supported", "refuted", "depends", "undecided", "not tested"]
+# What stands behind a claim: algebra that our code repeats, random numbers, small nets that are
+# trained for it, a clock, or data and weights that were not made for it.
+Label = Literal["identity", "simulation", "trained toy", "timing", "real data"]
+Data = Mapping[str, Any]  # what one seed measured: numbers and lists of numbers
+ENOUGH = 0.8  # of the seeds must have learned, or nothing is tested
 
 
 @dataclass(frozen=True)
@@ -28,6 +49,9 @@ class Finding:
     verdict: Verdict
     why: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    cases: Mapping[str, bool | None] = field(default_factory=dict)  # what holds, fails, stays open
+    comparisons: tuple[Comparison, ...] = ()  # all that the rule has made, corrected
+    p: float | None = None  # the level down to which the verdict stays; None: none was compared
 
 
 @dataclass(frozen=True)
@@ -36,59 +60,34 @@ class Rule:
 
     text: str
     judge: Callable[[Sequence[Data]], Finding]
+    label: Label = "trained toy"
+    beyond: str = ""  # what the verdict does not say
 
+    def finding(self, data: Sequence[Data]) -> Finding:
+        """The verdict, with Holm's correction for all comparisons that the rule makes."""
+        family = Family()
+        finding = self._judged(data, family)
+        while family.adjust():
+            finding = self._judged(data, family)
+        p = self._level(data, family, finding.verdict)
+        return replace(finding, comparisons=family.comparisons(), p=p)
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds, and between which bounds it lies with 95 % confidence."""
+    def _judged(self, data: Sequence[Data], family: Family) -> Finding:
+        with within(family):
+            return self.judge(data)
 
-    mean: float
-    low: float
-    high: float
-
-    def against(self, bar: float) -> Side:
-        if self.low > bar:
-            return "above"
-        return "below" if self.high < bar else "across"
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
-
-
-def mean_of(values: Sequence[float]) -> Interval:
-    """The mean, with a bootstrap interval; the same values give the same interval."""
-    array = np.asarray(values, dtype=float)
-    if not len(array) or not np.isfinite(array).all():
-        return Interval(math.nan, -math.inf, math.inf)  # decides nothing
-    chosen = np.random.default_rng(0).integers(0, len(array), (RESAMPLES, len(array)))
-    means = array[chosen].mean(axis=1)
-    rest = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [rest, 1 - rest])
-    return Interval(float(array.mean()), float(low), float(high))
-
-
-def fraction_of(successes: int, tries: int) -> Interval:
-    """A fraction of yes among yes and no, with the exact interval of Clopper and Pearson."""
-    if not 0 <= successes <= tries or tries == 0:
-        raise ValueError(f"{successes} of {tries} is no fraction")
-    rest = (1 - CONFIDENCE) / 2
-    low = 0.0 if successes == 0 else _solve(lambda p: _at_least(successes, tries, p) - rest)
-    high = (
-        1.0
-        if successes == tries
-        else _solve(lambda p: 1 - _at_least(successes + 1, tries, p) - rest, falling=True)
-    )
-    return Interval(successes / tries, low, high)
-
-
-def difference_of(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """a - b, seed by seed."""
-    return mean_of([x - y for x, y in zip(a, b, strict=True)])
-
-
-def ratio_of(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """a / b, seed by seed."""
-    return mean_of([x / y for x, y in zip(a, b, strict=True)])
+    def _level(self, data: Sequence[Data], family: Family, verdict: Verdict) -> float | None:
+        """How far the level can be lowered until the verdict is another."""
+        levels = sorted({p for p in family.adjusted.values() if p <= LEVEL}, reverse=True)
+        if not levels or verdict in ("undecided", "not tested"):
+            return None
+        lower = Family()
+        lower.adjusted = family.adjusted
+        for level, below in zip(levels, [*levels[1:], -1.0], strict=True):
+            lower.level = below
+            if self._judged(data, lower).verdict != verdict:
+                return level
+        return None  # none of the comparisons is needed
 
 
 def column(data: Sequence[Data], *path: str | int) -> list[float]:
@@ -120,13 +119,19 @@ def all_hold(conditions: Iterable[bool | None]) -> bool | None:
 
 
 def decide(
-    sides: Mapping[str, bool | None], why: str, numbers: Mapping[str, Any] | None = None
+    sides: Mapping[str, bool | None],
+    why: str,
+    numbers: Mapping[str, Any] | None = None,
+    *,
+    learned: Mapping[str, bool] | None = None,
 ) -> Finding:
     """Supported if all conditions hold, refuted if one clearly fails, else undecided. None: the
-    data do not say."""
+    data do not say. What has to be `learned` first, and is not, leaves the claim untested."""
+    if missing := [name for name, there in (learned or {}).items() if not there]:
+        return not_tested(why, missing, numbers)
     verdicts: dict[bool | None, Verdict] = {True: "supported", False: "refuted", None: "undecided"}
     verdict = verdicts[all_hold(sides.values())]
-    return Finding(verdict, why + _not_met(sides), numbers or {})
+    return Finding(verdict, why + _not_met(sides), numbers or {}, dict(sides))
 
 
 def by_case(
@@ -134,9 +139,16 @@ def by_case(
     why: str,
     depends_on: str,
     numbers: Mapping[str, Any] | None = None,
+    *,
+    learned: Mapping[str, bool] | None = None,
 ) -> Finding:
     """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
-    holds in some and clearly not in others; else undecided. None: the data do not say."""
+    holds in some and clearly not in others; else undecided. None: the data do not say. A case (or
+    all of them, by any other name) whose net has not `learned` what it is about is not tested."""
+    missing = [name for name, there in (learned or {}).items() if not there]
+    if any(name not in cases for name in missing) or set(cases) <= set(missing):
+        return not_tested(why, missing, numbers)
+    cases = {case: None if case in missing else side for case, side in cases.items()}
     holds = [case for case, holds_here in cases.items() if holds_here is True]
     fails = [case for case, holds_here in cases.items() if holds_here is False]
     open_still = [case for case, holds_here in cases.items() if holds_here is None]
@@ -146,9 +158,24 @@ def by_case(
     elif not open_still:
         verdict = "supported" if holds else "refuted"
     parts = [f"it depends on {depends_on}"] if verdict == "depends" else []
+    open_still = [case for case in open_still if case not in missing]
     parts += [f"{state}: {' and '.join(names)}" for state, names in
-              (("holds", holds), ("fails", fails), ("open", open_still)) if names]  # fmt: skip
-    return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {})
+              (("holds", holds), ("fails", fails), ("open", open_still),
+               ("not learned, so not tested", missing)) if names]  # fmt: skip
+    return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {}, cases)
+
+
+def not_tested(
+    why: str, missing: Iterable[str], numbers: Mapping[str, Any] | None = None
+) -> Finding:
+    """Nothing follows for the claim: what it is about was not there."""
+    return Finding("not tested", f"{why} (not there: {'; '.join(missing)})", numbers or {})
+
+
+def has_learned(values: Sequence[float], bar: float, *, below: bool = False) -> bool:
+    """Have at least eight of ten seeds come past the bar that says a net has learned its task?"""
+    past = sum(value < bar if below else value > bar for value in values)
+    return past >= ENOUGH * len(values)
 
 
 def _not_met(sides: Mapping[str, bool | None]) -> str:
@@ -158,26 +185,3 @@ def _not_met(sides: Mapping[str, bool | None]) -> str:
     remarks = [f"does not hold: {failed}"] if failed else []
     remarks += [f"not clear: {open_}"] if open_ else []
     return f" ({'. '.join(remarks)})" if remarks else ""
-
-
-def clearly(side: Side, wanted: Side) -> bool | None:
-    """Does an interval lie where it should? None if it lies across the bar."""
-    return None if side == "across" else side == wanted
-
-
-def _at_least(successes: int, tries: int, p: float) -> float:
-    """The chance of at least so many successes."""
-    return sum(
-        math.comb(tries, k) * p**k * (1 - p) ** (tries - k) for k in range(successes, tries + 1)
-    )
-
-
-def _solve(f: Callable[[float], float], *, falling: bool = False) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if (f(middle) < 0) != falling:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2

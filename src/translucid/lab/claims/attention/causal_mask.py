@@ -19,6 +19,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     mean_of,
+    median_of,
     ratio_of,
 )
 from translucid.models.base import DecoderModel
@@ -104,7 +105,7 @@ def _judge_leak(data: Sequence[Data]) -> Finding:
         for arm in ARMS
         for seen in ("whole", "prefix")
     }
-    apart = mean_of([
+    apart = median_of([
         abs(a - b) for a, b in zip(column(data, "mask", "whole", -1),
                                    column(data, "mask", "prefix", -1), strict=True)
     ])  # fmt: skip

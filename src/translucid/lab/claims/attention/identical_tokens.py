@@ -123,6 +123,7 @@ same_rows = Experiment(
             "lies within the convex hull of the values, with some weight on every row, and differs "
             "from the input; refuted if not. Rows of both signs are shown and do not decide.",
             _judge_same_rows,
+            label="identity",
         )
     },
     run=_same_rows,

@@ -23,7 +23,8 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     decide,
-    mean_of,
+    has_learned,
+    median_of,
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
@@ -97,10 +98,9 @@ def _exchange(tensor: Tensor) -> Tensor:
 
 
 def _judge_dictionary(data: Sequence[Data]) -> Finding:
-    accuracy, weight = (mean_of(column(data, name)) for name in ("accuracy", "weight"))
-    follows = {name: mean_of(column(data, "follows", name)) for name in data[0]["follows"]}
+    accuracy, weight = (median_of(column(data, name)) for name in ("accuracy", "weight"))
+    follows = {name: median_of(column(data, "follows", name)) for name in data[0]["follows"]}
     sides = {
-        "nine of ten right": clearly(accuracy.against(0.9), "above"),
         "four fifths of the weight on the match": clearly(weight.against(0.8), "above"),
     }
     sides |= {f"{name}: most answers follow": clearly(interval.against(0.5), "above")
@@ -109,6 +109,7 @@ def _judge_dictionary(data: Sequence[Data]) -> Finding:
     return decide(
         sides, f"right {accuracy} (chance {1 / CONTENTS:.2g}), weight on the matching key {weight};"
         f" answers as a dictionary would give them with {summary}",
+        learned={"nets that look up": has_learned(column(data, "accuracy"), 0.9)},
     )  # fmt: skip
 
 
@@ -130,8 +131,9 @@ dictionary = Experiment(
     measures="answers that are right, the weight on the matching key, answers after each change",
     claims={
         "C45": Rule(
-            "Supported if one attention layer clearly gets more than 0.9 of the look-ups right "
-            "with more than 0.8 of the weight on the matching key, and more than half of the "
+            "Once one attention layer gets more than 0.9 of the look-ups right in eight of ten "
+            "seeds (else not tested): supported if clearly more than 0.8 of the weight is on the "
+            "matching key, and clearly more than half of the "
             "answers follow as in a dictionary when the query is replaced by that of another key, "
             "when two entries exchange keys, values, or both; refuted if one clearly fails.",
             _judge_dictionary,

@@ -97,6 +97,7 @@ who_sees_whom = Experiment(
             "refuted if neither, depends if one; undecided if earlier words change nothing. A "
             "change counts above 1e-9 of the largest one.",
             _judge_influence,
+            label="identity",
         )
     },
     run=_influence,

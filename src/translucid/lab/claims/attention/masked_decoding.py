@@ -16,7 +16,7 @@ from translucid.lab.claims.attention.causal_mask import (
 )
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, median_of
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Bars
@@ -74,12 +74,13 @@ def _variation(p: Tensor, q: Tensor) -> float:
 
 
 def _judge_writing(data: Sequence[Data]) -> Finding:
-    leaks = [mean_of(column(data, "leaks", at)) for at in range(len(WAYS))]
-    changes = [mean_of(column(data, "changes", at)) for at in range(len(WAYS))]
+    leaks = [median_of(column(data, "leaks", at)) for at in range(len(WAYS))]
+    changes = [median_of(column(data, "changes", at)) for at in range(len(WAYS))]
     cases: dict[str, bool | None] = {
-        way: True if leak.low > LEAKS else False if leak.high < TIGHT else None
+        way: True if leak.against(LEAKS) == "above" else
+        False if leak.against(TIGHT) == "below" else None
         for way, leak in zip(WAYS, leaks, strict=True)
-    }
+    }  # fmt: skip
     kept = max(max(run["masked leaks"]) for run in data)
     summary = "; ".join(
         f"{way}: {leak} of other slots, {change.mean:.3g} in all"

@@ -101,11 +101,13 @@ softmax_scale = Experiment(
             "Supported if from d_k = 4 to 512 the Jacobian falls below half without scaling and "
             "keeps more than four fifths with it; refuted if either clearly fails.",
             _judge_scale,
+            label="simulation",
         ),
         "C47": Rule(
             "Supported if variance / d_k lies between 0.95 and 1.05 at every width; refuted if it "
             "is clearly below 0.9 or above 1.1 at one.",
             _judge_variance,
+            label="simulation",
         ),
     },
     run=_scale,

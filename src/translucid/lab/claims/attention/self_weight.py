@@ -14,7 +14,7 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     decide,
-    mean_of,
+    median_of,
 )
 from translucid.models import TransformerConfig, build
 from translucid.parts.activations import softmax
@@ -48,8 +48,8 @@ def _diagonal(seed: int, quick: bool) -> Data:
 
 
 def _judge_diagonal(data: Sequence[Data]) -> Finding:
-    tied = [mean_of(column(data, "tied", place)) for place in range(len(DIMENSIONS))]
-    projected = mean_of(column(data, "projected"))
+    tied = [median_of(column(data, "tied", place)) for place in range(len(DIMENSIONS))]
+    projected = median_of(column(data, "projected"))
     summary = ", ".join(f"{d}: {value}" for d, value in zip(DIMENSIONS, tied, strict=True))
     every = [*tied, projected]
     sides = [clearly(interval.against(0.9), "above") for interval in every]
@@ -81,6 +81,7 @@ own_token = Experiment(
             "Supported if the diagonal is largest in more than nine of ten rows in every setting; "
             "refuted if it clearly is not in one.",
             _judge_diagonal,
+            label="simulation",
         )
     },
     run=_diagonal,

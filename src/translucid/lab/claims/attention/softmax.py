@@ -59,6 +59,7 @@ softmax_promises = Experiment(
             "Supported if every row sums to 1 within 1e-12 and stays between 0 and 1; refuted if "
             "not.",
             _judge_promises,
+            label="identity",
         )
     },
     run=_promises,

@@ -16,7 +16,9 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     decide,
-    mean_of,
+    fraction_of,
+    has_learned,
+    median_of,
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
@@ -24,13 +26,14 @@ from translucid.see.picture_data import Axis
 from translucid.see.pictures import Heat
 from translucid.tasks.batch import IGNORE
 
-# Each subject with its form of "to be" and the names it may have.
+# Each subject with its form of "to be" and the names it may have. The form tells one subject from
+# two others, and the name hangs on the subject alone: so there is a reason for either link.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
-SUBJECTS = {"I": ("am", MEN + WOMEN), "you": ("are", MEN + WOMEN), "he": ("is", MEN),
-            "she": ("is", WOMEN)}  # fmt: skip
+SUBJECTS = {"I": ("am", MEN), "me": ("am", WOMEN), "he": ("is", MEN), "she": ("is", WOMEN)}
 SENTENCES = tuple((subject, verb, name) for subject, (verb, names) in SUBJECTS.items()
                   for name in names)  # fmt: skip
 VOCABULARY = ("?", *sorted({word for sentence in SENTENCES for word in sentence}))
+FILLED = 0.7
 LINKS = {"I → am": (0, 1), "name → I": (2, 0)}
 ASKED = tuple(sentence for sentence in SENTENCES if sentence[0] == "I")
 
@@ -64,13 +67,21 @@ def _three_words(seed: int, quick: bool) -> Data:
         net = train(_three_net(1000 * seed + number), lambda generator: _hidden(32, generator),
                   1000 * seed + number, steps=steps, rate=1e-2)  # fmt: skip
         accuracy.append(right(net, fresh))
-        maps.append(patterns(net, numbers(ASKED))[0][:, 0].mean(dim=0))
+        maps.append(torch.stack([_looks(net, place) for place in range(3)]))
     return {
         "accuracy": float(np.mean(accuracy)),
+        "nets": nets,
         "links": {name: float(np.mean([strongest(map_, *link) for map_ in maps]))
                   for name, link in LINKS.items()},
         "map": torch.stack(maps).mean(dim=0).tolist(),
     }  # fmt: skip
+
+
+def _looks(net: Network, place: int) -> Tensor:
+    """The weights of the word at this place when it is hidden, so that it is looked for."""
+    hidden = numbers(ASKED)
+    hidden[:, place] = 0
+    return patterns(net, hidden)[0][:, 0, place].mean(dim=0)
 
 
 def strongest(pattern: Tensor, word: int, other: int) -> bool:
@@ -81,13 +92,18 @@ def strongest(pattern: Tensor, word: int, other: int) -> bool:
 
 
 def _judge_three_words(data: Sequence[Data]) -> Finding:
-    intervals = {name: mean_of(column(data, "links", name)) for name in LINKS}
+    nets = data[0]["nets"] * len(data)
+    intervals = {
+        name: fraction_of(round(sum(run["links"][name] * run["nets"] for run in data)), nets)
+        for name in LINKS
+    }
     summary = ", ".join(f"{name} in {value}" for name, value in intervals.items())
     return decide(
         {f"{name} in most nets": clearly(interval.against(0.5), "above")
          for name, interval in intervals.items()},
         f"strongest link to another word: {summary} of the nets (guessing: 0.5); hidden words "
-        f"filled in: {mean_of(column(data, 'accuracy'))}",
+        f"filled in: {median_of(column(data, 'accuracy'))}",
+        learned={"hidden words": has_learned(column(data, "accuracy"), FILLED)},
     )  # fmt: skip
 
 
@@ -97,7 +113,7 @@ def _draw_three_words(data: Sequence[Data]) -> Heat:
         "Who looks at whom in “I am Tom”", values, Axis("looks from", ("I", "am", "name")),
         Axis("to", ("I", "am", "name")), "unit", frames=tuple(LINKS.values()),
         texts=tuple(tuple(f"{value:.2f}" for value in row) for row in values),
-        note="mean of all nets; frames: the links of the claim",
+        note="mean of all nets, the word that looks hidden; frames: the links of the claim",
     )  # fmt: skip
 
 
@@ -108,10 +124,13 @@ three_words = Experiment(
     measures="the fraction of nets in which a link is the strongest to another word",
     claims={
         "C59": Rule(
-            "The claim illustrates; asked is whether training leads to it. Supported if in clearly "
-            "more than half of the nets “I” looks more at “am” than at the name, and in more than "
-            "half the name looks more at “I” than at “am”; refuted if one of them clearly in less "
-            "than half.",
+            "The claim illustrates; asked is whether training leads to it, in a grammar that gives "
+            "a reason: the verb tells one subject from two others, and the name hangs on the "
+            "subject alone. Looked at is the word that is hidden. Supported if in clearly more "
+            "than half of the nets a hidden “I” looks more at “am” than at the name, and a hidden "
+            "name more at “I” than at “am”; refuted if one of them clearly in less than half. Not "
+            "tested unless 0.7 of the hidden words are filled in, in eight of ten seeds (names "
+            "come in pairs: nobody gets more than 0.83).",
             _judge_three_words,
         )
     },

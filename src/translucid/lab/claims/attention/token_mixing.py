@@ -18,7 +18,8 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     decide,
-    mean_of,
+    has_learned,
+    median_of,
 )
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
@@ -78,19 +79,23 @@ def _alone(seed: int, quick: bool) -> Data:
 def _judge_alone(data: Sequence[Data]) -> Finding:
     guessing = 1 / KINDS
     alone, mixed = (
-        mean_of(column(data, name, "accuracy")) for name in ("each word alone", "with attention")
+        median_of(column(data, name, "accuracy")) for name in ("each word alone", "with attention")
     )
     moved = max(column(data, "each word alone", "moved"))
     return decide(
         {
             "alone it only guesses": clearly(alone.against(guessing + 0.05), "below"),
             "no answer moves when another word changes": moved == 0.0,
-            # A task that nobody learns says nothing.
-            "attention learns it": clearly(mixed.against(0.9), "above") or None,
         },
         f"the word before, named: by a position-wise MLP {alone} (chance {guessing:.3g}), with "
         f"attention {mixed}; an MLP over all words side by side is another thing: "
-        f"{mean_of(column(data, 'all words side by side', 'accuracy'))}",
+        f"{median_of(column(data, 'all words side by side', 'accuracy'))}",
+        # A task that nobody learns says nothing.
+        learned={
+            "the same net with attention": has_learned(
+                column(data, "with attention", "accuracy"), 0.9
+            )
+        },
     )
 
 
@@ -112,8 +117,8 @@ alone = Experiment(
         "C56": Rule(
             "Supported if a Transformer without attention clearly stays below chance + 0.05 at "
             "naming the word before, and its answers do not move at all when that word changes; "
-            "refuted if either clearly fails; open unless the same net with attention gets more "
-            "than 0.9 right.",
+            "refuted if either clearly fails; not tested unless the same net with attention gets "
+            "more than 0.9 right in eight of ten seeds.",
             _judge_alone,
         )
     },

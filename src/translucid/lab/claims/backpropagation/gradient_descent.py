@@ -84,6 +84,7 @@ first_step = Experiment(
             "the number is another, or the loss of one start rises. One sample is fitted: nothing "
             "is said about others.",
             _judge_first_step,
+            label="identity",
         )
     },
     run=_first_step,
@@ -208,6 +209,7 @@ learning_rates = Experiment(
             "much too large, if clearly more than half also diverge or die. Refuted if clearly "
             "less than half are slow below, or oscillate above.",
             _judge_rates,
+            label="simulation",
         )
     },
     run=_rates,

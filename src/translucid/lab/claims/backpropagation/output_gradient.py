@@ -13,7 +13,7 @@ from translucid.lab.claims.backpropagation.worked_example import (
     worked,
 )
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.see.pictures import Bars
 
 
@@ -63,9 +63,11 @@ def _central_differences(problem: Problem, weight: Tensor) -> Tensor:
 
 
 def _judge_output_gradient(data: Sequence[Data]) -> Finding:
-    v, h, autograd = (mean_of(column(data, name)) for name in ("delta_v", "delta_h", "autograd"))
+    v, h, autograd = (
+        mean_of(column(data, name), "log") for name in ("delta_v", "delta_h", "autograd")
+    )
     trusted = autograd.against(1e-6) == "below"
-    matches = clearly(v.against(1e-6), "below") if v.high < 1e-6 or v.low > 0.01 else None
+    matches = True if v.against(1e-6) == "below" else False if v.against(0.01) == "above" else None
     worked = data[0]["worked"]
     return decide(
         {
@@ -106,6 +108,7 @@ output_gradient = Experiment(
             "over random nets; refuted if it is clearly more than a hundredth away. Undecided "
             "between, or if numeric gradient and autograd do not agree.",
             _judge_output_gradient,
+            label="identity",
         )
     },
     run=_output_gradient,

@@ -13,7 +13,7 @@ from translucid.lab.claims.backpropagation.worked_example import (
 )
 from translucid.lab.claims.shared.mlp_weights import layers_of
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, median_of
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
 
@@ -67,7 +67,7 @@ def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
 
 def _judge_kinks(data: Sequence[Data]) -> Finding:
     loss, output, negative, kink, elsewhere = (
-        mean_of(column(data, name))
+        median_of(column(data, name))
         for name in ("curvature_loss", "curvature_output", "negative", "kink", "elsewhere")
     )
     return decide(
@@ -103,6 +103,7 @@ relu_kinks = Experiment(
             "(below 0.001), no entry of Wx + b is negative, and the output's slope jumps where a z "
             "is 0 and nowhere else; refuted if one of them clearly fails.",
             _judge_kinks,
+            label="identity",
         )
     },
     run=_kinks,

@@ -65,6 +65,7 @@ slopes = Experiment(
             "reach it; depends on the function if one does. A maximum within 1e-6 of 1 that does "
             "not reach it stays undecided.",
             _judge_slopes,
+            label="identity",
         )
     },
     run=_slopes,
@@ -151,6 +152,7 @@ saturation = Experiment(
             "10 instead of 5 costs more than five times the steps that 5 instead of 0 costs; "
             "refuted if the derivative is not, or it costs less than twice; undecided between.",
             _judge_saturation,
+            label="simulation",
         )
     },
     run=_saturation,

@@ -13,7 +13,16 @@ from torch import Tensor, nn
 from translucid.lab.claims.shared.mlp_weights import layers_of
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    mean_of,
+    median_of,
+)
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, ActivationName
 from translucid.see.picture_data import Axis
@@ -145,7 +154,7 @@ def _judge_vanishing(data: Sequence[Data]) -> Finding:
 
 def _judge_relu(data: Sequence[Data]) -> Finding:
     falls = {gain: mean_of(_fall(data, _setting("relu", gain))) for gain in GAINS["relu"]}
-    dead = [mean_of([run["dead"][place] / UNITS for run in data]) for place in range(len(RATES))]
+    dead = [median_of([run["dead"][place] / UNITS for run in data]) for place in range(len(RATES))]
     kept = {f"at gain {gain:.3g}": clearly(fall.against(-1.0), "above")
             for gain, fall in falls.items()}  # fmt: skip
     alive = {f"at rate {rate:g}": clearly(interval.against(0.1), "below")
@@ -197,6 +206,7 @@ gradient_by_layer = Experiment(
             "them clearly keeps a tenth. Undecided if small weights alone (ReLU) and small slopes "
             "alone (sigmoid, gain 1) are not among these settings, or it falls otherwise.",
             _judge_vanishing,
+            label="simulation",
         ),
         "C7": Rule(
             "Supported if at every gain the gradient at the input is clearly above a tenth of that "
@@ -205,6 +215,7 @@ gradient_by_layer = Experiment(
             "not at another. Refuted if the gradient falls below a tenth at every gain, or units "
             "die at every rate.",
             _judge_relu,
+            label="simulation",
         ),
     },
     run=_gradients,

@@ -21,6 +21,7 @@ from translucid.lab.engine.verdict import (
     Rule,
     average,
     by_case,
+    clearly,
     column,
     difference_of,
     mean_of,
@@ -88,9 +89,7 @@ def _judge_lengths(data: Sequence[Data]) -> Finding:
         for p, holds in zip(FINALLY, longer, strict=True):
             cases[f"example with {p}, {score}"] = holds
         more = difference_of(column(data, score, -1), column(data, score, 0))
-        cases[f"trained model, {score}"] = (
-            True if more.low > 0 else False if more.high < 0 else None
-        )
+        cases[f"trained model, {score}"] = clearly(more.against(0.0), "above")
         parts.append(f"{score} by {more} words")
     return by_case(
         cases, f"a beam of {BEAMS[-1]} of a trained model is longer than greedy, compared "

@@ -17,7 +17,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
@@ -74,11 +74,11 @@ def _fraction(hits: Tensor) -> float:
 
 def _judge_optimum(data: Sequence[Data]) -> Finding:
     wide = BEAMS.index(8)
-    above = mean_of(column(data, "above", wide))
-    more = difference_of(column(data, "found", wide), column(data, "found", 0))
-    optimum = ", ".join(f"{beams}: {mean_of(column(data, 'found', at)).mean:.3g}"
+    above = median_of(column(data, "above", wide))
+    more = difference_of(column(data, "found", wide), column(data, "found", 0), "rank")
+    optimum = ", ".join(f"{beams}: {median_of(column(data, 'found', at)).mean:.3g}"
                       for at, beams in enumerate(BEAMS))  # fmt: skip
-    below = ", ".join(f"{beams}: {mean_of(column(data, 'below', at)).mean:.2g}"
+    below = ", ".join(f"{beams}: {median_of(column(data, 'below', at)).mean:.2g}"
                       for at, beams in enumerate(BEAMS) if at)  # fmt: skip
     return decide(
         {
@@ -115,6 +115,7 @@ beam_optimum = Experiment(
             "models, and the exact optimum clearly more often than greedy; refuted if one clearly "
             "fails.",
             _judge_optimum,
+            label="simulation",
         )
     },
     run=_optimum,

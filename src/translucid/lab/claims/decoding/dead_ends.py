@@ -11,7 +11,7 @@ from torch import Tensor
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Interval, Rule, by_case, mean_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, by_case, clearly, fraction_of
 from translucid.see.pictures import Bars
 
 OPENING, CLOSING = "([", ")]"
@@ -124,21 +124,15 @@ def finishable(prefix: Sequence[int], left: int) -> bool:
 
 def _judge_dead_ends(data: Sequence[Data]) -> Finding:
     tries = sum(run["tries"] for run in data)
-    fractions = {label: mean_of([run[name] / run["tries"] for run in data])
-              for label, name in KINDS.items()}  # fmt: skip
+    fractions = {label: fraction_of(sum(run[name] for run in data), tries)
+                 for label, name in KINDS.items()}  # fmt: skip
     return by_case(
-        {label: _happens(fraction, tries) for label, fraction in fractions.items()},
+        {label: clearly(fraction.against(RARE), "above") for label, fraction in fractions.items()},
         f"of greedy's texts over {tries} random models of brackets, so many come to a dead end: "
         + "; ".join(f"{label} {fraction}" for label, fraction in fractions.items()),
         "what `no way` means: a softmax leaves everything possible, but not everything grammatical",
         {label: fraction.mean for label, fraction in fractions.items()},
     )
-
-
-def _happens(fraction: Interval, tries: int) -> bool | None:
-    """What never happened in n tries may still happen in 3 of n."""
-    never = max(fraction.high, 3 / tries) < RARE
-    return True if fraction.low > RARE else False if never else None
 
 
 def _draw_dead_ends(data: Sequence[Data]) -> Bars:
@@ -160,9 +154,10 @@ dead_ends = Experiment(
         "C86": Rule(
             "Three readings: no possible way where some probabilities are 0; no possible way under "
             "a softmax; no grammatical way under a softmax. Each holds if it happens in clearly "
-            "over 1 % of random models, and fails if clearly in less (3 of n, if in none of n). "
+            "over 1 % of random models, and fails if clearly in less. "
             "Supported if all hold, refuted if none, depends if some.",
             _judge_dead_ends,
+            label="simulation",
         )
     },
     run=_dead_ends,

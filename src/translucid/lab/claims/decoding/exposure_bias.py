@@ -19,7 +19,7 @@ from translucid.lab.engine.verdict import (
     by_case,
     clearly,
     column,
-    mean_of,
+    median_of,
     ratio_of,
 )
 from translucid.models.base import DecoderModel
@@ -113,7 +113,7 @@ def _later(net: DecoderModel, texts: Tensor) -> float:
 def _judge_exposure(data: Sequence[Data]) -> Finding:
     taught, scheduled = OWN
     gaps = {arm: ratio_of(column(data, arm, SIDES[1]), column(data, arm, SIDES[0])) for arm in OWN}
-    same = mean_of(column(data, "same"))
+    same = median_of(column(data, "same"))
     later = max(column(data, "later"))
     cases = {
         "from the words before": later < 1e-4 if np.isfinite(later) else None,

@@ -139,6 +139,7 @@ most_likely_word = Experiment(
             "is the likeliest; refuted if one fails. That other ways to choose exist is reported, "
             "and decides nothing.",
             _judge_mechanism,
+            label="identity",
         )
     },
     run=_mechanism,

@@ -83,6 +83,7 @@ sizes = Experiment(
             "Supported if heads × head width is d_model, and weights and multiplications are the "
             "same for every allowed number of heads; refuted if not.",
             _judge_sizes,
+            label="identity",
         )
     },
     run=_sizes,

@@ -18,7 +18,7 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.see.pictures import Bars
@@ -98,9 +98,11 @@ def _judge_coarse_fine(data: Sequence[Data]) -> Finding:
     cases, parts = {}, []
     for name in BACK:
         before, after = (column(data, name, key) for key in ("before", "after"))
-        more = difference_of(after, before)
+        more = difference_of(after, before, "rank")
         cases[f"features of {name}"] = clearly(more.against(0.1), "above")
-        parts.append(f"{name}: {mean_of(after)} of the trained layers, {mean_of(before)} before")
+        parts.append(
+            f"{name}: {median_of(after)} of the trained layers, {median_of(before)} before"
+        )
     return by_case(
         cases, f"layers whose two heads split coarse and fine features: {'; '.join(parts)}",
         "whether the task fetches them from different words",

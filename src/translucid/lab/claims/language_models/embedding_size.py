@@ -38,7 +38,7 @@ def _judge_widths(data: Sequence[Data]) -> Finding:
     learnt = [difference_of(column(data, "counts"), column(data, "loss", at))
               for at in range(len(WIDTHS))]  # fmt: skip
     worst = min(learnt, key=lambda interval: interval.mean)
-    spread = mean_of([max(run["loss"]) - min(run["loss"]) for run in data])
+    spread = mean_of([max(run["loss"]) - min(run["loss"]) for run in data], "log")
     summary = ", ".join(f"{wide}: {mean_of(column(data, 'loss', at))}"
                      for at, wide in enumerate(WIDTHS))  # fmt: skip
     return decide(

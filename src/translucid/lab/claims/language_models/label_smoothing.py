@@ -18,6 +18,7 @@ from translucid.lab.engine.verdict import (
     Rule,
     average,
     by_case,
+    clearly,
     column,
     difference_of,
     mean_of,
@@ -82,8 +83,8 @@ def _judge_honesty(data: Sequence[Data]) -> Finding:
     for setting in SETTINGS:
         without, smoothed = (column(data, setting, "error", at) for at in (0, 1))
         less = difference_of(smoothed, without)
-        cases[setting] = True if less.high < 0 else False if less.low > 0 else None
-        loss = difference_of(*(column(data, setting, "loss", at) for at in (1, 0)))
+        cases[setting] = clearly(less.against(0.0), "below")
+        loss = difference_of(column(data, setting, "loss", 1), column(data, setting, "loss", 0))
         parts.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
                     f"loss changes by {loss})")  # fmt: skip
     return by_case(
@@ -186,7 +187,9 @@ def _judge_shorter(data: Sequence[Data]) -> Finding:
 
 
 def _is_shorter(change: Interval) -> bool | None:
-    return True if change.high < 0 else False if change.low > -NO_CHANGE else None
+    if change.against(0.0) == "below":
+        return True
+    return False if change.against(-NO_CHANGE) == "above" else None
 
 
 def _draw_shorter(data: Sequence[Data]) -> Lines:
@@ -212,6 +215,7 @@ smoothing_length = Experiment(
             "by a tenth of a word. Supported if it holds for both, refuted if for none, depends if "
             "for one.",
             _judge_shorter,
+            label="simulation",
         )
     },
     run=_shorter,

@@ -111,6 +111,7 @@ all_at_once = Experiment(
             "the GRU, and reads at least 5 times as fast as it goes word by word; refuted if one "
             "of these clearly fails.",
             _judge_speeds,
+            label="timing",
         )
     },
     run=_speeds,

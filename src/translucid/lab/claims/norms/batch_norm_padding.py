@@ -91,6 +91,7 @@ padding = Experiment(
             "when padding is counted, and by less when it is masked out; refuted if either clearly "
             "fails.",
             _judge_padding,
+            label="simulation",
         )
     },
     run=_padding,

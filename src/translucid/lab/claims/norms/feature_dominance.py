@@ -37,8 +37,8 @@ def _judge_dominance(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
     parts = []
     for place, method in enumerate(METHODS):
-        fraction = mean_of(column(data, "share", place))
-        ranges = mean_of(column(data, "ranges", place))
+        fraction = mean_of(column(data, "share", place), "logit")
+        ranges = mean_of(column(data, "ranges", place), "log")
         parts.append(f"{method} {fraction}, ranges {ranges.mean:.3g} to 1")
         if method != METHODS[0]:
             low, high = fraction.against(2 * FAIR), fraction.against(4 * FAIR)
@@ -69,6 +69,7 @@ dominance = Experiment(
             "one, fails if clearly above four times it. Supported if it holds for all, refuted if "
             "for none, depends if for some.",
             _judge_dominance,
+            label="simulation",
         )
     },
     run=_dominance,

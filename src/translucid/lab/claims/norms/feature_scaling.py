@@ -78,8 +78,9 @@ def _judge_scales(data: Sequence[Data]) -> Finding:
     ratio = ratio_of(raw, even)
     return decide(
         {"standardised features need fewer steps": clearly(ratio.against(1.0), "above")},
-        f"with scales 1 and {data[0]['scales'][last]:g}, each with its best rate: {mean_of(raw)} "
-        f"steps raw and {mean_of(even)} standardised, {ratio} times as many",
+        f"with scales 1 and {data[0]['scales'][last]:g}, each with its best rate: "
+        f"{mean_of(raw, 'log')} steps raw and {mean_of(even, 'log')} standardised, "
+        f"{ratio} times as many",
         {"ratio": ratio.mean},
     )
 

@@ -14,6 +14,7 @@ from translucid.lab.engine.fit import Step, fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
+    Interval,
     Rule,
     Verdict,
     average,
@@ -87,8 +88,14 @@ def _loss(net: Deep, x: Tensor, y: Tensor) -> float:
 
 def _helps(data: Sequence[Data], norm: str, *path: str | int) -> tuple[bool | None, str]:
     less = difference_of(column(data, norm, *path), column(data, "none", *path))
-    helps = True if less.high < 0 else False if less.low > -MARGIN else None
-    return helps, str(less)
+    return _less(less), str(less)
+
+
+def _less(change: Interval) -> bool | None:
+    """True: it falls; False: not by the margin."""
+    if change.against(0.0) == "below":
+        return True
+    return False if change.against(-MARGIN) == "above" else None
 
 
 def _judge_new_data(data: Sequence[Data]) -> Finding:
@@ -112,7 +119,7 @@ def _judge_overfitting(data: Sequence[Data]) -> Finding:
     less = [np.subtract(column(data, "batch", "signs", place), column(data, "none", "signs", place))
             for place in (0, len(BATCHES) - 1)]  # fmt: skip
     grows = mean_of(list(less[0] - less[1]))
-    noise = True if grows.high < 0 else False if grows.low > -MARGIN else None
+    noise = _less(grows)
     verdict: Verdict = "undecided"
     if all(value is False for value in helps):
         verdict = "refuted"

@@ -99,6 +99,7 @@ gradients_by_layer = Experiment(
             "clearly not. Supported if it holds for layer norm and batch norm with and without "
             "residuals, refuted if for none, depends if for some.",
             _judge_gradients,
+            label="simulation",
         )
     },
     run=_gradients,

@@ -121,12 +121,14 @@ invariance = Experiment(
             "batch norm in training changes them by more than 0.001; refuted if layer norm changes "
             "them by more than rounding (1e-5), or batch norm not at all.",
             _judge_alone,
+            label="identity",
         ),
         "C75": Rule(
             "Supported if RMS norm learns one number for each feature (layer norm two), scaling by "
             "1000 changes its output by less than 1e-4 and a shift by 1 by more than 0.01; refuted "
             "if one clearly fails. Which models use it cannot be measured here.",
             _judge_rms,
+            label="identity",
         ),
     },
     run=_invariance,

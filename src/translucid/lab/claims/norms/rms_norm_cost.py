@@ -82,9 +82,9 @@ def _judge_cost(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
     parts = []
     worse = difference_of(column(data, "loss", "rms"), column(data, "loss", "layer"))
-    equal = True if worse.high < 0.05 else False if worse.low > 0.05 else None
+    equal = clearly(worse.against(0.05), "below")
     for place, way in enumerate(TRACES):
-        ratio = mean_of(column(data, "ratio", place))
+        ratio = mean_of(column(data, "ratio", place), "log")
         faster = clearly(ratio.against(1.0), "below")
         cases[way] = all_hold((faster, equal))
         parts.append(f"{way} {ratio}")
@@ -113,6 +113,7 @@ cost = Experiment(
             "loss is not higher by 0.05; fails if one clearly is not so. Supported if it holds for "
             "both ways, refuted if for neither, depends if for one.",
             _judge_cost,
+            label="timing",
         )
     },
     run=_cost,

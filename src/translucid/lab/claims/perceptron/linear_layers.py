@@ -119,6 +119,7 @@ linear_stack = Experiment(
             "less than half the error. Refuted if a linear net is clearly more than 1 % better, or "
             "is not that product. What has not been trained to the end stays undecided.",
             _judge_stack,
+            label="identity",
         )
     },
     run=_stack,

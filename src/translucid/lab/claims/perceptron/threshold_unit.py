@@ -99,6 +99,7 @@ one_unit = Experiment(
             "and OR and never for XOR; refuted if XOR is reached; undecided if the search is too "
             "weak to find AND and OR.",
             _judge_one_unit,
+            label="identity",
         )
     },
     run=_one_unit,

@@ -78,7 +78,7 @@ def _judge_staircase(data: Sequence[Data]) -> Finding:
     factors = {name: values[1:] / values[:-1] for name, values in errors.items()}
     falls = all((values < 0.9).all() for values in factors.values())
     stops = any(values[-1] > 0.99 for values in factors.values())
-    trained = [mean_of(column(data, "trained", place)) for place in range(len(TRAINED))]
+    trained = [mean_of(column(data, "trained", place), "log") for place in range(len(TRAINED))]
     summary = "; ".join(
         f"{name} {values[0]:.3g} to {values[-1]:.2g}" for name, values in errors.items()
     )
@@ -129,6 +129,7 @@ staircases = Experiment(
             "shown and decides nothing: the claim is about what exists. Three targets are evidence "
             "for `any`, the proof is Cybenko's.",
             _judge_staircase,
+            label="identity",
         )
     },
     run=_staircase,
@@ -214,6 +215,7 @@ steep_sigmoids = Experiment(
             "steepness the largest error is below a hundredth of the jump; refuted if it is still "
             "above 0.45 of it; undecided between.",
             _judge_steep,
+            label="identity",
         )
     },
     run=_steep,

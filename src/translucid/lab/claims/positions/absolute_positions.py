@@ -91,6 +91,7 @@ absolute = Experiment(
             "each place, are absolute by name. Supported if sinusoidal ones are not, refuted if "
             "they are too; undecided if a change lies between, or learned ones are not absolute.",
             _judge_absolute,
+            label="identity",
         )
     },
     run=_absolute,

@@ -101,6 +101,7 @@ once = Experiment(
             "before training and another after it, has nothing to train, and was computed once; "
             "refuted if not. Undecided if a learned table, as a control, did not change either.",
             _judge_once,
+            label="identity",
         )
     },
     run=_once,

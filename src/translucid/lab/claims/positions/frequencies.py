@@ -14,11 +14,12 @@ from translucid.lab.engine.verdict import (
     Finding,
     Rule,
     average,
+    by_case,
     clearly,
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.parts.positions import Sinusoidal, period
 from translucid.see.picture_data import Axis
@@ -69,9 +70,9 @@ def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> f
 
 def _judge_speeds(data: Sequence[Data]) -> Finding:
     fraction = {half: {name: column(data, half, name) for name in DISTANCES} for half in HALVES}
-    fine = difference_of(fraction["fast half"]["near"], fraction["slow half"]["near"])
-    coarse = difference_of(fraction["slow half"]["far"], fraction["fast half"]["far"])
-    together = [mean_of(fraction["all"][name]) for name in DISTANCES]
+    fine = difference_of(fraction["fast half"]["near"], fraction["slow half"]["near"], "rank")
+    coarse = difference_of(fraction["slow half"]["far"], fraction["fast half"]["far"], "rank")
+    together = [median_of(fraction["all"][name]) for name in DISTANCES]
     peaks = data[0]["peaks"]
     falls = all(a >= b for a, b in pairwise(peaks)) and peaks[0] > peaks[-1]
     enough = [interval.against(ENOUGH) for interval in together]
@@ -117,6 +118,7 @@ speeds = Experiment(
             "0.1), the slow half does so far away (100 to 1000), and all together are right in "
             "clearly more than 0.75 of both; refuted if one clearly fails.",
             _judge_speeds,
+            label="simulation",
         )
     },
     run=_speeds,
@@ -168,15 +170,19 @@ def _judge_repeats(data: Sequence[Data]) -> Finding:
     sides: dict[str, bool | None] = {}
     parts = []
     for pair, closest in enumerate(values["closest"]):
-        sides[f"pair {pair} repeats"] = (
-            True if closest < EXACT else False if closest > OFF else None
-        )
+        sides[f"pair {pair}, whole positions"] = _repeated(closest)
+        sides[f"pair {pair}, positions between"] = _repeated(values["between"][pair])
         parts.append(f"pair {pair} (T = {values['period'][pair]:.5g}) comes back to {closest:.1e} "
                      f"at best, at {values['closest_at'][pair]}")  # fmt: skip
-    return decide(
+    return by_case(
         sides, f"in whole steps to {LAST}, {'; '.join(parts)}; between two steps, after T exactly, "
-        f"to {max(values['between']):.0e}", {"closest": min(values["closest"])},
+        f"to {max(values['between']):.0e}", "whether positions are whole numbers, as tokens have",
+        {"closest": min(values["closest"])},
     )  # fmt: skip
+
+
+def _repeated(distance: float) -> bool | None:
+    return True if distance < EXACT else False if distance > OFF else None
 
 
 def _draw_repeats(data: Sequence[Data]) -> Lines:
@@ -198,10 +204,12 @@ repeats = Experiment(
     measures="the distance of a pair of channels from its values at the start",
     claims={
         "C43": Rule(
-            "Positions are whole numbers. Supported if every pair of channels (d = 4) comes back "
-            "within 1e-9 after some whole number of steps to 5000 that is nearest to whole turns; "
-            "refuted if one pair never comes nearer than 1e-6; else undecided.",
+            "Two readings: whole positions, as tokens have, and any real number. Holds for a pair "
+            "of channels (d = 4) if it comes back within 1e-9: at some whole position to 5000 that "
+            "is nearest to whole turns, or after T exactly. Fails if never nearer than 1e-6. "
+            "Supported if both readings hold for every pair, refuted if none, depends if some.",
             _judge_repeats,
+            label="identity",
         )
     },
     run=_repeats,

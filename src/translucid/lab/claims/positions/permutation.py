@@ -15,7 +15,7 @@ from translucid.lab.claims.shared.position_tasks import (
     train,
 )
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, median_of
 from translucid.models.base import Network
 from translucid.see.pictures import Bars
 
@@ -70,7 +70,7 @@ def _judge_order(data: Sequence[Data]) -> Finding:
     parts = []
     for at, mask in enumerate(MASKS):
         change = column(data, "change", at)
-        accuracy = mean_of(column(data, "told", at))
+        accuracy = median_of(column(data, "told", at))
         blind = max(change) < SAME and accuracy.against(NO_BETTER * GUESSED) == "below"
         sees = min(change) > OTHER and accuracy.against(BETTER * GUESSED) == "above"
         cases[mask] = True if blind else False if sees else None

@@ -42,8 +42,8 @@ def _judge_dot(data: Sequence[Data]) -> Finding:
     cases["before or after"] = True if sides > OTHER else False if sides < SAME else None
     return by_case(
         cases, f"PE(p)·PE(p+{DISTANCE}) by p has a deviation of {max(spread['as they are']):.1e} "
-        f"of its size as they are, and of {mean_of(spread['projected'])} through the projections "
-        f"of an untrained layer; PE(p)·PE(p-{DISTANCE}) differs from it by {sides:.1e}",
+        f"of its size as they are, and of {mean_of(spread['projected'], 'log')} through the "
+        f"projections of an untrained layer; PE(p)·PE(p-{DISTANCE}) differs from it by {sides:.1e}",
         "the projections, and on what is to be read",
     )  # fmt: skip
 
@@ -74,6 +74,7 @@ dot_product = Experiment(
             "have different dot products. Supported if all three hold, refuted if none, depends if "
             "some.",
             _judge_dot,
+            label="identity",
         )
     },
     run=_dot,

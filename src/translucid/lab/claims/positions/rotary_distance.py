@@ -86,6 +86,7 @@ turned = Experiment(
             "are kept within 1e-9, and scores at different distances differ; refuted if one is "
             "clearly not so (by 1e-3).",
             _judge_turned,
+            label="identity",
         )
     },
     run=_turned,

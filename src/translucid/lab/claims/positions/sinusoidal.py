@@ -34,7 +34,7 @@ def _distinct(seed: int, quick: bool) -> Data:
         measured[name] = {
             "least": [float(value.min()) for value in apart],
             "near": [int((value < NEAR).sum()) for value in apart],
-            "shift": [_not_linear(table) for table in tables],
+            "shift": [not_linear(table) for table in tables],
         }
     return measured
 
@@ -49,7 +49,7 @@ def channels(name: str, width: int, places: Tensor) -> Tensor:
     return turns.cos() if name.endswith("cosine") else turns.sin()
 
 
-def _not_linear(table: Tensor) -> float:
+def not_linear(table: Tensor) -> float:
     """The fraction of the next places that no linear map of the places gives."""
     here, following = table[:-1], table[1:]
     best = here @ (torch.linalg.pinv(here) @ following)
@@ -101,6 +101,7 @@ distinct = Experiment(
             "16: holds if both is more than 1.05 times as far, fails if less than 0.95. Supported "
             "if it holds against all, refuted if against none, depends if against some.",
             _judge_distinct,
+            label="identity",
         )
     },
     run=_distinct,

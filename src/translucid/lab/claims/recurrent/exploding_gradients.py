@@ -27,6 +27,7 @@ from translucid.lab.engine.verdict import (
     decide,
     difference_of,
     fraction_of,
+    not_tested,
 )
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.see.picture_data import Axis
@@ -99,8 +100,8 @@ def _fraction(data: Sequence[Data], gain: str, clip: str) -> Interval:
 
 
 def _judge_explosion(data: Sequence[Data]) -> Finding:
-    longer = difference_of(*(column(data, gain, "not clipped", "norm") for gain in
-                             ("gain 2", "gain 1")))  # fmt: skip
+    norms = {gain: column(data, gain, "not clipped", "norm") for gain in GAINS}
+    longer = difference_of(norms["gain 2"], norms["gain 1"])
     large, small = (_fraction(data, gain, "not clipped") for gain in ("gain 2", "gain 1"))
     return decide(
         {
@@ -118,8 +119,7 @@ def _judge_clipping(data: Sequence[Data]) -> Finding:
     without, clipped = (_fraction(data, "gain 2", clip) for clip in CLIPS)
     why = f"fraction of runs that diverge: {without} without clipping, {clipped} with it"
     if without.against(0.5) != "above":
-        return Finding("undecided", f"{why} (without clipping most must diverge, else there is "
-                       "nothing to prevent)")  # fmt: skip
+        return not_tested(why, ["without clipping, most runs that diverge"])
     return decide(
         {"most clipped runs do not": clearly(clipped.against(0.5), "below")}, why,
         {"without": without.mean, "clipped": clipped.mean},
@@ -153,7 +153,7 @@ explosion = Experiment(
         ),
         "C32": Rule(
             "With gain 2, clearly more than half of the runs must diverge without clipping, else "
-            "nothing is decided. Supported if with clipping clearly less than half do, refuted if "
+            "nothing is tested. Supported if with clipping clearly less than half do, refuted if "
             "clearly more.",
             _judge_clipping,
         ),

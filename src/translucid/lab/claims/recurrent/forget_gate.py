@@ -20,7 +20,8 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    has_learned,
+    median_of,
 )
 from translucid.parts.recurrent import Recurrent
 from translucid.see.picture_data import Axis
@@ -90,21 +91,21 @@ def _by_hand(seed: int) -> dict[str, float]:
 
 def _judge_forgetting(data: Sequence[Data]) -> Finding:
     learned, reset, rest = (
-        mean_of(column(data, *path)) for path in (("accuracy",), ("kept", 0), ("kept", 1))
+        median_of(column(data, *path)) for path in (("accuracy",), ("kept", 0), ("kept", 1))
     )
-    cost = difference_of(column(data, "accuracy"), column(data, "held open"))
+    cost = difference_of(column(data, "accuracy"), column(data, "held open"), "rank")
     left, moved = max(column(data, "left")), max(column(data, "moved"))
-    uses = clearly(cost.against(0.1), "above") if learned.against(LEARNED) == "above" else None
     return decide(
         {
             "at 0 nothing is left of the cell": left < 1e-6,
             "at 1 it does not move": moved < 1e-6,
-            "a net that counts needs it to reset": uses,
+            "a net that counts needs it to reset": clearly(cost.against(0.1), "above"),
         },
         f"set by hand to 0 it leaves {left:.1e} of the cell, to 1 it moves it by {moved:.1e}; a "
         f"net that counts ({learned} right after a reset) loses {cost} with the gate held open at "
         f"resets; by itself it keeps {reset} of its cell there and {rest} elsewhere",
         {"cost": cost.mean, "at resets": reset.mean, "elsewhere": rest.mean},
+        learned={"nets that count": has_learned(column(data, "accuracy"), LEARNED)},
     )
 
 
@@ -125,9 +126,10 @@ forget_gate = Experiment(
     claims={
         "C28": Rule(
             "Supported if, set by hand with the input gate shut, 0 leaves nothing of the cell and "
-            "1 does not move it (1e-6), and if a net that learned to count with resets (right "
-            "clearly more often than 0.9, else undecided) loses clearly more than 0.1 of accuracy "
-            "after resets when the gate is held at 1 there; refuted if one clearly fails.",
+            "1 does not move it (1e-6), and if a net that learned to count with resets (in "
+            "eight of ten seeds right more often than 0.9, else not tested) loses clearly "
+            "more than 0.1 of accuracy after resets when the gate is held at 1 there; "
+            "refuted if one clearly fails.",
             _judge_forgetting,
         )
     },

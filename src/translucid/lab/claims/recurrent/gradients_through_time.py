@@ -64,6 +64,7 @@ gradients_in_time = Experiment(
             "last step's; fails if clearly less. Supported if it holds for forget biases of 0, 1, "
             "3 and 5, refuted if for none, depends (on the bias) if for some.",
             _judge_lstm,
+            label="simulation",
         )
     },
     run=_gradients,

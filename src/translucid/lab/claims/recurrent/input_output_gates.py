@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    has_learned,
+    median_of,
 )
 from translucid.see.pictures import Bars
 from translucid.tasks.batch import IGNORE, Batch
@@ -100,18 +101,20 @@ def probe(x: Tensor, labels: Tensor, ridge: float = 1e-3) -> float:
     return right(x[half:] @ weights, labels[half:])
 
 
+def _learned(data: Sequence[Data]) -> dict[str, bool]:
+    return {"nets that store and show": has_learned(column(data, "accuracy"), LEARNED)}
+
+
 def _judge_writing(data: Sequence[Data]) -> Finding:
-    learned = mean_of(column(data, "accuracy"))
-    loss = difference_of(column(data, "accuracy"), column(data, "input gate open"))
-    candidate, gate = (mean_of(column(data, f"other {name}")) for name in
+    learned = median_of(column(data, "accuracy"))
+    loss = difference_of(column(data, "accuracy"), column(data, "input gate open"), "rank")
+    candidate, gate = (median_of(column(data, f"other {name}")) for name in
                        ("candidate", "input gate"))  # fmt: skip
     why = (
         f"right {learned}; with the input gate open at all other symbols it loses {loss}; given "
         f"another text's candidate it answers with that text's symbol in {candidate}, given its "
         f"input gate it keeps to its own in {gate}"
     )
-    if learned.against(LEARNED) != "above":
-        return Finding("undecided", f"{why} (the net must first have learned the task)")
     return decide(
         {
             "an open gate lets other symbols in": clearly(loss.against(0.1), "above"),
@@ -119,15 +122,16 @@ def _judge_writing(data: Sequence[Data]) -> Finding:
             "and not the gate": clearly(gate.against(0.5), "above"),
         },
         why, {"loss": loss.mean, "candidate": candidate.mean, "gate": gate.mean},
+        learned=_learned(data),
     )  # fmt: skip
 
 
 def _judge_separate(data: Sequence[Data]) -> Finding:
     learned, silent, erased, not_shown, alone, answer = (
-        mean_of(column(data, name))
+        median_of(column(data, name))
         for name in ("accuracy", "silent", "erased", "not shown", "alone", "answer alone")
     )
-    cell, hidden = (mean_of(column(data, "probe", name, MIDDLE)) for name in ("cell", "hidden"))
+    cell, hidden = (median_of(column(data, "probe", name, MIDDLE)) for name in ("cell", "hidden"))
     why = (
         f"right {learned} when asked, blank {silent} before; while it waits, a linear probe reads "
         f"the symbol from the cell in {cell} and from h in {hidden}. With forget and input gate at "
@@ -135,8 +139,6 @@ def _judge_separate(data: Sequence[Data]) -> Finding:
         f"{not_shown}; with it at 0 all the time before, a probe reads the symbol from the cell in "
         f"{alone}, and {answer} of the answers are right"
     )
-    if learned.against(LEARNED) != "above":
-        return Finding("undecided", f"{why} (the net must first have learned the task)")
     finding = decide(
         {
             "the cell holds the symbol": clearly(cell.against(0.9), "above"),
@@ -145,6 +147,7 @@ def _judge_separate(data: Sequence[Data]) -> Finding:
             "the cell holds it without its being shown": clearly(alone.against(0.9), "above"),
         },
         why, {"cell": cell.mean, "hidden": hidden.mean, "alone": alone.mean},
+        learned=_learned(data),
     )  # fmt: skip
     if finding.verdict != "supported" or hidden.against(0.5) == "below":
         return finding
@@ -184,7 +187,8 @@ store_and_show = Experiment(
     measures="its answers, and what a linear probe reads from its cell and its output",
     claims={
         "C29": Rule(
-            "The net must be right clearly more often than 0.9, else nothing is decided. Supported "
+            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
+            "tested. Supported "
             "if holding the input gate open at the other symbols costs clearly more than 0.1 of "
             "accuracy, and if, with candidates exchanged between two texts where the symbol is "
             "stored, the answer goes with the candidate (clearly above 0.5), but not with the "
@@ -192,7 +196,8 @@ store_and_show = Experiment(
             _judge_writing,
         ),
         "C30": Rule(
-            "The net must be right clearly more often than 0.9, else nothing is decided. Refuted "
+            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
+            "tested. Refuted "
             "if clearly not: a probe reads the symbol from the cell (0.9); forget and input gate "
             "at 0 erase it (answers below 0.5); an output gate of 0 hides it (below 0.5); with the "
             "output gate at 0 until it is asked for, it is still in the cell (0.9). If all four "
@@ -204,6 +209,5 @@ store_and_show = Experiment(
     run=_store_and_show,
     draw=_draw_store,
     seconds=15.0,
-    seeds=15,
     references=("https://arxiv.org/abs/1503.04069",),
 )

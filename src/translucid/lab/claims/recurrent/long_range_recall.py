@@ -27,7 +27,9 @@ from translucid.lab.engine.verdict import (
     clearly,
     column,
     difference_of,
+    has_learned,
     mean_of,
+    median_of,
 )
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
@@ -41,7 +43,7 @@ MARGIN = 0.05  # of accuracy: less than this is no help
 
 def _recall(seed: int, quick: bool) -> Data:
     """Accuracy at naming the first of so many symbols, the gradient before training, the size."""
-    lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((10, 20, 40), 800, 3e-3)
+    lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((5, 20, 40), 800, 3e-3)
     measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():
         measured[name] = {
@@ -61,18 +63,19 @@ def _learned(seed: int, kind: Kind, length: int, steps: int, rate: float) -> flo
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
     lengths = data[0]["lengths"]
     cases: dict[str, bool | None] = {}
+    learned: dict[str, bool] = {}
     parts = []
     for name in (RNN_UNIFORM, RNN):
         shrunk = mean_of(column(data, name, "reach"))
-        near, far = (mean_of(column(data, name, "accuracy", place)) for place in (0, -1))
+        near, far = (median_of(column(data, name, "accuracy", place)) for place in (0, -1))
         parts.append(f"{name}: gradient 10^{shrunk}, recall {near} over {lengths[0]} and {far} "
                     f"over {lengths[-1]} symbols")  # fmt: skip
         cases[name] = all_hold((
             clearly(shrunk.against(TINY), "below"),
             clearly(far.against(0.5), "below"),
-            True if near.against(0.9) == "above" else None,  # else nothing was learned at all
         ))  # fmt: skip
-    return by_case(cases, "; ".join(parts), "how the recurrent weights start")
+        learned[name] = has_learned(column(data, name, "accuracy", 0), 0.9)
+    return by_case(cases, "; ".join(parts), "how the recurrent weights start", learned=learned)
 
 
 def _judge_gru(data: Sequence[Data]) -> Finding:
@@ -81,9 +84,15 @@ def _judge_gru(data: Sequence[Data]) -> Finding:
     for start, gru, rnn in (("uniform", GRU_UNIFORM, RNN_UNIFORM), ("orthogonal", GRU, RNN)):
         flow = difference_of(column(data, gru, "reach"), column(data, rnn, "reach"))
         cases[f"gradient, {start} start"] = clearly(flow.against(0.0), "above")
-        more = difference_of(column(data, gru, "accuracy", -1), column(data, rnn, "accuracy", -1))
+        more = difference_of(
+            column(data, gru, "accuracy", -1), column(data, rnn, "accuracy", -1), "rank"
+        )
         cases[f"recall, {start} start"] = (
-            True if more.against(0.0) == "above" else False if more.high < MARGIN else None
+            True
+            if more.against(0.0) == "above"
+            else False
+            if more.against(MARGIN) == "below"
+            else None
         )
         parts.append(f"{start} start: gradient by 10^{flow}, recall by {more}")
     sizes = {name: data[0][name]["parameters"] for name in (RNN, GRU, "LSTM, forget bias 1")}
@@ -113,9 +122,10 @@ recall_by_distance = Experiment(
     claims={
         "C21": Rule(
             "Holds for a start (uniform as torch's, orthogonal as this library's) if the gradient "
-            "99 steps back is clearly below a thousandth of the last step's, and recall, clearly "
-            "above 0.9 at the shortest distance, is clearly below 0.5 at the longest; fails if the "
-            "gradient or the far recall is clearly above. Supported if it holds for both starts, "
+            "99 steps back is clearly below a thousandth of the last step's, and recall is clearly "
+            "below 0.5 at the longest distance; fails if the gradient or the far recall is clearly "
+            "above; not tested unless recall is above 0.9 at the shortest distance in eight of ten "
+            "seeds. Supported if it holds for both starts, "
             "refuted if for neither, depends (on the start) if for one. Larger weights, whose "
             "gradients explode, are C22's.",
             _judge_vanishing,
@@ -131,6 +141,5 @@ recall_by_distance = Experiment(
     run=_recall,
     draw=_draw_recall,
     seconds=100.0,
-    seeds=10,
     references=("https://arxiv.org/abs/1211.5063", "https://arxiv.org/abs/1412.3555"),
 )

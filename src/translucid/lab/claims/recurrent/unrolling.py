@@ -114,6 +114,7 @@ unrolling = Experiment(
             "central differences within 1e-6 of the largest entry, for RNN, LSTM and GRU; refuted "
             "if off by more than 1e-4.",
             _judge_unrolled,
+            label="identity",
         )
     },
     run=_unrolled,

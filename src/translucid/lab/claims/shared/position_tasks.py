@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.engine.fit import fit
-from translucid.lab.engine.verdict import Data, Interval, column, mean_of
+from translucid.lab.engine.verdict import Data, Interval, column, median_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack
@@ -96,9 +96,11 @@ def _last_letter(letter: Tensor, generator: torch.Generator) -> Texts:
 # ---- learning it, and telling how well ----
 
 
-def train(net: Network, task: Task, steps: int, generator: torch.Generator) -> None:
+def train(
+    net: Network, task: Task, steps: int, generator: torch.Generator, length: int = TRAINED
+) -> None:
     def loss() -> Tensor:
-        ids, wanted = task(ROWS, TRAINED, generator)
+        ids, wanted = task(ROWS, length, generator)
         return F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=IGNORE)
 
     fit(net, loss, steps=steps, learning_rate=RATE, schedule="wsd", cooldown=1 / 3)
@@ -133,7 +135,7 @@ def over(data: Sequence[Data], places: slice, *path: str | int) -> list[float]:
 def kept(data: Sequence[Data], places: slice, *path: str | int) -> Interval:
     """How much of what is known above chance inside the trained length is known there."""
     inside, there = over(data, INSIDE, *path), over(data, places, *path)
-    return mean_of([(b - GUESSING) / max(a - GUESSING, 1e-9)
+    return median_of([(b - GUESSING) / max(a - GUESSING, 1e-9)
                     for a, b in zip(inside, there, strict=True)])  # fmt: skip
 
 

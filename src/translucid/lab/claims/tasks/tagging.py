@@ -19,7 +19,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.models import RecurrentConfig, build
 from translucid.see.pictures import Bars
@@ -60,8 +60,8 @@ def _tags(seed: int, quick: bool) -> Data:
 
 
 def _judge_tags(data: Sequence[Data]) -> Finding:
-    both, left = (mean_of(column(data, tagger)) for tagger in TAGGERS)
-    gap = difference_of(*(column(data, tagger) for tagger in TAGGERS))
+    both, left = (median_of(column(data, tagger)) for tagger in TAGGERS)
+    gap = difference_of(column(data, TAGGERS[0]), column(data, TAGGERS[1]), "rank")
     enough = (
         True if both.against(0.9) == "above" else False if both.against(0.8) == "below" else None
     )

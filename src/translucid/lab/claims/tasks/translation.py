@@ -13,7 +13,17 @@ from torch import Tensor, nn
 from translucid.lab.claims.shared.toyland_text import padded
 from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, clearly, column, mean_of
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    Verdict,
+    clearly,
+    column,
+    has_learned,
+    median_of,
+    not_tested,
+)
 from translucid.models import TransformerConfig, build
 from translucid.see.pictures import Bars
 from translucid.tasks.batch import IGNORE
@@ -39,12 +49,24 @@ def _pairs(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return padded(sources), padded(targets)
 
 
+def _apart(train: int, test: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Pairs to train on, and then as many to test that are not among those, nor twice."""
+    source, target = _pairs(4 * (train + test), generator)
+    seen = {tuple(row) for row in source[:train].tolist()}
+    new: dict[tuple[int, ...], int] = {}
+    for place, row in enumerate(source[train:].tolist(), start=train):
+        if tuple(row) not in seen:
+            new.setdefault(tuple(row), place)
+    chosen = torch.tensor([*range(train), *list(new.values())[:test]])
+    return source[chosen], target[chosen]
+
+
 def _translations(seed: int, quick: bool) -> Data:
     """The fraction of new sentences that are translated without a fault. A text is written without
     a fault if every word is the likeliest after the right ones, so one pass tells."""
     train, test, steps = (500, 100, 80) if quick else (3000, 400, 1000)
     generator = torch.Generator().manual_seed(seed)
-    source, target = _pairs(train + test, generator)
+    source, target = _apart(train, test, generator)
     vocab = 3 + WORDS + WORDS // 3
     measured: dict[str, float] = {}
     for system in SYSTEMS:
@@ -93,20 +115,18 @@ def _system(
 
 
 def _judge_translations(data: Sequence[Data]) -> Finding:
-    aligned, two, one = (mean_of(column(data, system)) for system in SYSTEMS)
-    fails, solves, needed = (
-        clearly(aligned.against(0.5), "below"),
-        clearly(two.against(0.9), "above"),
-        clearly(one.against(0.9), "below"),
-    )
+    aligned, two, one = (median_of(column(data, system)) for system in SYSTEMS)
+    fails, needed = clearly(aligned.against(0.5), "below"), clearly(one.against(0.9), "below")
     summary = (
         f"new sentences without a fault: {aligned} with a word for each word, {two} with encoder "
         f"and decoder, {one} with one decoder that reads and writes"
     )
+    if not has_learned(column(data, SYSTEMS[1]), 0.9):
+        return not_tested(summary, ["an encoder with a decoder that translates"])
     verdict: Verdict = "undecided"
-    if False in (fails, solves):
+    if fails is False:
         verdict = "refuted"
-    elif fails and solves and needed is not None:
+    elif fails and needed is not None:
         verdict = "supported" if needed else "depends"
     if verdict == "depends":
         summary += "; it depends on what is meant by separate: the lengths forbid a word for each "
@@ -128,10 +148,10 @@ unequal_lengths = Experiment(
     measures="the fraction of new sentences that are translated without a fault",
     claims={
         "C17": Rule(
-            "Supported if a word for each word is clearly below 0.5, an encoder with a decoder "
-            "clearly above 0.9, and one decoder for both clearly below 0.9; depends (on what is "
-            "meant by separate) if the first two hold and one decoder is clearly above 0.9; "
-            "refuted if one of the first two clearly fails.",
+            "Once an encoder with a decoder gets 0.9 of new sentences right in eight of ten seeds "
+            "(else not tested): supported if a word for each word is clearly below 0.5 and one "
+            "decoder for both clearly below 0.9; depends (on what is meant by separate) if one "
+            "decoder is clearly above 0.9; refuted if a word for each word is clearly above 0.5.",
             _judge_translations,
         )
     },

@@ -1,0 +1,33 @@
+"""Freeze the lab's rules: write down the hash of each, and the day since when it is that one.
+
+    python bench/lab_freeze.py
+
+A rule whose hash is unchanged keeps its day. To be run before the measurement that counts, with
+seeds that no rule has seen; a rule that is changed afterwards gets a later day than the verdict.
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from translucid.lab.claims import experiments, real_experiments
+from translucid.lab.engine import frozen
+
+
+def rules(before: dict[str, dict[str, str]], day: str) -> dict[str, dict[str, str]]:
+    after = {}
+    for experiment in [*experiments().values(), *real_experiments().values()]:
+        for key in experiment.claims:
+            made, name = frozen.fingerprint(experiment, key), frozen.name_of(experiment, key)
+            same = before.get(name, {}).get("hash") == made
+            after[name] = {"hash": made, "since": before[name]["since"] if same else day}
+    return after
+
+
+if __name__ == "__main__":
+    path = Path(frozen.__file__).with_name(frozen.FILE)
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    after = rules(before, datetime.now(UTC).strftime("%Y-%m-%d"))
+    path.write_text(json.dumps(after, indent=1) + "\n", "utf-8")
+    changed = [key for key in after if before.get(key, {}).get("hash") != after[key]["hash"]]
+    print(f"{len(after)} rules, {len(changed)} of them new or changed: {', '.join(changed)}")

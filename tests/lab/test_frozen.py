@@ -1,0 +1,150 @@
+"""Rules are frozen: their hashes stand written down, and a verdict knows by which it was given."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench import lab_freeze
+
+from translucid.lab.claims import experiments, real_experiments
+from translucid.lab.claims.attention import scaled_scores
+from translucid.lab.engine import frozen, results
+from translucid.lab.engine.experiment import Experiment, of_file
+from translucid.lab.engine.repetition import compared, same
+from translucid.lab.engine.runner import Result, run
+from translucid.lab.engine.surety import surety
+from translucid.lab.engine.verdict import Finding, Rule
+from translucid.lab.engine.verify import verified
+
+FILE = Path(__file__).with_name("planted.py")
+
+
+def scale() -> Experiment:
+    return experiments()["softmax-scale"]
+
+
+def test_every_rule_is_the_one_that_was_frozen() -> None:
+    """After a change of a rule: python bench/lab_freeze.py"""
+    every = [*experiments().values(), *real_experiments().values()]
+    known = [(made, key) for made in every for key in made.claims]
+    assert {name: rule["hash"] for name, rule in frozen.frozen().items()} == {
+        frozen.name_of(made, key): frozen.fingerprint(made, key) for made, key in known
+    }
+    assert all(frozen.frozen_since(made, key) >= "2026-11-16" for made, key in known)
+
+
+def test_a_rule_is_words_seeds_label_bars_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = scale()
+    before, rule = frozen.fingerprint(made, "C46"), made.claims["C46"]
+    assert frozen.fingerprint(replace(made, title="another", seconds=9.0), "C46") == before
+    others = [
+        replace(made, seeds=11),
+        replace(made, claims={"C46": replace(rule, text=f"{rule.text} Or not.")}),
+        replace(made, claims={"C46": replace(rule, label="identity")}),
+        replace(made, claims={"C46": replace(rule, judge=made.claims["C47"].judge)}),
+    ]
+    hashes = {frozen.fingerprint(other, "C46") for other in others}
+    assert len(hashes | {before}) == 5
+    monkeypatch.setattr(scaled_scores, "WIDTHS", (4, 16))  # a number that the function reads
+    assert frozen.fingerprint(made, "C46") != before
+    assert frozen.frozen_since(made, "C46") == ""
+
+
+def test_freezing_keeps_the_day_of_what_has_not_changed() -> None:
+    before = {key: {**rule, "since": "2001-01-01"} for key, rule in frozen.frozen().items()}
+    before["C46"] = {"hash": "of before", "since": "2001-01-01"}
+    after = lab_freeze.rules(before, "2002-02-02")
+    assert {key for key, rule in after.items() if rule["since"] == "2002-02-02"} == {"C46"}
+
+
+# ---- verdicts, and the rules that gave them ----
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> results.Kept:
+    (result,) = run([scale()], tmp_path_factory.mktemp("lab"), quick=True)
+    assert isinstance(result, Result)
+    return results.Kept.of(result)
+
+
+def row(kept: results.Kept) -> results.Row:
+    by_name = {kept.experiment: kept}
+    return next(one for one in results.rows(experiments(), by_name) if one.claim.key == "C46")
+
+
+def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
+    now = row(kept)
+    assert not now.older_rule
+    assert now.rule_text == f"The rule {kept.hashes['C46']} is frozen since {kept.frozen['C46']}."
+    assert (now.label, kept.labels["C46"]) == ("simulation", "simulation")
+    for changed in (replace(kept, hashes={}), replace(kept, hashes={"C46": "of before"})):
+        assert row(changed).older_rule
+        assert row(changed).confidence[0].startswith("Judged by an older rule")
+
+
+def test_the_committed_verdicts_are_shown_as_those_of_their_rules() -> None:
+    """Never mixed: what an older rule has said is called so, and counts for no rate of errors."""
+    rows = results.rows(experiments(), results.shipped())
+    for one in rows:
+        assert one.kept is not None
+        assert one.older_rule == (
+            one.kept.hashes.get(one.claim.key) != frozen.frozen()[one.claim.key]["hash"]
+        )
+
+
+def test_stored_numbers_are_judged_again(kept: results.Kept) -> None:
+    def states(stored: results.Kept) -> dict[str, str]:
+        return {one.key: one.state for one in verified(experiments(), {stored.experiment: stored})}
+
+    assert states(kept) == {"C46": "same", "C47": "same"}
+    assert states(replace(kept, hashes={"C47": kept.hashes["C47"]}))["C46"] == "older rule"
+    for finding in (
+        replace(kept.findings["C46"], verdict="refuted"),
+        replace(kept.findings["C46"], cases={}),
+        replace(kept.findings["C46"], comparisons=()),
+    ):
+        assert states(replace(kept, findings={**kept.findings, "C46": finding}))["C46"] == "differs"
+    other = ({**kept.data[0], "raw": [1.0] * 5}, *kept.data[1:])  # one seed's numbers
+    assert states(replace(kept, data=other)) == {"C46": "differs", "C47": "same"}
+
+
+def test_findings_come_back_as_they_were(kept: results.Kept, tmp_path: Path) -> None:
+    (result,) = run(of_file(FILE)[:1], tmp_path)
+    assert isinstance(result, Result)
+    stored = results.keep(tmp_path, result)
+    read = results.read(tmp_path)["planted"].findings["planted"]
+    assert read == stored.findings["planted"]
+    assert read.comparisons[0].values == tuple(seed["mean"] for seed in result.data)
+    assert read.p is not None
+
+
+# ---- two measurements, and all together ----
+
+
+def test_repetitions_compare_cases_and_sizes_not_the_word_alone(kept: results.Kept) -> None:
+    first = kept.findings["C46"]
+    assert same(first, first)
+    assert list(compared(first, first)) == [
+        "the same verdict.", "Of 2 effect sizes 2 lie within the intervals of the first run.",
+    ]  # fmt: skip
+    moved = replace(first.comparisons[0], value=99.0)
+    away = replace(first, comparisons=(moved, *first.comparisons[1:]))
+    assert list(compared(first, away))[-1].startswith("Of 2 effect sizes 1 lie")
+    assert not same(first, away)
+    case = next(iter(first.cases))
+    other = replace(first, cases={**first.cases, case: None})
+    assert f"Cases that changed: {case} holds, then is open." in list(compared(first, other))
+
+
+def test_how_many_verdicts_may_be_false() -> None:
+    findings = [Finding("supported", "", p=p) for p in (0.001, 0.002, 0.04)]
+    every = surety([*findings, Finding("supported", ""), Finding("undecided", "")])
+    assert (every.verdicts, every.rate) == (3, pytest.approx(0.04))
+    assert every.false == pytest.approx(0.12)
+    assert "3 verdicts rest on" in str(every)
+    assert "at most 0.1 may be expected" in str(every)
+    assert str(surety([])) == ""
+
+
+def test_rules_without_chance_need_no_level() -> None:
+    assert Rule("", lambda data: Finding("supported", "by algebra")).finding([]).p is None

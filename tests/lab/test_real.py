@@ -1,0 +1,103 @@
+"""Claims beyond toys: a second answer beside the first; measured where the files are at hand."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.lab.families import around, check, verdict
+
+from translucid.lab.claims import experiments, real_experiments
+from translucid.lab.claims.real import pretrained, sentiment
+from translucid.lab.claims.tasks.sentiment import READERS
+from translucid.lab.engine import results
+from translucid.lab.engine.claims import claims
+from translucid.lab.engine.experiment import of_file
+from translucid.lab.engine.report import page
+from translucid.lab.engine.runner import Result, run
+from translucid.lab.engine.verdict import Finding
+
+SHARED = os.environ.get("TRANSLUCID_SHARED")
+needs_files = pytest.mark.skipif(
+    SHARED is None, reason="TRANSLUCID_SHARED does not name a folder with real text and weights"
+)
+HEADS = {"own": 0.2, "variance": 11.0, "scaled": 0.6, "raw": 0.2, "apart": 0.5, "largest": 16.0,
+         "same": 0.4, "sum": 1e-7, "above": 0.9, "below": 0.0}  # fmt: skip
+
+
+def test_each_asks_claims_that_toys_answer() -> None:
+    toys = {key for made in experiments().values() for key in made.claims}
+    real = [key for made in real_experiments().values() for key in made.claims]
+    assert len(real) == len(set(real)) >= 10
+    assert set(real) <= toys & set(claims())
+    assert all(made.real for made in real_experiments().values())
+    assert not any(made.real for made in experiments().values())
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "values"),  # what supports, refutes and leaves a claim open
+    [
+        ("C46", "raw", (0.1, 0.6, 0.3)),
+        ("C47", "variance", (1.0, 11.0, 1.1)),
+        ("C48", "own", (0.99, 0.2, 0.9)),
+        ("C50", "apart", (0.5, 0.01, 0.1)),
+        ("C73", "largest", (2.0, 16.0, 4.0)),
+        ("C85", "above", (0.9, 0.001, 0.05)),
+    ],
+)
+def test_rules_of_trained_weights(key: str, name: str, values: tuple[float, ...]) -> None:
+    for value, expected in zip(values, ("supported", "refuted", "undecided"), strict=True):
+        spread = 0.001 if expected != "undecided" else 0.1 * value
+        data = [{**HEADS, name: row} for row in around(value, spread * (value > 0.001))]
+        assert verdict(pretrained.heads, key, data) == expected, value
+
+
+@pytest.mark.parametrize(
+    ("whole", "half", "bag", "expected"),
+    [
+        (0.8, 0.7, 0.7, "supported"),
+        (0.8, 0.7, 0.8, "refuted"),  # words are enough
+        (0.8, 0.7, 0.78, "undecided"),
+        (0.6, 0.5, 0.5, "not tested"),
+    ],
+)
+def test_the_rule_of_reviews(whole: float, half: float, bag: float, expected: str) -> None:
+    columns = zip(around(whole, 0.005), around(half), around(bag), strict=True)
+    data = [dict(zip(READERS, row, strict=True)) for row in columns]
+    assert verdict(sentiment.reviews, "C15", data) == expected
+
+
+def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
+    (result,) = run(of_file(Path(__file__).with_name("planted.py"))[:1], tmp_path, quick=True)
+    assert isinstance(result, Result)
+    kept = results.Kept.of(result)
+    first = replace(kept, experiment="own-token", file=None,
+                    findings={"C48": Finding("supported", "in the toy")})  # fmt: skip
+    real = replace(kept, experiment="real-heads", file=None, title="A real model",
+                   findings={"C48": Finding("refuted", "in truth")})  # fmt: skip
+    every = results.rows(experiments(), {"own-token": first}, {}, {"real-heads": real})
+    (row,) = [row for row in every if row.claim.key == "C48"]
+    assert row.state == "supported"
+    assert row.beyond_toys.startswith("refuted: in truth (A real model; quick, 10 seeds")
+    assert all(not other.beyond_toys for other in every if other is not row)
+    told = page([replace(row, experiment=None)])
+    assert "holds beyond the toy?" in told
+    assert "refuted: in truth" in told
+
+
+def test_full_results_of_real_files_have_a_file_of_their_own(tmp_path: Path) -> None:
+    data = tuple({**HEADS, "own": value} for value in around(0.2, 0.01))
+    results.keep(tmp_path, Result(pretrained.heads, data, quick=False, seconds=1.0))
+    assert results.read(tmp_path) == {}
+    assert set(results.read(tmp_path, results.REAL)["real-heads"].findings) == set(
+        pretrained.heads.claims
+    )
+
+
+@needs_files
+@pytest.mark.slow
+def test_real_weights_are_measured() -> None:
+    data = pretrained.heads.run(0, True)
+    check(pretrained.heads, [data] * 10)
+    assert data["own"] < 0.5
+    assert data["below"] == 0.0 or data["above"] > data["below"]
