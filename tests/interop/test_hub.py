@@ -14,6 +14,7 @@ import translucid as tl
 from translucid.errors import ConfigError, InputError
 from translucid.interop.hub import HubName, fetched, parse, repository_of
 from translucid.studio.library import open_folders
+from translucid.tuning.source import digest_of, open_source
 from translucid.untrusted_files import inside, open_regular
 
 hub = pytest.importorskip("huggingface_hub")
@@ -75,6 +76,10 @@ def test_commands_take_such_names(cache: Path, llama: Foreign, tmp_path: Path) -
     assert here[0].returncode == 0, here[0].stderr
     assert here[0].stdout == here[1].stdout
     assert run("import", "hf:some/llama", str(tmp_path / "out")).returncode == 0
+
+
+def test_training_starts_from_such_a_name(cache: Path, llama: Foreign) -> None:
+    assert open_source("hf:some/llama", "language").weights == digest_of(llama.model.network)
 
 
 def test_the_studio_names_it_by_its_repository(cache: Path) -> None:
