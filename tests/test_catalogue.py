@@ -36,6 +36,7 @@ def configs() -> Iterator[ModelConfig]:
         shape="decoder", head="language", activation="geglu", window=2, heads=2, **small
     )
     yield TransformerConfig(shape="decoder", head="language", qk_norm=True, heads=2, **small)
+    yield TransformerConfig(shape="decoder", head="language", lora_rank=2, heads=2, **small)
     for pooling in ("mean", "last", "first", "attention"):
         labels = {"shape": "encoder", "head": "classify", "outputs": 3, "pooling": pooling}
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
@@ -115,6 +116,7 @@ def test_the_names_are_a_promise() -> None:
         "scores scaled biased mask "
         "masked shift exponentials normaliser pattern mixed output",
         "alignment": "query key scores shift exponentials normaliser pattern context output",
+        "lora": "down up",
         "norm": "mean variance rms normalised output",
         "residual": "skip branch sum",
         "feedforward": "hidden gate activated output",

@@ -131,6 +131,8 @@ def allowed(field: FieldInfo) -> str:
             words.append(
                 f"{several} in a list, such as `{['a', 'b'] if several == 'texts' else [64]}`"
             )
+        elif get_origin(part) is dict:
+            words.append("numbers by name, such as `{'head.*': 10.0}`")
         elif part is not type(None):
             kinds = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
             words.append(kinds[part])

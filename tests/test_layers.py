@@ -30,6 +30,7 @@ LAYERS = [
     {"see"},
     {"training", "interop"},
     {"recipe"},
+    {"tuning"},
     {"checks"},
     {"runs"},
     {"lab", "worked"},

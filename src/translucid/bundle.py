@@ -29,12 +29,13 @@ from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, config_from
-from translucid.models.base import SequenceConfig
+from translucid.models.base import HEADS, SequenceConfig
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
 from translucid.renamed import section_today, weight_today
 from translucid.tasks.registry import TASKS
+from translucid.tasks.vocabulary import set_word_dropout
 from translucid.untrusted_files import inside, open_regular, read_object
 from translucid.weights import declared_sizes, load_weights, save_weights
 
@@ -61,6 +62,9 @@ class Bundle:
     data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
     statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
+
+    def __post_init__(self) -> None:
+        set_word_dropout(self.network, self.tokenizers)
 
 
 class _Part(Config):
@@ -139,8 +143,9 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         raise InputError(
-            f"{folder} is no model folder: it holds no {CONFIG}; "
-            f"give the folder that training wrote"
+            f"{folder} is no model folder: it holds no {CONFIG}"
+            + ("" if folder.is_dir() else " (there is no such folder)")
+            + "; give the folder that training wrote, or hf:ORG/NAME for a model on the hub"
         )
     try:
         opened = _load(folder)
@@ -214,8 +219,11 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
         mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
+    # What an encoder labels, a decoder may too: it has read all when it has read the last token.
+    also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
     for key in ("shape", "head"):
-        if hasattr(config, key) and sizes.get(key, "") != getattr(config, key):
+        wanted = sizes.get(key, "")
+        if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
             mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
     if isinstance(config, SequenceConfig):
         target = config.target_vocab or config.vocab

@@ -115,6 +115,9 @@ CATALOGUE: dict[str, Point] = {
     "alignment.pattern": Point(r"\alpha", _axes("batch queries keys"), "how much each target position takes from each source position", r"<exponentials> / <normaliser>"),
     "alignment.context": Point("c", _axes("batch queries d_encoder"), "the source, as seen from this target position", r"<pattern> <encoder_output>"),
     "alignment.output": Point(r"\tilde{h}", _axes("batch queries hidden"), "context and state, joined", r"\tanh(<W> [<context>; <hidden>] + <b>)"),
+    # Low-rank adaptation
+    "lora.down": Point("d", _axes("batch length rank"), "the input in the few dimensions of an adapter", r"<A> <x>"),
+    "lora.up": Point("u", _axes("batch length features"), "what the adapter adds to its layer", r"<scale> \cdot <B> <down>"),
     # Normalisation and the residual stream
     "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is taken off", r"\frac{1}{n} \sum <x>", {"running": r"\text{running mean}"}),
     "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the spread that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2", {"running": r"\text{running variance}"}),
@@ -204,6 +207,7 @@ SYMBOLS = {
     "c_backward": r"c^{\leftarrow}",
     "hidden": "h",
     "encoder_output": "H",
+    "scale": "s",
     "scaling": "c",
     "kept": "k_i",
     "original_length": r"n_0",

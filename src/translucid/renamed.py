@@ -23,7 +23,15 @@ KEYS = {
 }
 
 # Keys that came later, with what runs did that were begun without them.
-ADDED: dict[str, Any] = {"data.standardise": False, "training.trackers": []}
+ADDED: dict[str, Any] = {
+    "data.standardise": False,
+    "training.trackers": [],
+    "training.start_from": None,
+    "training.freeze": [],
+    "training.learning_rates": {},
+    "training.layer_decay": None,
+    "tokenizer.vocabulary": "keep",
+}
 
 # Beginnings of the names of weights, within one network.
 WEIGHTS = {
@@ -83,10 +91,12 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "eval_steps": ("evaluate_every",),
     "ffn_dim": ("d_ff",),
     "fp16": ("precision",),
+    "from_pretrained": ("start_from",),
     "grad_clip": ("clip_norm",),
     "gradient_accumulation_steps": ("accumulate",),
     "hidden_dim": ("hidden", "d_model"),
     "hidden_size": ("hidden", "d_model"),
+    "init_from": ("start_from",),
     "intermediate_size": ("d_ff",),
     "length_penalty": ("alpha",),
     "log_steps": ("log_every",),
@@ -113,6 +123,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "num_return_sequences": ("n_best",),
     "num_steps": ("steps",),
     "num_train_epochs": ("steps",),
+    "pretrained": ("start_from",),
     "save_steps": ("save_every",),
     "scheduler": ("schedule",),
     "val_every": ("evaluate_every",),

@@ -48,6 +48,8 @@ DEFINITIONS: dict[str, str] = {
     "masks.causal": "key_slots <= slots",
     "masks.window": "abs(p_q - p_k) < w_reach",
     "masks.padding": "is_real",
+    "lora.down": "times(A, x)",
+    "lora.up": "scale * times(B, down)",
     "attention.query": "heads(x @ W_Q + b_Q, d_head)",
     "attention.key": "heads(x @ W_K + b_K, d_head)",
     "attention.key | cross": "heads(encoder_output @ W_K + b_K, d_head)",

@@ -199,6 +199,12 @@ def _segments(ran: Ran, scope: str) -> dict[str, Any]:
     return {"table": table, "segments": SEGMENTS, "x": x}
 
 
+def _lora(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    weights = {"A": part.down.weight.detach(), "B": part.up.weight.detach()}
+    return weights | {"scale": part.scale, "x": ran.calls[scope][0]}
+
+
 def _kept(config: Any, d: int) -> Tensor | None:
     """As the papers have it: by the wavelength (llama3), or by the number of the pair (yarn)."""
     low, high, length = config.rotary_low, config.rotary_high, config.rotary_length
@@ -513,7 +519,7 @@ def _ensemble(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 GIVEN = {
-    "embedding": _embedding, "characters": _characters, "segments": _segments,
+    "embedding": _embedding, "characters": _characters, "segments": _segments, "lora": _lora,
     "positions": _positions, "masks": _masks,
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,

@@ -1,20 +1,144 @@
-"""A compiled model trains as the plain one; where it cannot be compiled, that is said."""
+"""Compiled layers train as the plain ones; where they cannot be compiled, that is said."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.runs.test_runs import small
-from torch import Tensor
+from torch import Tensor, fx
 
+from translucid.errors import ConfigError
+from translucid.fast.compiled import CompiledLayers
+from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
+from translucid.tasks.batch import cross_entropy
+from translucid.training import compilation
+from translucid.training.config import TrainingConfig
+
+# Of torch, from inside its compiler; nobody sees them by default.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SHAPE: dict[str, Any] = {
+    "vocab": 20, "d_model": 8, "heads": 2, "layers": 2, "d_ff": 16, "head": "language",
+    "dropout": 0.0,
+}  # fmt: skip
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What torch.compile has made; run as it is, since making machine code of it takes a minute."""
+    made: list[str] = []
+
+    def keep(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+        made.append(graph.code)
+        return graph.forward
+
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function: plain(function, backend=keep))
+    torch.compiler.reset()
+    yield made
+    torch.compiler.reset()
+
+
+def texts(rows: int, length: int) -> Tensor:
+    return torch.randint(3, 20, (rows, length))
+
+
+def batch(shape: str, rows: int, source: int, target: int) -> dict[str, Tensor]:
+    if shape == "decoder":
+        return {"ids": texts(rows, target)}
+    mask = torch.arange(source) < torch.randint(1, source + 1, (rows, 1))
+    return {"source": texts(rows, source), "target": texts(rows, target), "source_mask": mask}
+
+
+@pytest.mark.parametrize(
+    ("shape", "positions", "kinds"),
+    [
+        ("decoder", "rotary", 1),
+        pytest.param("encoder-decoder", "alibi", 2, marks=pytest.mark.slow),
+        pytest.param("encoder-decoder", "rotary", 2, marks=pytest.mark.thorough),
+    ],
+)
+def test_one_program_for_all_layers_of_a_kind_and_all_shapes(
+    shape: Any, positions: Any, kinds: int, programs: list[str]
+) -> None:
+    torch.manual_seed(0)
+    network = build(TransformerConfig(shape=shape, positions=positions, **SHAPE)).train()
+    layers, said = CompiledLayers(network, lambda line: lines.append(line)), 0
+    lines: list[str] = []
+    for rows, source, target in ((3, 5, 5), (4, 4, 4), (2, 9, 6), (5, 3, 8), (2, 2, 2)):
+        inputs, targets = batch(shape, rows, source, target), texts(rows, target)
+        gradients = []
+        for compiled in (True, False):
+            network.zero_grad()
+            if compiled:
+                with layers.used():
+                    loss = cross_entropy(network(**inputs), targets)
+            else:
+                loss = cross_entropy(network(**inputs), targets)
+            loss.backward()
+            gradients.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
+        for ours, expected in zip(*gradients, strict=True):
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+        said = len(lines)
+    assert len(programs) == kinds
+    assert (said, lines[0][:14]) == (1, "torch.compile:")
+
+
+def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) -> None:
+    network = build(TransformerConfig(shape="decoder", **SHAPE))
+    layers, ids = CompiledLayers(network, lambda _: None), texts(2, 4)
+    before = network(ids=ids)
+    with layers.used():
+        network(ids=ids)
+        count = len(programs)
+        network.decoder.layers[1].register_forward_hook(lambda *_: _[-1] * 0)
+        changed = network(ids=ids)
+    assert count == len(programs) == 1
+    assert not torch.allclose(before, changed)
+    network(ids=ids)
+    assert len(programs) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "device", "wanted"),
+    [
+        ({"cuda_graphs": True, "steps": 2000}, CUDA, True),
+        ({"cuda_graphs": True, "steps": 1999}, CUDA, False),
+        ({"cuda_graphs": True, "steps": 9000, "deterministic": True}, CUDA, False),
+        ({"cuda_graphs": False, "steps": 9000}, CUDA, False),
+        ({"steps": 9000}, CPU, False),
+        ({"compile": True}, CPU, True),
+        ({"compile": False, "cuda_graphs": True, "steps": 9000}, CUDA, False),
+    ],
+)
+def test_whether_layers_are_compiled(
+    changed: dict[str, Any], device: torch.device, wanted: bool
+) -> None:
+    model = TransformerConfig(shape="decoder", **SHAPE)
+    training = TrainingConfig(**({"compile": "auto"} | changed))
+    assert compilation.decide(training, model, device).compile is wanted
+
+
+def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
+    recurrent = RecurrentConfig(
+        shape="decoder", vocab=20, d_model=8, hidden=8, layers=1, head="language"
+    )
+    with pytest.raises(ConfigError, match=r"only the layers of a transformer.*set it to false"):
+        compilation.decide(TrainingConfig(compile=True), recurrent, CUDA)
+    left_open = TrainingConfig(compile="auto")
+    assert compilation.decide(left_open, recurrent, CUDA).compile is False
+    transformer = TransformerConfig(shape="decoder", **SHAPE)
+    with pytest.raises(ConfigError, match=r"training.deterministic = true asks; set one to false"):
+        compilation.decide(TrainingConfig(compile=True, deterministic=True), transformer, CUDA)
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, from inside its compiler
-def test_a_compiled_model_trains_as_the_plain_one_with_a_record_and_without(tmp_path: Path) -> None:
+def test_compiled_layers_train_as_the_plain_ones_with_a_record_and_without(tmp_path: Path) -> None:
     def trained(name: str, recording: Recording | None = None, **options: Any) -> dict[str, Tensor]:
         chosen = small("classify", "still", steps=2, **options)
         held = train_recipe(chosen, tmp_path / name, quiet=True, recording=recording)
@@ -28,11 +152,11 @@ def test_a_compiled_model_trains_as_the_plain_one_with_a_record_and_without(tmp_
         assert torch.equal(fast[name], seen[name]), name
 
 
-def test_without_a_compiler_the_plain_model_goes_on(
+def test_without_a_compiler_the_plain_layers_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> object:
-        def fail(**_: object) -> object:
+        def fail(*_: object, **__: object) -> object:
             raise RuntimeError("no compiler here\nand a long story")
 
         return fail

@@ -26,7 +26,6 @@ NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
         {},
         "a model that reads characters is not",
     ),
-    "compiled": (TRANSFORMER, {"compile": True}, "a compiled model is not captured"),
 }
 
 

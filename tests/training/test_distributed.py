@@ -255,8 +255,8 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     ("more", "message"),
     [
         pytest.param(
-            ["training.compile=true"],
-            "training.compile = true: not with torchrun yet",
+            ["training.compile=true", "training.parallel=fsdp"],
+            "training.compile = true: not with fsdp; use ddp, or leave it out",
             marks=pytest.mark.thorough,
         ),
         pytest.param(

@@ -18,6 +18,7 @@ from translucid.checks.model import (
     shifted_targets,
 )
 from translucid.checks.overfitting import overfit_one_batch
+from translucid.checks.tuning import of_start
 from translucid.checks.vocabulary import sizes_agree, unknown_tokens
 from translucid.errors import InputError, TrainingError
 from translucid.models import Network, build
@@ -30,7 +31,9 @@ from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
 from translucid.training.memory import check_memory
+from translucid.training.parameter_groups import freeze
 from translucid.training.random_state import random_state_kept, seed_generators
+from translucid.tuning.start import open_start
 
 RECORDS = 2000  # of the training data, from which a self-test makes items
 TEXTS_TO_LEARN = 20_000  # for a tokenizer of subwords, which learns slowly
@@ -71,18 +74,27 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     if pick:
         picks = automatic_sizes.pick(recipe, automatic_sizes.measure(examples.train), "cpu")
         recipe, _ = automatic_sizes.with_picks(recipe, picks)
+    starting = open_start(recipe)
+    if starting is not None:
+        recipe = starting.recipe
     subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # which hardly know unknown tokens
     few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
-    prepared = prepare(recipe, examples, learn_from=few)
+    before = None if starting is None else starting.tokenizers(examples.train)
+    prepared = prepare(recipe, examples, learn_from=few, made_before=before)
     task = prepared.task
     if task.vocabularies:
         findings.append(unknown_tokens(task, parts_of(examples)))
     items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
-    config = recipe.model_config_for(sizes=prepared.sizes)
+    sizes = prepared.sizes if starting is None else starting.sizes(prepared.sizes)
+    config = recipe.model_config_for(sizes=sizes)
     seed_generators(recipe.training.seed, torch.device("cpu"))
     few_tokens = recipe.training.model_copy(update={"batch_tokens": 1})
     check_memory(config, few_tokens, torch.device("cpu"), recipe.model)
     network = build(config)
+    if starting is not None:
+        start = starting.begin(network, prepared, say)
+        freeze(network, starting.frozen(start))
+        findings += of_start(starting, prepared, network, examples.train, start["taken"])
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
     findings += of_model(task, network, items, examples.train)

@@ -41,6 +41,11 @@ def info(
         typer.echo(f"imported    {held.facts['imported']}")
     for note in held.facts.get("notes", []):
         typer.echo(f"            {note}")
+    if isinstance(start := held.facts.get("start"), dict):  # as its folder has it
+        task, weights = start.get("task"), str(start.get("weights"))[:12]
+        typer.echo(f"started     from {start.get('path')} (task {task}, weights {weights})")
+        for note in start["notes"] if isinstance(start.get("notes"), list) else []:
+            typer.echo(f"            {note}")
     if "step" in held.facts:
         typer.echo(f"trained     {held.facts['step']:,} steps")
     for name, value in held.facts.get("valid", {}).items():

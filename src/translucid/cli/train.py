@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device, tell
+from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     MadeUp,
@@ -57,6 +57,10 @@ def train(
         list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; new.")] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", help="Start from a trained model: a run, or what `info` opens."),
+    ] = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
     test_files: TestFiles = None,
@@ -92,6 +96,8 @@ def train(
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches, "minutes": minutes}
     changes = [f"training.{key}={value}" for key, value in options.items() if value is not None]
+    if start_from is not None:
+        changes.append(f"training.start_from={json.dumps(start_from)}")
     arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
     if self_test:
         _self_test(arguments)
@@ -238,9 +244,7 @@ def shown(
 
 
 def evaluate(
-    model: Annotated[
-        Path, typer.Argument(help="A run or model folder, or a model of another tool.")
-    ],
+    model: Folder,
     files: Annotated[
         list[str] | None,
         typer.Argument(

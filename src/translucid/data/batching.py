@@ -213,10 +213,11 @@ def pad(
     sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Right-padded ids and their mask, True at tokens, both (batch, length)."""
-    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    # By numpy: torch reads a list of numbers several times as slowly, and a GPU waits for batches.
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     max_length = int(lengths.max()) if len(sequences) else 0
     length = -(-max_length // multiple) * multiple
-    mask = torch.arange(length) < lengths[:, None]
-    ids = torch.full(mask.shape, pad_id)
-    ids[mask] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.long)
-    return ids, mask
+    mask = np.arange(length) < lengths[:, None]
+    ids = np.full(mask.shape, pad_id, np.int64)
+    ids[mask] = np.fromiter(chain.from_iterable(sequences), np.int64, int(lengths.sum()))
+    return torch.from_numpy(ids), torch.from_numpy(mask)

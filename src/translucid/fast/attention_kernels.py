@@ -34,3 +34,14 @@ def without_plans(device: torch.device) -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 torch.backends.cuda.enable_cudnn_sdp(_before)
+
+
+@contextmanager
+def with_plans(wanted: bool) -> Iterator[None]:
+    """Within `without_plans`, for a shape that will come often: a plan of cuDNN's pays then."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(before or wanted)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)

@@ -1,31 +1,86 @@
-"""The same model through torch.compile, where that works."""
+"""The layers of a Transformer through torch.compile: one program for all layers of a kind.
 
-from collections.abc import Callable
+A whole model takes minutes to compile and is compiled anew for each shape of a batch. A layer takes
+seconds, and its program serves every layer like it, for any number of rows and any lengths.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from translucid.models.transformer import Layer
+from translucid.parts.attention import Layout
 
 
-class Compiled(nn.Module):
-    """Called like the model. Where it cannot be compiled (no compiler, say) the first call finds
-    out, says so, and the plain model goes on."""
+class CompiledLayers:
+    """Within `used()` the layers of a network run compiled; outside it they are as they were.
 
-    def __init__(self, model: nn.Module, say: Callable[[str], None]) -> None:
-        super().__init__()
-        self._call: Callable[..., torch.Tensor] = self._first_call
-        self._plain, self._say = [model], say  # in a list: its weights belong to one module only
+    Where they cannot be compiled (no compiler, say) the first call finds out, says so, and the
+    plain layers go on.
+    """
 
-    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
-        return self._call(**inputs)
+    def __init__(self, network: nn.Module, say: Callable[[str], None]) -> None:
+        self._layers = [part for part in network.modules() if type(part) is Layer]
+        self._say, self._fast = say, torch.compile(Layer.forward)
+        self._works: bool | None = None  # nobody has tried
 
-    def _first_call(self, **inputs: torch.Tensor) -> torch.Tensor:
-        fast = torch.compile(self._plain[0].forward, dynamic=True)
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        for layer in self._layers:
+            layer._compiled_call_impl = functools.partial(self._call, layer)
         try:
-            outputs = fast(**inputs)
-            self._call = fast
+            yield
+        finally:
+            for layer in self._layers:
+                layer._compiled_call_impl = None
+
+    def _call(self, layer: Layer, x: Tensor, layout: Layout, *args: Any, **options: Any) -> Tensor:
+        plain = layer._call_impl
+        if self._works is False or _hooked(layer):
+            return plain(x, layout, *args, **options)
+        _of_any_size(x, 0, 1)
+        _of_any_layout(layout)
+        _of_any_layout(options.get("cross_layout"))
+        for projected in options.get("encoder_output") or ():
+            _of_any_size(projected, 0, 2)
+        if self._works:
+            return self._fast(layer, x, layout, *args, **options)
+        self._say("torch.compile: the layers are compiled once, which takes some seconds")
+        try:
+            outputs = self._fast(layer, x, layout, *args, **options)
+            self._works = True
         except Exception as error:
-            outputs = self._plain[0](**inputs)  # a fault of the model itself shows here
-            self._call = self._plain[0].__call__
+            outputs = plain(x, layout, *args, **options)  # a fault of the layer itself shows here
+            self._works = False
             reason = str(error).strip().splitlines()[0][:200]
             self._say(f"torch.compile does not work here, going on without ({reason})")
         return outputs
+
+
+def _hooked(layer: Layer) -> bool:
+    """Would a call do more than `forward`?"""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
+    return any(hooks) or bool(layer._backward_pre_hooks)
+
+
+def _of_any_layout(layout: Layout | None) -> None:
+    if layout is None:
+        return
+    for tensor in (layout.mask, layout.bias):
+        _of_any_size(tensor, 0, 2, 3)
+    for tensor in layout.turns or ():
+        _of_any_size(tensor, 0, 1)
+    _of_any_size(layout.angles, 0, 1)
+
+
+def _of_any_size(tensor: Tensor | None, *axes: int) -> None:
+    """The program is to serve any size of these axes; a size of 1 is broadcast and stays 1."""
+    if tensor is None:
+        return
+    for axis in axes:
+        if tensor.shape[axis] > 1:
+            torch._dynamo.mark_dynamic(tensor, axis)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from translucid.fast import plain_kernels
 from translucid.fast.known import BIASED, known
+from translucid.fast.merged import Merged
 from translucid.fast.packed_linear import of_rows
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
@@ -51,6 +52,8 @@ class DecodeStep:
     """`step` of a model, for one token in each row, none of them padding."""
 
     def __init__(self, model: Any) -> None:  # one that fits
+        self.merged = Merged(model)
+        model = self.merged.model
         decoder, head = model.decoder, model.head
         assert isinstance(decoder, TransformerDecoder)
         assert isinstance(head, LanguageHead)
@@ -95,6 +98,7 @@ class DecodeStep:
 
     def refresh(self) -> None:
         """Take over the weights of which a copy is kept; they may have been trained since."""
+        self.merged.refresh()
         if self.filled is not None:
             weight = self.head.linear.weight
             self.filled[: weight.shape[0]].copy_(weight.detach())

@@ -16,13 +16,14 @@ from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, SelfAttention
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import FeedForward, GatedFeedForward
+from translucid.parts.lora import AdaptedLinear, LoRA
 from translucid.parts.norms import LayerNorm, NoNorm, RMSNorm
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.relative import RelativeBias
 from translucid.parts.residual import Residual
 
 Kinds = Collection[type[nn.Module]]
-LINEAR: Kinds = (nn.Linear, PaddedLinear, PackedLinear, Int8Linear)
+LINEAR: Kinds = (nn.Linear, PaddedLinear, PackedLinear, Int8Linear, AdaptedLinear)
 NORM: Kinds = (LayerNorm, RMSNorm)
 DROPOUT: Kinds = (nn.Dropout,)
 FRAME: Kinds = (Residual,)
@@ -59,6 +60,8 @@ CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
     Embedding: {"table": (nn.Embedding,)},
     RelativeBias: {"table": (nn.Embedding,)},
     LanguageHead: {"linear": LINEAR},
+    AdaptedLinear: {"base": (nn.Linear,), "lora": (LoRA,)},
+    LoRA: {"down": (nn.Linear,), "up": (nn.Linear,), "dropout": DROPOUT},
 }
 
 

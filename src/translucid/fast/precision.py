@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.errors import InputError
 from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
+from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
@@ -31,6 +32,7 @@ def prepare(network: N, precision: Precision = "auto") -> N:
     device = next(network.parameters()).device
     chosen = _checked(network, value_today("precision", precision), device)
     copy = deepcopy(network).eval().requires_grad_(False)
+    merge(copy)
     if chosen == "bfloat16":
         return copy.to(torch.bfloat16)
     copy = copy.float()

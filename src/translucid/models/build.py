@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from translucid.errors import ConfigError
+from translucid.models.adapters import adapt
 from translucid.models.base import (
     Decoder,
     DecoderModel,
@@ -55,6 +56,13 @@ def build(config: ModelConfig) -> Network:
             return MLP(config)
     if config.ensemble_size > 1:
         return _ensemble(config)
+    network = _sequence_model(config)
+    if isinstance(config, TransformerConfig) and config.lora_rank:
+        adapt(network, config)
+    return network
+
+
+def _sequence_model(config: RecurrentConfig | TransformerConfig) -> Network:
     match config.shape:
         case "encoder":
             encoder = _encoder(config, _input_parts(config))

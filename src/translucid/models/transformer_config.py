@@ -110,6 +110,16 @@ class TransformerConfig(SequenceConfig):
     )
     feedforward_bias: bool | None = key(None, "bias of the feed-forward layers; not set: as bias")
     count_padding: bool = key(False, "count padding in batch norm's statistics")
+    lora_rank: int = key(
+        0, "LoRA: rank of the adapters, which alone learn; 0: none (training.start_from)", ge=0
+    )
+    lora_alpha: float | None = key(
+        None, "LoRA: what adapters add is multiplied by alpha / rank; not set: rank", gt=0
+    )
+    lora_dropout: float = key(0.0, "LoRA: dropout of what adapters read", ge=0, lt=1)
+    lora_where: tuple[str, ...] = key(
+        ("*attention.*",), "LoRA: linear layers with adapters, by name", strict=False
+    )
 
     @property
     def context_length(self) -> int | None:

@@ -16,6 +16,7 @@ from translucid.errors import ConfigError
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
+from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
 from translucid.trace import NO_TRACE, NoTrace
@@ -112,7 +113,7 @@ def _attend_fused(
         is_causal=layout.causal and mask is None,
         dropout_p=dropout,
         scale=scale,
-        enable_gqa=q.shape[1] != k.shape[1],
+        enable_gqa=bool(q.shape[1] != k.shape[1]),  # bool: torch.compile has symbols here
     )
     # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
     if layout.mask is None or not layout.blind:
@@ -189,7 +190,8 @@ class MultiHead(nn.Module):
             q, k, v, layout, scaled=self.scaled, factor=self.factor, dropout=dropout, trace=trace
         )
         mixed = trace("mixed", mixed)  # (batch, heads, queries, d_head)
-        return trace("output", self.output(mixed.transpose(1, 2).flatten(2)))
+        joined = mixed.transpose(1, 2).flatten(2)
+        return trace("output", linear(self.output, joined, trace.at("output")))
 
 
 class SelfAttention(MultiHead):
@@ -239,7 +241,7 @@ class SelfAttention(MultiHead):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """With a cache, the new keys and values go to `slots` and the queries see all slots."""
-        query, key, value = self.qkv(x).split(
+        query, key, value = linear(self.qkv, x, trace.at("qkv")).split(
             [n * self.d_head for n in (self.heads, self.kv_heads, self.kv_heads)], dim=-1
         )
         q = trace("query", self._heads(query, self.heads))
@@ -281,7 +283,7 @@ class CrossAttention(MultiHead):
         layout: Layout,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        q = trace("query", self._heads(self.query(x), self.heads))
+        q = trace("query", self._heads(linear(self.query, x, trace.at("query")), self.heads))
         k, v = trace("key", encoder_output[0]), trace("value", encoder_output[1])
         return self._mix(q, k, v, layout, trace)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from translucid.catalogue import Variant, variant
 from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
+from translucid.parts.lora import linear
 from translucid.trace import NO_TRACE, NoTrace
 
 GatedName = Literal["swiglu", "geglu", "geglu_tanh"]
@@ -81,9 +82,11 @@ class FeedForward(_TwoLayers):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        hidden = trace("hidden", self.expand(x))  # (batch, length, d_ff)
+        hidden = linear(self.expand, x, trace.at("expand"))
+        hidden = trace("hidden", hidden)  # (batch, length, d_ff)
         activated = trace("activated", self.activation(hidden))
-        return trace("output", self.output(self.dropout(activated)))
+        dropped = self.dropout(activated)
+        return trace("output", linear(self.output, dropped, trace.at("output")))
 
 
 class GatedFeedForward(_TwoLayers):
@@ -108,11 +111,13 @@ class GatedFeedForward(_TwoLayers):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        gate, hidden = self.expand(x).chunk(2, dim=-1)  # (batch, length, d_ff) each
+        both = linear(self.expand, x, trace.at("expand"))
+        gate, hidden = both.chunk(2, dim=-1)  # (batch, length, d_ff) each
         hidden = trace("hidden", hidden)
         gate = trace("gate", self.activation(gate))
         activated = trace("activated", gate * hidden)
-        return trace("output", self.output(self.dropout(activated)))
+        dropped = self.dropout(activated)
+        return trace("output", linear(self.output, dropped, trace.at("output")))
 
 
 def make_feedforward(

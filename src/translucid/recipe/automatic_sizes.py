@@ -48,6 +48,8 @@ def pick(
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
+    if recipe.training.start_from is not None:
+        return {"training": _tuning(recipe, amount, device)}
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
     batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
@@ -78,6 +80,20 @@ def pick(
     return {section: keys | suggested.get(section, {}) for section, keys in picked.items()}
 
 
+def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
+    """Few passes with short steps, for a model that knows much already."""
+    settings = recipe.training.model_dump(exclude_unset=True)
+    batch = settings.get("batch_tokens", 2048)
+    passes = round(TUNING_EPOCHS * amount.words * PIECES_PER_WORD / batch, -1)
+    steps = settings.get("steps", int(min(max(passes, 100), 20_000)))
+    training = {
+        "steps": steps, "batch_tokens": batch, "learning_rate": TUNING_RATE,
+        "warmup": steps // 10, "evaluate_every": max(steps // 10, 1),
+    }  # fmt: skip
+    return training | ({"precision": "bfloat16"} if device == "cuda" else {})
+
+
+TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
 
 

@@ -57,6 +57,10 @@ def full_model(recipe: Recipe) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inline = tomlkit.inline_table()
+        inline.update(value)
+        return str(inline.as_string())
     return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
 
 

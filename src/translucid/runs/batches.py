@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from translucid.data.batching import Plan, plan_batches
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
@@ -15,8 +18,11 @@ from translucid.training.distributed import ALONE, Processes
 
 def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
+    return _plan(sizes_of(task, items), recipe, epoch)
+
+
+def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> Plan:
     training = recipe.training
-    sizes = sizes_of(task, items)
     tokens = int(sizes.sum())
     if training.cuda_graphs is True:
         sizes = few(sizes, int(sizes.max()))
@@ -42,14 +48,15 @@ class Stream:
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
-        self._max_length = int(sizes_of(task, items).max())
+        self._sizes = sizes_of(task, items)  # kept: to ask all items takes longer than to plan
+        self._max_length = int(self._sizes.max())
         self._begin_epoch()
 
     def __iter__(self) -> "Stream":
         return self
 
     def _begin_epoch(self) -> None:
-        self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
+        self._plan = _plan(self._sizes, self._recipe, self._epoch)
         # Known from now on, so that `place` does not depend on how far ahead a thread has read.
         # A run that goes on with larger batches may stand behind the last one of its epoch.
         taken = max(len(self._plan.batches), self._index)

@@ -25,7 +25,7 @@ def fingerprint_of(setup: Setup, processes: Processes) -> dict[str, Any]:
     device = next(setup.network.parameters()).device
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
-        "recipe": _flat(setup.recipe),
+        "recipe": _flat(setup.recipe) | _start(setup),
         "files": _files(setup.recipe),
         "tokenizers": {name: t.fingerprint for name, t in setup.tokenizers.items()},
         "circumstances": {
@@ -49,6 +49,11 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     return values
 
 
+def _start(setup: Setup) -> dict[str, Any]:
+    """Where the source lies does not matter; what its weights are does."""
+    return {"training.start_from": None if setup.start is None else setup.start["weights"]}
+
+
 def _files(recipe: Recipe) -> dict[str, str]:
     data = recipe.data
     names = tuple(name for part in (data.train, data.valid, data.test) for name in part)
@@ -67,6 +72,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
+    recipe = json.loads(json.dumps(recipe))  # JSON has no tuples
     recipe |= ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),

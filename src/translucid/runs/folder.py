@@ -6,6 +6,7 @@ best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
 checkpoints/, studio/, tensorboard/, wandb/, mlflow/                      on request
 data/            what a program gave to learn from and is in no other file
+start.json       of a run that started from a trained model: which, and what was taken over
 code.json        the files of the user's that task or positions came from, if they did
 run.lock         while a process trains here: which one, and since when
 """
@@ -29,9 +30,11 @@ from translucid.runs.trackers import FOLDERS
 from translucid.untrusted_files import check_tree, open_regular
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
+START = "start.json"
 MODELS = ("best", "last")
 OWN = (
-    RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK, DATA
+    RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
+    DATA, START,
 )  # fmt: skip
 # What other packages write here, links among it; nobody here opens it.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")

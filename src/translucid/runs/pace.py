@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -61,7 +61,9 @@ class Pace:
 
     def ticked(self, step: int, seconds: float) -> None:
         """One more step, that took so long."""
-        if self._forecast is not None:
+        if self._forecast is not None:  # the first steps may have made what later ones use again
+            step_seconds = self._forecast.step + (seconds - self._forecast.step) / MANY
+            self._forecast = replace(self._forecast, step=step_seconds)
             return
         self._seconds.append(seconds)
         measured = self._seconds[1:]  # the first step makes what the others use again
@@ -109,9 +111,12 @@ class Pace:
 
 def evaluation_seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> float:
     """About how long an evaluation takes: of as many items as take a second."""
-    count, began = min(4, len(items)), time.monotonic()
+    count, warm = min(4, len(items)), False
     while count:
         sample = [items[place * len(items) // count] for place in range(count)]
+        if not warm:  # what the first makes, kernels say, the others use again
+            task.evaluate(network, sample)
+            warm = True
         began = time.monotonic()
         task.evaluate(network, sample)
         seconds = time.monotonic() - began

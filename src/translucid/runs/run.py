@@ -24,6 +24,7 @@ from translucid.runs.folder import (
     CODE,
     LOCK,
     RECIPE,
+    START,
     check_own,
     locked,
     made,
@@ -39,7 +40,8 @@ from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
 from translucid.training.stop_request import Left, leaving
-from translucid.untrusted_files import read_json
+from translucid.tuning.start import read_record
+from translucid.untrusted_files import read_json, read_object
 
 
 def train_recipe(
@@ -99,6 +101,8 @@ def _begin(
     if processes.main:
         write_text(out / RECIPE, dump(setup.recipe))
         write_whole(out / "state" / "tokenizers", setup.save_tokenizers)
+        if setup.start is not None:
+            write_text(out / START, json.dumps(setup.start, indent=2) + "\n")
         if noted := extensions.used(own_names(setup.task.name, setup.network.config)):
             text = json.dumps([asdict(source) for source in noted], indent=2) + "\n"
             write_text(out / CODE, text)
@@ -153,8 +157,8 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
     training = recipe.training
     if processes.alone:
         return
-    if training.compile:
-        raise ConfigError("training.compile = true: not with torchrun yet; leave it out")
+    if training.compile is True and processes.sharded:
+        raise ConfigError("training.compile = true: not with fsdp; use ddp, or leave it out")
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
             "model.norm = 'batch': each process would see the statistics of its own rows; "
@@ -215,8 +219,9 @@ def resume_run(
             before = checkpoint.numbers["fingerprint"]
             reachable = _where_the_files_are(chosen, before["folder"])
             setup = _set_up_or_stop(
-                interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers"
-            )
+                interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers",
+                start=_start_of(out),
+            )  # fmt: skip
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)
             if changed and not allow_changes:
@@ -235,6 +240,13 @@ def resume_run(
             return session.go()
         finally:
             run_log.close()
+
+
+def _start_of(out: Path) -> dict[str, Any] | None:
+    """What a run has kept of the model that it started from; the model itself is not needed."""
+    return read_record(read_object(out / START), str(out / START)) if (
+        out / START
+    ).is_file() else None  # fmt: skip
 
 
 def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:

@@ -114,6 +114,8 @@ class Session:
             self.state.step, training.steps, trackers.chosen(training), self.fingerprint["recipe"],
             self.pace.left,
         )  # fmt: skip
+        if setup.start is not None and not self.checkpoints.steps():
+            self._save()  # from now on nobody needs the model that it started from
         watchers = Watchers(
             self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
             ticked=self._ticked,
@@ -193,6 +195,8 @@ class Session:
         assert isinstance(network, Network)
         s = self.setup
         facts = {"step": self.state.step} | facts
+        if s.start is not None:
+            facts["start"] = {key: s.start[key] for key in ("path", "task", "weights", "notes")}
         if s.example:
             facts["example"] = s.example  # what a page begins with
         return Bundle(

@@ -28,9 +28,11 @@ from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
-from translucid.training import cuda_graphs
+from translucid.tasks.vocabulary import set_word_dropout
+from translucid.training import compilation, cuda_graphs
 from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
+from translucid.tuning.start import open_start
 
 Say = Callable[[str], None]
 EXAMPLES = 50  # validation texts among which a page's example is looked for
@@ -53,6 +55,7 @@ class Setup:
     first: str = ""  # the text of the first validation example, as a model is asked for it
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
     example: str = ""  # a validation text for a page to begin with, of words the model knows
+    start: dict[str, Any] | None = None  # what is kept of the model that training starts from
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -60,12 +63,18 @@ class Setup:
 
 
 def set_up(
-    recipe: Recipe, say: Say, *, pick: bool = False, tokenizers: Path | None = None
+    recipe: Recipe,
+    say: Say,
+    *,
+    pick: bool = False,
+    tokenizers: Path | None = None,
+    start: dict[str, Any] | None = None,
 ) -> Setup:
     """Read the data and build the model, saying what people want to know before they wait.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
-    folder that an earlier sitting of the run wrote.
+    folder that an earlier sitting of the run wrote, `start` what it has kept of the model that it
+    began with.
     """
     device = pick_device(recipe.training.device, "training.device")
     if recipe.training.optimizer == "muon" and device.type == "cpu":
@@ -74,6 +83,9 @@ def set_up(
             "step on a CPU; use adamw, or a GPU"
         )
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
+    starting = open_start(recipe) if tokenizers is None else None
+    if starting is not None:
+        recipe = starting.recipe
     open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times, and build different models.
     timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
@@ -85,12 +97,14 @@ def set_up(
         if pick:
             amount = amount_of(recipe)
             recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+        made_before = made_before if starting is None else starting.tokenizers(())
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
         examples = load_examples(recipe, say)
         if pick:
             amount = automatic_sizes.measure(examples.train)
             recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+        made_before = made_before if starting is None else starting.tokenizers(examples.train)
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
@@ -109,11 +123,18 @@ def set_up(
         for line in lines:
             say(line)
     seed_generators(recipe.training.seed, device)
-    config = recipe.model_config_for(sizes=known.sizes)
+    sizes = known.sizes if starting is None else starting.sizes(known.sizes)
+    config = recipe.model_config_for(sizes=sizes | (start["sizes"] if start is not None else {}))
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
+    training = compilation.decide(training, config, device)
     recipe = recipe.model_copy(update={"training": training})
     check_memory(config, training, device, recipe.model)
     network = build(config)
+    set_word_dropout(network, known.tokenizers)
+    if starting is not None:
+        start = starting.begin(network, known, say)
+        training = training.model_copy(update={"freeze": starting.frozen(start)})
+        recipe = recipe.model_copy(update={"training": training})
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)
     if TASKS.source(known.task.name) is not None:
@@ -132,7 +153,7 @@ def set_up(
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
-        _example(known.task, examples.valid, valid),
+        _example(known.task, examples.valid, valid), start,
     )  # fmt: skip
 
 

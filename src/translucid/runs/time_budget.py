@@ -67,6 +67,8 @@ class Fit:
 def is_open(recipe: Recipe) -> bool:
     """Whether there is a time, and sizes to choose."""
     chosen = [key for key in SIZE_KEYS if key in recipe.model]
+    if recipe.training.start_from is not None:  # its sizes are those of the source
+        return False
     return recipe.training.minutes is not None and recipe.model["kind"] != "mlp" and not chosen
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
@@ -35,8 +37,37 @@ def cross_entropy(
     Smoothing spreads that fraction of the target's mass over all classes but those in `never`: a
     word that no model may write, such as padding, gets none.
     """
-    logits = logits.flatten(0, -2).float()  # (targets, classes)
-    targets = targets.flatten()
+    logits, targets = logits.flatten(0, -2), targets.flatten()  # (targets, classes), (targets,)
+    if _in_one_kernel(logits):
+        from translucid.fast import loss_kernel  # on demand: it needs Triton
+
+        return loss_kernel.cross_entropy(
+            logits, targets, smoothing=smoothing, never=never, ignore=IGNORE
+        )
+    return plain_cross_entropy(logits, targets, smoothing=smoothing, never=never)
+
+
+def _in_one_kernel(logits: Tensor) -> bool:
+    """Where each logit is read once; kernels for float64 are the plain ones."""
+    return (
+        logits.is_cuda
+        and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        and logits.stride(-1) == 1
+        and logits.numel() > 0
+        and _has_triton()
+    )
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def plain_cross_entropy(
+    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
+) -> Tensor:
+    """The same by torch's own operations; logits (targets, classes)."""
+    logits = logits.float()
     if smoothing == 0:
         return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
     # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which

@@ -111,6 +111,9 @@ class TokenizerConfig(Config):
     kind: Kind = key("bpe", "tokenizer: what a token is")
     vocab_size: int = key(8000, "vocabulary size: most tokens; not for char and bytes", gt=0)
     joint: bool = key(True, "joint vocabulary: one for source and target of a translation")
+    vocabulary: Literal["keep", "extend", "replace"] = key(
+        "keep", "vocabulary of training.start_from: kept, extended by the data's words, or replaced"
+    )
 
 
 class DecodingConfig(Config):

@@ -19,9 +19,21 @@ class Average:
 
     @torch.no_grad()
     def update(self) -> None:
+        weight = self.next_weight()
         self.steps += 1
-        decay = min(self.decay, self.steps / (self.steps + 10))  # a young mean forgets its start
-        torch._foreach_lerp_(self._means, self._own, 1 - decay)
+        torch._foreach_lerp_(self._means, self._own, weight)
+
+    def next_weight(self) -> float:
+        """1 - d of the next step."""
+        steps = self.steps + 1
+        return 1 - min(self.decay, steps / (steps + 10))  # a young mean forgets its start
+
+    @torch.no_grad()
+    def move(self, weight: Tensor) -> None:
+        """The same by a weight that the GPU knows; steps are counted by the caller."""
+        apart = torch._foreach_sub(self._own, self._means)
+        torch._foreach_mul_(apart, weight)
+        torch._foreach_add_(self._means, apart)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:

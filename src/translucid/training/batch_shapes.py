@@ -47,8 +47,14 @@ def in_few_shapes(batch: Batch, budget: int, max_length: int) -> Batch:
     chosen = torch.tensor([*range(count), *[0] * (rows - count)])
     targets = targets[chosen]
     targets[count:] = IGNORE
-    inputs = {name: t[chosen] for name, t in inputs.items()}
+    inputs = {name: t[chosen] for name, t in inputs.items() if not _needless(name, t)}
     return replace(batch, inputs=inputs, targets=targets)
+
+
+def _needless(name: str, tensor: Tensor) -> bool:
+    """Is it a mask without which attention computes the same, by a faster kernel? Padding of a
+    target stands behind all that is read, so no position that counts sees it."""
+    return tensor.dtype is torch.bool and (name == "target_mask" or bool(tensor.all()))
 
 
 def _lengthen(tensor: Tensor, max_length: int, value: int) -> Tensor:

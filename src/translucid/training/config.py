@@ -1,8 +1,9 @@
 """How to train: what the loop and the optimizer are told."""
 
-from typing import Literal
+import os
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from translucid.config import Config, key
 from translucid.renamed import value_today
@@ -15,6 +16,24 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 class TrainingConfig(Config):
     """How to train: what the loop and the optimizer need to know."""
 
+    start_from: str | None = key(
+        None, "trained model to start from: a run, a folder or a file; not set: random weights"
+    )
+
+    @field_validator("start_from", mode="before")
+    @classmethod
+    def _path_as_text(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    freeze: tuple[str, ...] = key(
+        (), "weights that stay as they are, by name or part: encoder.*, *.layers.0", strict=False
+    )
+    learning_rates: dict[str, Annotated[float, Field(ge=0)]] = key(
+        {}, 'factors of learning_rate by name or part of weights: {"head.*" = 10.0}'
+    )
+    layer_decay: float | None = key(
+        None, "layer-wise decay: factor of learning_rate for each layer below the head", gt=0, le=1
+    )
     steps: int = key(2000, "training steps: updates of the weights", gt=0)
     minutes: float | None = key(None, "time limit: stop even if steps are left", gt=0)
     batch_tokens: int = key(4096, "batch size in tokens, padding counted", gt=0)
@@ -37,7 +56,9 @@ class TrainingConfig(Config):
     def _by_any_name(cls, value: object) -> object:
         return value_today("training.precision", value)
 
-    compile: bool = key(False, "torch.compile: fuse the model's kernels before training")
+    compile: Literal["auto", True, False] = key(
+        False, "torch.compile for a Transformer's layers; auto: on one GPU, from 2000 steps on"
+    )
     cuda_graphs: Literal["auto", True, False] = key(
         "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
     )
@@ -68,7 +89,7 @@ class TrainingConfig(Config):
         (), "trackers that are told the curves too: tensorboard, wandb, mlflow", strict=False
     )
 
-    @field_validator("trackers", mode="before")
+    @field_validator("trackers", "freeze", mode="before")
     @classmethod
     def _one_alone(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value

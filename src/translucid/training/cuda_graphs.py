@@ -19,6 +19,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from translucid.errors import ConfigError, TrainingError
+from translucid.fast.attention_kernels import with_plans
+from translucid.fast.compiled import CompiledLayers
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
@@ -56,8 +58,6 @@ def _why_not(
         return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
     if dist.is_initialized():
         return "steps of several processes are not captured"
-    if config.compile:
-        return "a compiled model is not captured"
     if not isinstance(model, TransformerConfig):
         return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
     if model.norm == "batch":
@@ -91,9 +91,11 @@ class Captured(Gradients):
         task: Task[Any, Any],
         config: TrainingConfig,
         device: torch.device,
+        layers: CompiledLayers | None = None,
     ) -> None:
-        super().__init__(model, task, config, device, ALONE)
+        super().__init__(model, task, config, device, ALONE, layers)
         self._held: dict[tuple[Any, ...], _Held] = {}
+        self._deterministic = config.deterministic
         self._scale = torch.zeros((), device=device)
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
@@ -126,19 +128,22 @@ class Captured(Gradients):
     def _capture(self, batch: Batch) -> _Held:
         batch = batch.to(self.device)
         graph = torch.cuda.CUDAGraph()
+        masked = any(tensor.dtype is torch.bool for tensor in batch.inputs.values())
         # Not on the default stream, which graphs cannot be captured from; and the passes before
         # on the same one, since autograd remembers where a gradient was added up.
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
-            with torch.cuda.stream(self._stream):
-                self._pass(batch, self._scale)  # kernels are chosen and loaded
-                with _no_waiting():
-                    self._pass(batch, self._scale)
-            # The thread that makes batches may ask CUDA for memory meanwhile.
-            with torch.cuda.graph(
-                graph, self._pool, self._stream, capture_error_mode="thread_local"
-            ):
-                loss = self._pass(batch, self._scale)
+            # Ragged batches have masks and come in many shapes; full ones in few.
+            with with_plans(not masked and not self._deterministic):
+                with torch.cuda.stream(self._stream):
+                    self._pass(batch, self._scale)  # kernels are chosen and loaded
+                    with _no_waiting():
+                        self._pass(batch, self._scale)
+                # The thread that makes batches may ask CUDA for memory meanwhile.
+                with torch.cuda.graph(
+                    graph, self._pool, self._stream, capture_error_mode="thread_local"
+                ):
+                    loss = self._pass(batch, self._scale)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:

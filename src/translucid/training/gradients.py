@@ -1,12 +1,13 @@
 """From a batch to its gradients: forward and backward, launched as Python goes along."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
@@ -23,9 +24,10 @@ class Gradients:
         config: TrainingConfig,
         device: torch.device,
         processes: Processes,
+        layers: CompiledLayers | None = None,
     ) -> None:
         self.model, self.task, self.device = model, task, device
-        self._processes = processes
+        self._processes, self._layers = processes, layers
         self._half = config.precision == "bfloat16"
 
     def prepare(self, micro: Sequence[Batch]) -> None:
@@ -38,7 +40,11 @@ class Gradients:
             return self._pass(batch.to(self.device), scale)
 
     def _pass(self, batch: Batch, scale: float | Tensor) -> Tensor:
-        with torch.autocast(self.device.type, torch.bfloat16) if self._half else nullcontext():
+        with ExitStack() as ways:
+            if self._half:
+                ways.enter_context(torch.autocast(self.device.type, torch.bfloat16))
+            if self._layers is not None:
+                ways.enter_context(self._layers.used())
             loss = self.task.loss(self.model, batch)
         loss = loss * 0 if batch.idle else loss
         (loss * scale).backward()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import TrainingError
-from translucid.fast.compiled import Compiled
+from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.evaluation_progress import reporting
@@ -25,6 +25,7 @@ from translucid.training.optimisers import rate
 from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 from translucid.training.stop_request import Left, leaving
+from translucid.training.update import CapturedUpdate, Update
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 FIRST_SAVE = 300.0  # seconds after which a session is saved, due or not
@@ -90,6 +91,7 @@ def train(
     when to keep the state."""
     model, device, processes = state.network, state.device, state.processes
     gradients, parameters = _gradients(state, task, config, watchers), list(model.parameters())
+    update = _update(state, config, gradients)
     marked = time.monotonic()
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
@@ -112,9 +114,7 @@ def train(
     while not state.finished:
         step_began = time.monotonic()
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
-        for optimizer in state.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * factor
+        learning_rate = config.learning_rate * factor
 
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
         micro = [next(batches) for _ in range(config.accumulate)]
@@ -128,24 +128,18 @@ def train(
 
         watched = watchers.watches(state.step + 1)
         sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
-        # The one number of a step that the CPU waits for, once all of its work is launched.
-        norm = float(whole(nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
         loss = processes.sum(step_loss)
+        norm = update.take(learning_rate)
         if math.isfinite(norm):
-            for optimizer in state.optimizers:
-                optimizer.step()
-            if state.average is not None:
-                state.average.update()
             state.loss_sum += loss.float()
             state.target_sum += targets
         else:
             _leave_out(state, norm, micro, config, watchers)
-        gradients.clear(state.optimizers)
         state.step += 1
         state.batches += config.accumulate
         if sizes is not None:
-            mean_loss, used = float(loss) / max(targets, 1), config.learning_rate * factor
-            watchers.stepped(Step(state.step, mean_loss, norm, used, sizes.tolist()))
+            mean_loss = float(loss) / max(targets, 1)
+            watchers.stepped(Step(state.step, mean_loss, norm, learning_rate, sizes.tolist()))
 
         now = time.monotonic()
         state.seconds = now - began
@@ -158,7 +152,7 @@ def train(
                     step=state.step,
                     loss=float(state.loss_sum) / max(state.target_sum, 1),
                     norm=norm,
-                    learning_rate=config.learning_rate * factor,
+                    learning_rate=learning_rate,
                     targets=state.target_sum,
                     targets_per_second=speed,
                     seconds=state.seconds,
@@ -212,10 +206,16 @@ def _evaluate(
 def _gradients(
     state: State, task: Task[Any, Any], config: TrainingConfig, watchers: Watchers
 ) -> Gradients:
+    layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
-        return Captured(state.network, task, config, state.device)
-    called = Compiled(state.network, watchers.say) if config.compile else state.called
-    return Gradients(called, task, config, state.device, state.processes)
+        return Captured(state.network, task, config, state.device, layers)
+    return Gradients(state.called, task, config, state.device, state.processes, layers)
+
+
+def _update(state: State, config: TrainingConfig, gradients: Gradients) -> Update:
+    captured = config.cuda_graphs is True and CapturedUpdate.fits(state)
+    kind = CapturedUpdate if captured else Update
+    return kind(state, config, lambda: gradients.clear(state.optimizers))
 
 
 def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 STEPS = 5  # of Newton and Schulz
 A, B, C = 3.4445, -4.7750, 2.0315  # x becomes A x + B (x xᵀ) x + C (x xᵀ)² x in each
@@ -18,7 +18,7 @@ class Muon(torch.optim.Optimizer):
     small kernels."""
 
     def __init__(
-        self, params: list[nn.Parameter], *, lr: float, weight_decay: float, momentum: float = 0.95
+        self, params: list[Any], *, lr: float, weight_decay: float, momentum: float = 0.95
     ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 

@@ -1,7 +1,8 @@
 """Optimizers by name, and schedules as plain functions of the step."""
 
 import math
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -20,18 +21,19 @@ def make_optimizer(
     weight_decay: float,
     momentum: float = 0.9,
     betas: tuple[float, float] = (0.9, 0.98),
+    factors: Mapping[str, float] | None = None,
 ) -> list[torch.optim.Optimizer]:
     """One optimizer, or two: Muon moves matrices only, so AdamW moves the rest.
 
     Vectors (biases, gains) and embeddings do not decay: they are few, and shrinking them shrinks
-    what the model says rather than how freely it says it.
+    what the model says rather than how freely it says it. factors: of the learning rate, by the
+    name of a weight; the loop multiplies with that of a group.
     """
     matrices, rest = _split(model)
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": rest, "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
+    by_factor = _by_factor(model, factors or {})
+    decayed = [group | {"weight_decay": weight_decay} for group in by_factor(matrices)]
+    plain = [group | {"weight_decay": 0.0} for group in by_factor(rest)]
+    groups = decayed + plain
     fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
     match name:
         case "adamw":
@@ -41,11 +43,28 @@ def make_optimizer(
         case "sgd":
             return [torch.optim.SGD(groups, lr=learning_rate, momentum=momentum)]
         case "muon":
-            muon = Muon(matrices, lr=learning_rate, weight_decay=weight_decay)
-            others = torch.optim.AdamW(
-                rest, lr=learning_rate, betas=betas, weight_decay=0.0, fused=fused
-            )
-            return [muon, others]
+            both: list[torch.optim.Optimizer] = []
+            if decayed:  # of a model that is partly frozen, one kind may be left alone
+                both.append(Muon(decayed, lr=learning_rate, weight_decay=weight_decay))
+            if plain:
+                adamw = torch.optim.AdamW(plain, lr=learning_rate, betas=betas, fused=fused)
+                both.append(adamw)
+            return both
+
+
+def _by_factor(
+    model: nn.Module, factors: Mapping[str, float]
+) -> Callable[[list[nn.Parameter]], list[dict[str, Any]]]:
+    """Parts a list of parameters by their factor, in the order in which factors come."""
+    of = {id(p): factors.get(name, 1.0) for name, p in model.named_parameters()}
+
+    def parted(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
+        groups: dict[float, list[nn.Parameter]] = {}
+        for p in parameters:
+            groups.setdefault(of[id(p)], []).append(p)
+        return [{"params": some, "factor": factor} for factor, some in groups.items()]
+
+    return parted
 
 
 def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

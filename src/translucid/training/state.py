@@ -15,6 +15,7 @@ from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
 from translucid.training.optimisers import make_optimizer
+from translucid.training.parameter_groups import freeze, rate_factors
 from translucid.weights import own_tensors
 
 
@@ -60,6 +61,7 @@ class State:
         self.network, self.processes = network, processes
         if next(network.parameters()).is_cuda:
             pad_heads(network)
+        freeze(network, config.freeze)
         self._whole = copy.deepcopy(network) if processes.sharded else None
         self.called = processes.wrap(network)  # before the optimizers: it may change the tensors
         self.optimizers = make_optimizer(
@@ -68,6 +70,7 @@ class State:
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             momentum=config.momentum,
+            factors=rate_factors(network, config),
         )
         self._make_moments()
         self.average = Average(network, config.ema) if config.ema is not None else None

@@ -115,7 +115,7 @@ def read(folder: Path) -> "tuple[Kind, Backend] | Imported":
         _check_fingerprint(imported_fingerprint(imported), meta, folder)
         return imported
     kind: Kind = meta["kind"]
-    backend = _rebuild(kind, _object(folder / TOKENIZER, raw), folder / TOKENIZER)
+    backend = rebuilt(kind, _object(folder / TOKENIZER, raw), folder / TOKENIZER)
     _check_fingerprint(fingerprint(kind, backend), meta, folder)
     return kind, backend
 
@@ -142,7 +142,7 @@ def _imported(raw: bytes, meta: dict[str, Any], folder: Path) -> Imported:
         ) from None
 
 
-def _rebuild(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
+def rebuilt(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
     plain = json.loads(blank(kind).to_str())
     model = data.get("model")
     if not isinstance(model, dict) or model.get("type") != plain["model"]["type"]:

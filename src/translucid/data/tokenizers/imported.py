@@ -96,7 +96,9 @@ class Imported:
             model["vocab"] = {piece: i for i, piece in known.items()}
         if model["type"] == "BPE":
             model["dropout"] = None
-            model["merges"] = [pair for pair in _merges(model) if not gone & {*pair, "".join(pair)}]
+            model["merges"] = [
+                pair for pair in merges_of(model) if not gone & {*pair, "".join(pair)}
+            ]
         unknown = {piece: i for i, piece in names.items()}.get(model.get("unk_token") or "")
         if unknown is not None:
             model["unk_token"] = known[unknown]
@@ -189,7 +191,7 @@ def _unreachable(i: int) -> str:
     return f"\uffff {i} \uffff"
 
 
-def _merges(model: dict[str, Any]) -> list[list[str]]:
+def merges_of(model: dict[str, Any]) -> list[list[str]]:
     """Pairs; old files write them as one text."""
     merges = model.get("merges") or []
     return [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in merges]

@@ -79,6 +79,22 @@ class Tokenizer(Roles):
             limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
             return cls(IMPORTED, imported.backend(), limit, imported)
 
+    @property
+    def source(self) -> Imported | None:
+        """The file that it came with, of one that came with a model."""
+        return self._imported
+
+    @property
+    def own_kind(self) -> Kind:
+        """The kind of one that was trained here."""
+        assert self.kind != IMPORTED
+        return self.kind
+
+    def normalised(self, text: str) -> str:
+        """The text as it is before it is split: lower case, say."""
+        normalizer = self._backend.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
     def with_special(self, special: SpecialTokens) -> "Tokenizer":
         """An imported one with other roles for its tokens."""
         if self._imported is None:
@@ -262,10 +278,9 @@ class Tokenizer(Roles):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it; half a character is shown by its bytes."""
-        shown = [
-            self._bytes[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)
-        ]
-        return [p.removeprefix(" ") for p in shown] if self.unit == "word" else shown
+        pieces, word = self._bytes, self.unit == "word"
+        shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
+        return [p.removeprefix(" ") for p in shown] if word else shown
 
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))

@@ -1,7 +1,8 @@
 """A model of ours, in the format of another tool: the folder appears whole or not at all."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -12,6 +13,7 @@ from translucid.interop.export import ctranslate2, gguf
 from translucid.interop.export.card import About, card
 from translucid.interop.export.huggingface import write_huggingface
 from translucid.interop.export.rewrites import Weights
+from translucid.models.adapters import is_adapted, merge
 from translucid.models.transformer_config import TransformerConfig
 from translucid.weights import own_tensors
 
@@ -53,8 +55,12 @@ def export(
             f"{folder} is not an empty folder; choose another, or replace it with --overwrite "
             "(overwrite=True)"
         )
-    weights = weights_of(held)
     notes: list[str] = []
+    if is_adapted(held.network):
+        held = replace(held, network=deepcopy(held.network))
+        merge(held.network)
+        notes.append("LoRA adapters were merged into their layers")
+    weights = weights_of(held)
 
     def fill(aside: Path) -> None:
         notes.extend(WRITERS[format](held, weights, aside))
@@ -69,7 +75,10 @@ def weights_of(held: Bundle) -> Weights:
     """The Transformer in a bundle."""
     config = held.network.config
     if not isinstance(config, TransformerConfig):
-        raise InputError(f"a {type(config).__name__} is no Transformer")
+        raise InputError(
+            f"a {type(config).__name__} is no Transformer; other tools' formats hold Transformers "
+            "only: export a model that was trained with model.kind = transformer"
+        )
     if config.ensemble_size > 1:
         raise InputError(
             f"an ensemble of {config.ensemble_size} networks is no single model; export one that "

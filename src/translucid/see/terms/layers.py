@@ -8,9 +8,10 @@ from torch import Tensor
 from translucid.models.mlp import MLP
 from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import Dense, FeedForward, GatedFeedForward
+from translucid.parts.lora import LoRA
 from translucid.parts.norms import BatchNorm, NoNorm, RMSNorm
 from translucid.see.terms import wiring
-from translucid.see.terms.computation import Computation, Index, Terms, dot
+from translucid.see.terms.computation import Computation, Index, Terms, dot, joined
 from translucid.see.terms.expression import Expression, add, apply, constant, minus, over, times
 
 
@@ -93,6 +94,27 @@ def feedforward(c: Computation, scope: str, point: str, index: Index) -> Express
             return activation(part.activation, here("hidden"))
     activated = c.vector("activated", f"{scope}.activated", row, place, None)
     return c.linear(f"{scope}.output", d, activated, "W_2", "b_2")
+
+
+def lora(c: Computation, scope: str, point: str, index: Index) -> Expression:
+    """An adapter, which reads what the layer reads beside which it stands."""
+    (*place, d), part = index, c.module(scope)
+    assert isinstance(part, LoRA)
+    if point == "up":
+        down = c.vector("down", f"{scope}.down", *place, None)
+        return times(constant("scale", part.scale), c.linear(f"{scope}.up", d, down, "B"))
+    owner, _, layer = scope.removesuffix(".lora").rpartition(".")
+    if layer != "output":
+        x = c.vector("x", wiring.into_part(c, owner), *place, None)
+    elif owner.endswith("feedforward"):
+        x = c.vector("activated", f"{owner}.activated", *place, None)
+    else:
+        row, query = place
+        count = c.tensor(f"{owner}.mixed").shape[1]
+        x = joined(
+            *(c.vector("mixed", f"{owner}.mixed", row, head, query, None) for head in range(count))
+        )
+    return c.linear(f"{scope}.down", d, x, "A")
 
 
 def dense(c: Computation, scope: str, point: str, index: Index) -> Expression:

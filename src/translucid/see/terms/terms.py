@@ -12,6 +12,7 @@ from collections.abc import Callable
 from translucid.catalogue import CATALOGUE, Point, entry, fill
 from translucid.errors import InputError
 from translucid.models.variants import variant_of
+from translucid.parts.lora import AdaptedLinear
 from translucid.see.terms import alignment, attention, heads, layers, recurrent, tokens
 from translucid.see.terms.computation import (
     SHOWN,
@@ -39,6 +40,7 @@ OPENINGS: dict[str, Callable[[Computation, str, str, Index], Expression | None]]
     "attention": attention.attention, "alignment": alignment.alignment,
     "norm": layers.norm, "residual": layers.residual, "feedforward": layers.feedforward,
     "dense": layers.dense, "standardise": layers.standardise, "perceptron": layers.perceptron,
+    "lora": layers.lora,
     "recurrent": recurrent.recurrent, "rnn": recurrent.cell, "lstm": recurrent.cell,
     "gru": recurrent.cell, "bridge": recurrent.bridge, "feeding": recurrent.feeding,
     "head": heads.head, "ngrams": heads.ngrams, "ensemble": heads.ensemble,
@@ -148,6 +150,9 @@ def _python(c: Computation, name: str, index: Index) -> str:
         case "parameter":
             stored = name in c.network.state_dict()
             weight = f'state_dict()["{name}"]' if stored else f'get_buffer("{name}")'
+            path, _, own = name.rpartition(".")
+            if isinstance(c.module(path), AdaptedLinear):  # which adds its adapter's
+                weight = f'get_submodule("{path}").{own}'
             return f"trace.network.{weight}{at}"
         case "input":
             return f'trace.example.batch.inputs["{name}"]{at}'

@@ -1,0 +1,137 @@
+"""A tokenizer that knows more words: the ids that it had stay, new ones come behind them.
+
+Words that a text has often and that are cut into many tokens become one. Of byte pairs that takes
+new merges, after all others, so that a text without these words is cut as before.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from translucid.data.tokenizers.files import rebuilt
+from translucid.data.tokenizers.imported import Imported, merges_of, vocabulary
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+
+LEAST, PIECES, MOST = 5, 3, 2000  # how often a word occurs, into how many it is cut; new words
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass
+class Extension:
+    """A tokenizer with new tokens, and for each of them the tokens that stood for its text."""
+
+    tokenizer: Tokenizer
+    parts: list[list[int]] = field(default_factory=list)
+
+
+def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
+    """With the words of these texts that it lacks."""
+    data = json.loads(tokenizer.spec)
+    model, imported = data["model"], tokenizer.source
+    if imported is not None:
+        _check(imported, data)
+    elif tokenizer.kind == "bytes":
+        return Extension(tokenizer)  # which has every byte and nothing else
+    add = _Adding(tokenizer, model)
+    if model["type"] == "WordLevel" and imported is None:
+        add.whole_words(texts)
+    else:
+        for word, ids in _cut_words(tokenizer, texts):
+            add.word(word, ids)
+    if imported is not None:
+        spec = replace(imported, spec=json.dumps(data, ensure_ascii=False))
+        return Extension(Tokenizer.imported(spec), add.parts)
+    backend = rebuilt(tokenizer.own_kind, data, Path("the extended tokenizer"))
+    return Extension(Tokenizer(tokenizer.kind, backend, tokenizer.max_bytes), add.parts)
+
+
+def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
+    """Frequent words with the tokens that they are cut into inside a text, if these are many or
+    unknown; the most frequent first."""
+    counts = Counter(word for text in texts for word in _WORD.findall(text))
+    before = tokenizer.encode("a")
+    words: list[tuple[str, list[int]]] = []
+    for word, count in counts.most_common():
+        if count < LEAST or len(words) == MOST:
+            break
+        ids = tokenizer.encode(f"a {word}")
+        own = ids[len(before) :]
+        if ids[: len(before)] == before and (len(own) >= PIECES or tokenizer.unk_id in own):
+            words.append((word, own))
+    return words
+
+
+class _Adding:
+    """New entries of a model's vocabulary."""
+
+    def __init__(self, tokenizer: Tokenizer, model: dict[str, Any]) -> None:
+        self.tokenizer, self.model = tokenizer, model
+        self.names, self.parts = list(tokenizer.vocab), list[list[int]]()
+        self.known = {piece for _, piece in vocabulary(model)}
+        if model["type"] == "Unigram":  # ids are places in a list
+            scores = model["vocab"]
+            scores += [[name, 0.0] for name in self.names[len(scores) :]]
+
+    def whole_words(self, texts: Iterable[str]) -> None:
+        """All that occurs more than once: what is no token of such a vocabulary is unknown."""
+        kind = self.tokenizer.own_kind
+        learnt = Tokenizer.train(kind, texts, min_frequency=1 if kind == "char" else 2)
+        for piece in learnt.vocab:
+            self._append(piece, [self.tokenizer.unk_id])
+
+    def word(self, word: str, ids: Sequence[int]) -> None:
+        names = [self.names[i] for i in ids]
+        unknown = self.tokenizer.unk_id in ids
+        match self.model["type"]:
+            case "BPE" if not unknown:
+                self._merge(names, ids)
+            case "WordPiece" | "WordLevel":
+                prefix = self.model.get("continuing_subword_prefix") or "##"
+                joined = names[0] + "".join(name.removeprefix(prefix) for name in names[1:])
+                self._append(self.tokenizer.normalised(word) if unknown else joined, ids)
+            case "Unigram" if not unknown:
+                total = sum(self.model["vocab"][i][1] for i in ids)
+                self._append("".join(names), ids, score=total / 2)  # likelier than its pieces
+
+    def _merge(self, names: Sequence[str], ids: Sequence[int]) -> None:
+        """One merge after the other, from the left."""
+        whole = names[0]
+        for count, name in enumerate(names[1:], start=2):
+            self.model["merges"].append([whole, name])
+            whole += name
+            self._append(whole, ids[:count])
+
+    def _append(self, piece: str, ids: Sequence[int], score: float = 0.0) -> None:
+        if piece in self.known:
+            return
+        self.known.add(piece)
+        place = len(self.names) + len(self.parts)
+        if self.model["type"] == "Unigram":
+            self.model["vocab"].append([piece, score])
+        else:
+            self.model["vocab"][piece] = place
+        self.parts.append(list(ids))
+
+
+def _check(imported: Imported, data: dict[str, Any]) -> None:
+    """Refuse what new ids would break."""
+    model = data["model"]
+    inside = {i for i, _ in vocabulary(model)}
+    added = [t for t in data.get("added_tokens") or [] if t["id"] not in inside]
+    plain = [t["content"] for t in added if not t.get("special")]
+    suffixed = model.get("end_of_word_suffix") or (
+        model["type"] == "BPE" and model.get("continuing_subword_prefix")
+    )
+    if imported.tokens is not None or plain or suffixed:
+        why = f"it has added tokens ({plain[0]!r})" if plain else "of the form of its vocabulary"
+        raise InputError(
+            f'tokenizer.vocabulary = "extend": this tokenizer cannot be extended, since {why}; '
+            'use "keep" or "replace"'
+        )
+    if model["type"] == "BPE":
+        model["merges"] = merges_of(model)

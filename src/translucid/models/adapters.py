@@ -1,0 +1,71 @@
+"""LoRA adapters in a network: put beside its linear layers, and merged into them again."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import nn
+
+from translucid.errors import ConfigError, nearest
+from translucid.models.base import Network
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.lora import AdaptedLinear
+
+
+def adapt(network: Network, config: TransformerConfig) -> None:
+    """Put an adapter beside each linear layer of the stacks that `lora_where` names."""
+    stacks = ("encoder.", "decoder.")
+    layers = {
+        name: module
+        for name, module in network.named_modules()
+        if type(module) is nn.Linear and name.startswith(stacks)
+    }
+    alpha = config.lora_alpha or float(config.lora_rank)
+    for name, layer in layers.items():
+        if any(fnmatchcase(name, pattern) for pattern in config.lora_where):
+            owner = network.get_submodule(name.rpartition(".")[0])
+            adapted = AdaptedLinear(layer, config.lora_rank, alpha, config.lora_dropout)
+            setattr(owner, name.rpartition(".")[2], adapted)
+
+
+def _without(config: TransformerConfig) -> dict[str, Any]:
+    fields = type(config).model_fields.items()
+    return {key: field.default for key, field in fields if key.startswith("lora_")}
+
+
+def check_adapters(network: Network, patterns: Sequence[str]) -> None:
+    """Refuse a pattern that names no layer."""
+    kinds = AdaptedLinear | nn.Linear
+    layers = [name for name, module in network.named_modules() if isinstance(module, kinds)]
+    layers = [name for name in layers if not name.endswith((".base", ".down", ".up"))]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in layers):
+            close = nearest(pattern.replace("*", ""), layers) or layers[:1]
+            raise ConfigError(
+                f"model.lora_where: {pattern!r} names no linear layer of the model; did you mean "
+                f"{' or '.join(close)}?"
+            )
+
+
+def is_adapted(network: nn.Module) -> bool:
+    return any(isinstance(module, AdaptedLinear) for module in network.modules())
+
+
+@torch.no_grad()
+def merge(network: Network) -> None:
+    """Add what the adapters have learnt to the layers beside which they stand, and take them off:
+    the same network within rounding, as it was built before."""
+    if not is_adapted(network):
+        return
+    for name, module in list(network.named_modules()):
+        if isinstance(module, AdaptedLinear):
+            merged = module.base
+            merged.weight.copy_(module.weight)
+            merged.requires_grad_(True)
+            owner = network.get_submodule(name.rpartition(".")[0])
+            setattr(owner, name.rpartition(".")[2], merged)
+    for part in network.modules():
+        config = getattr(part, "config", None)
+        if isinstance(part, Network) and isinstance(config, TransformerConfig):
+            part.config = config.model_copy(update=_without(config))

@@ -1,0 +1,61 @@
+"""Low-rank adaptation: a linear layer that stays as it is, and a small one beside it that learns.
+
+Hu et al. 2021, https://arxiv.org/abs/2106.09685. Shapes: x (..., d_input); down (..., rank).
+"""
+
+from torch import Tensor, nn
+
+from translucid.trace import NO_TRACE, NoTrace
+
+
+class LoRA(nn.Module):
+    """(alpha / rank) B A x: A goes down to `rank` dimensions, B up again. B begins at zero, so that
+    nothing is added at first."""
+
+    def __init__(
+        self, d_input: int, d_output: int, rank: int, alpha: float, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.down = nn.Linear(d_input, rank, bias=False)
+        self.up = nn.Linear(rank, d_output, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        self.scale = alpha / rank
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        down = trace("down", self.down(self.dropout(x)))
+        return trace("up", self.scale * self.up(down))
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix that it adds: (alpha / rank) B A."""
+        return self.scale * (self.up.weight @ self.down.weight)
+
+
+class AdaptedLinear(nn.Module):
+    """W x + b + (alpha / rank) B A x. Whoever asks for its weight gets W + (alpha / rank) B A, with
+    which it is the linear layer that it computes."""
+
+    def __init__(self, base: nn.Linear, rank: int, alpha: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.base = base
+        self.lora = LoRA(base.in_features, base.out_features, rank, alpha, dropout)
+        self.in_features, self.out_features = base.in_features, base.out_features
+
+    @property
+    def weight(self) -> Tensor:
+        return self.base.weight + self.lora.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.base.bias
+
+    def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        y: Tensor = self.base(x) + self.lora(x, trace.at("lora"))
+        return y
+
+
+def linear(layer: nn.Module, x: Tensor, trace: NoTrace) -> Tensor:
+    """What a linear layer gives; of one that is adapted, the trace sees what is added."""
+    y: Tensor = layer(x, trace) if isinstance(layer, AdaptedLinear) else layer(x)
+    return y

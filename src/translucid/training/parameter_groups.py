@@ -1,0 +1,102 @@
+"""Which weights are trained, and how long the steps of each are.
+
+Weights are named as in a model folder: `encoder.layers.0.self_attention.qkv.weight`. A pattern is a
+shell glob over these names or over a part's, in which `*` crosses dots as in a trace: `encoder.*`,
+`*.layers.0`, `head`. Adapters (`*.lora.*`) are left alone by patterns that do not name them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from translucid.errors import ConfigError, nearest
+from translucid.training.config import TrainingConfig
+
+_LAYER = re.compile(r"(?P<stack>.*?\b(?:encoder|decoder))\..*?(?:layers\.|_l)(?P<layer>\d+)")
+_BELOW = re.compile(
+    r".*?\b(?P<stack>encoder|decoder)\.(embedding|positions|segments|characters|embedding_norm)\b"
+)
+ADAPTER = ".lora."
+
+
+def freeze(network: nn.Module, patterns: Sequence[str]) -> None:
+    """Let the weights of these names be as they are."""
+    if not patterns:
+        return
+    names = _names(network)
+    frozen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
+    if frozen == set(names):
+        raise ConfigError(
+            f"training.freeze = {list(patterns)!r}: leaves nothing to train; leave a part out, "
+            "such as the head"
+        )
+    parameters = dict(network.named_parameters())
+    for name in frozen:
+        parameters[name].requires_grad_(False)
+
+
+def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]:
+    """By what the learning rate of each weight is multiplied."""
+    names = _names(network)
+    factors = dict.fromkeys(names, 1.0)
+    if config.layer_decay is not None:
+        depths = _depths(names)
+        factors = {name: config.layer_decay ** depths[name] for name in names}
+    for pattern, factor in config.learning_rates.items():
+        for name in _matching(names, pattern, "learning_rates"):
+            factors[name] *= factor
+    return factors
+
+
+def _names(network: nn.Module) -> dict[str, list[str]]:
+    """Every weight with all names that it has: a tied table is also the head's."""
+    first = {id(parameter): name for name, parameter in network.named_parameters()}
+    names: dict[str, list[str]] = {name: [] for name in first.values()}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        names[first[id(parameter)]].append(name)
+    return names
+
+
+def _matching(names: Mapping[str, Sequence[str]], pattern: str, key: str) -> list[str]:
+    """The weights that a pattern names, themselves or by a part that they are in."""
+    chosen = [
+        name
+        for name, every in names.items()
+        if (ADAPTER not in name or "lora" in pattern)
+        and any(fnmatchcase(part, pattern) for one in every for part in _with_parts(one))
+    ]
+    if not chosen:
+        known = sorted({part for every in names.values() for one in every
+                        for part in _with_parts(one)})  # fmt: skip
+        close = nearest(pattern.replace("*", ""), known)
+        hint = f"did you mean {' or '.join(close)}?" if close else (
+            f"the parts are {', '.join(sorted({name.partition('.')[0] for name in names}))}"
+        )  # fmt: skip
+        raise ConfigError(f"training.{key}: {pattern!r} names no weight of the model; {hint}")
+    return chosen
+
+
+def _with_parts(name: str) -> list[str]:
+    """encoder.layers.0.norm.gain, encoder.layers.0.norm, encoder.layers.0, ..."""
+    words = name.split(".")
+    return [".".join(words[:count]) for count in range(len(words), 0, -1)]
+
+
+def _depths(names: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many layers lie between a weight and what stands behind the last: 0 for the head, 1 for
+    the last layer, most for the embedding (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
+    layers: dict[str, int] = {}
+    for name in names:
+        if match := _LAYER.match(name):
+            stack = match["stack"]
+            layers[stack] = max(layers.get(stack, 0), int(match["layer"]) + 1)
+    depths = {}
+    for name in names:
+        stack = name.partition("coder.")[0] + "coder"
+        if match := _LAYER.match(name):
+            depths[name] = layers[match["stack"]] - int(match["layer"])
+        else:
+            depths[name] = layers.get(stack, 0) + 1 if _BELOW.match(name) else 0
+    return depths

@@ -1,0 +1,188 @@
+"""Training starts from what a trained model has: bit for bit where it fits, as the seed gives it
+elsewhere, and never again from the source once the run has begun."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.interop import encoders
+from tests.tiny.once import once
+from tests.tuning.small import (
+    NET,
+    REVIEWS,
+    TAGGED,
+    TINY,
+    classifier,
+    language_model,
+    started,
+    write_reviews,
+)
+
+import translucid as tl
+from translucid import bundle
+from translucid.errors import ConfigError, InputError
+from translucid.interop.importing import load
+from translucid.models import Network, build
+from translucid.runs.setup import Setup
+from translucid.training.random_state import random_state_kept, seed_generators
+from translucid.weights import own_tensors
+
+
+def fresh(setup: Setup) -> Network:
+    """The same network without a source."""
+    with random_state_kept():
+        seed_generators(setup.recipe.training.seed, torch.device("cpu"))
+        return build(setup.network.config)  # type: ignore[arg-type]
+
+
+def check_equal(setup: Setup, source: Network, **expected: str) -> None:
+    """Each part has the weights of the source, or those of the seed."""
+    ours, theirs, drawn = (own_tensors(n) for n in (setup.network, source, fresh(setup)))
+    parts = {name.partition(".")[0] for name in ours}
+    assert parts == set(expected)
+    for name, tensor in ours.items():
+        wanted = theirs if expected[name.partition(".")[0]] == "source" else drawn
+        assert torch.equal(tensor, wanted[name]), name
+
+
+def test_same_task_begins_with_all_weights(tmp_path: Path) -> None:
+    source = bundle.load(classifier())
+    setup = started(classifier(), write_reviews(tmp_path))
+    check_equal(setup, source.network, encoder="source", head="source")
+    assert setup.tokenizers["tokenizer"].fingerprint == source.tokenizers["tokenizer"].fingerprint
+    assert setup.recipe.model["d_model"] == 16
+    assert setup.recipe.model["dropout"] == 0.1
+
+
+def test_other_labels_have_a_fresh_head(tmp_path: Path) -> None:
+    setup = started(classifier(), write_reviews(tmp_path, ("good", "bad")))
+    check_equal(setup, bundle.load(classifier()).network, encoder="source", head="seed")
+    assert setup.start is not None
+    assert any("labels are others: down, up" in note for note in setup.start["notes"])
+
+
+def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
+    held = bundle.load(classifier())
+    turned = bundle.Bundle(held.network, held.task, held.tokenizers, held.labels[::-1])
+    bundle.save(turned, tmp_path / "turned")
+    setup = started(tmp_path / "turned", write_reviews(tmp_path))
+    assert setup.labels == held.labels
+    ours, theirs = setup.network.get_parameter("head.linear.weight"), own_tensors(held.network)
+    assert torch.equal(ours, theirs["head.linear.weight"].flip(0))
+
+
+def test_a_language_models_body_classifies_and_tags(tmp_path: Path) -> None:
+    source = load(language_model())
+    setup = started(language_model(), write_reviews(tmp_path))
+    check_equal(setup, source.network, decoder="source", head="seed")
+    assert setup.recipe.model["pooling"] == "last"
+    ids = torch.tensor([setup.tokenizers["tokenizer"].encode("a fine film")])
+    points = [tl.Trace(["*final_norm.output"]) for _ in range(2)]
+    setup.network.eval()(ids, trace=points[0])
+    source.network(ids, trace=points[1])
+    name = "decoder.final_norm.output"
+    assert torch.equal(points[0][name], points[1][name])
+    tagger = tl.train("tag", tmp_path / "tagger", train=TAGGED, start_from=language_model(), **TINY)
+    assert len(tl.load(tmp_path / "tagger").predict(["a fine film"])) == 1
+    assert tagger.network.config.model_dump()["shape"] == "decoder"
+    assert np.isfinite(tagger.saliency("Anna").values).all()
+
+
+def test_an_encoder_of_transformers_becomes_a_classifier(tmp_path: Path) -> None:
+    folder = once("tuning: BERT", lambda folder: encoders.bert(folder))
+    setup = started(folder, write_reviews(tmp_path), limits={"max_length": 20})
+    source = load(folder)
+    check_equal(setup, source.network, encoder="source", head="seed")
+    assert setup.network.config.model_dump()["vocab"] == len(encoders.WORDS) + 3  # spare rows too
+    assert setup.recipe.model.get("dropout") is None  # the recipe's default, not the 0 of a reader
+
+
+def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) -> None:
+    source = load(language_model())
+    path = write_reviews(tmp_path)
+    path.write_text(path.read_text().replace("great", "splendid"))
+    setup = started(language_model(), path, tokenizer={"vocabulary": "replace", "kind": "word"})
+    old, new = source.tokenizers["tokenizer"], setup.tokenizers["tokenizer"]
+    table = own_tensors(source.network)["decoder.embedding.table.weight"]
+    rows = own_tensors(setup.network)["decoder.embedding.table.weight"]
+    assert torch.equal(rows[:4], table[:4])  # special tokens by their role
+    for word in ("film", "fine", "splendid"):
+        ids = old.encode(f" {word}")
+        (row,) = new.encode(f"a {word}")[1:]
+        torch.testing.assert_close(rows[row], table[ids].mean(0), rtol=0, atol=1e-7)
+    assert setup.start is not None
+    assert any("rows taken over by equal text" in note for note in setup.start["notes"])
+
+
+def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(classifier(), source)
+    data = write_reviews(tmp_path)
+    options: dict[str, Any] = {**TINY, "train": str(data), "start_from": source, "steps": 4}
+    whole = tl.train("classify", tmp_path / "whole", **options)
+
+    tl.train("classify", tmp_path / "run", **options, callbacks=lambda line: False)
+    shutil.rmtree(tmp_path / "run" / "state" / "step-00000001")  # killed before its first save
+    shutil.rmtree(source)
+    resumed = tl.resume(tmp_path / "run", quiet=True)
+    for name, tensor in own_tensors(whole.network).items():
+        assert torch.equal(tensor, own_tensors(resumed.network)[name]), name
+    start = json.loads((tmp_path / "run" / "start.json").read_text())
+    assert start["weights"] == resumed.facts["start"]["weights"]
+
+
+@pytest.mark.parametrize(
+    ("task", "sections", "words"),
+    [
+        ("classify", {"model": {"d_model": 32}}, "model.d_model = 32: the model that training"),
+        ("classify", {"tokenizer": {"folder": "x"}}, "tokenizer.folder = 'x': the vocabulary"),
+        ("language", {}, "task language needs a model of shape decoder"),
+    ],
+)
+def test_what_contradicts_the_source_is_refused(
+    tmp_path: Path, task: str, sections: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        started(classifier(), write_reviews(tmp_path), task, **sections)
+
+
+def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such run, folder or file"):
+        started(tmp_path / "nowhere", write_reviews(tmp_path))
+
+
+def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_path: Path) -> None:
+    source = load(language_model())
+    path = write_reviews(tmp_path)
+    path.write_text(path.read_text().replace("great", "splendid"))
+    setup = started(language_model(), path, tokenizer={"vocabulary": "extend"})
+    old, new = source.tokenizers["tokenizer"], setup.tokenizers["tokenizer"]
+    table = own_tensors(source.network)["decoder.embedding.table.weight"]
+    rows = own_tensors(setup.network)["decoder.embedding.table.weight"]
+    assert len(rows) == len(new) > len(old)
+    assert torch.equal(rows[: len(old)], table)
+    (one,) = new.encode("a splendid")[1:]
+    split = old.encode("a splendid")[1:]
+    assert len(split) > 1
+    assert torch.equal(rows[one], table[split].mean(0))
+
+
+def test_a_translators_encoder_classifies(tmp_path: Path) -> None:
+    pairs = [(text, text.upper()) for text, _ in REVIEWS]
+    tl.train("translate", tmp_path / "run", train=pairs, model=NET,
+             tokenizer={"kind": "word", "joint": False}, **{**TINY, "steps": 1})  # fmt: skip
+    source = load(tmp_path / "run")
+    setup = started(tmp_path / "run", write_reviews(tmp_path))
+    check_equal(setup, source.network, encoder="source", head="seed")
+    ours, theirs = setup.tokenizers["tokenizer"], source.tokenizers["source"]
+    assert ours.fingerprint == theirs.fingerprint
+    tuned = tl.train(
+        "translate", tmp_path / "tuned", train=pairs, start_from=tmp_path / "run",
+        callbacks=lambda line: False, **{**TINY, "steps": 2},
+    )  # fmt: skip
+    resumed = tl.resume(tmp_path / "tuned", quiet=True)
+    assert resumed.network.config == tuned.network.config == source.network.config
