@@ -35,6 +35,7 @@ from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
 from translucid.renamed import section_today, weight_today
 from translucid.tasks.registry import TASKS
+from translucid.tasks.vocabulary import set_word_dropout
 from translucid.untrusted_files import inside, open_regular, read_object
 from translucid.weights import declared_sizes, load_weights, save_weights
 
@@ -61,6 +62,9 @@ class Bundle:
     data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
     statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
+
+    def __post_init__(self) -> None:
+        set_word_dropout(self.network, self.tokenizers)
 
 
 class _Part(Config):
@@ -139,8 +143,9 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         raise InputError(
-            f"{folder} is no model folder: it holds no {CONFIG}; "
-            f"give the folder that training wrote"
+            f"{folder} is no model folder: it holds no {CONFIG}"
+            + ("" if folder.is_dir() else " (there is no such folder)")
+            + "; give the folder that training wrote, or hf:ORG/NAME for a model on the hub"
         )
     try:
         opened = _load(folder)

@@ -19,6 +19,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.interop.export.card import about
 from translucid.interop.export.exporting import Exported, export
+from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
@@ -423,6 +424,9 @@ def load(
     folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None
 ) -> Model:
     """The model in a folder that training wrote, or one that another tool has made: a folder in
-    Hugging Face's layout, a .gguf file, a .bin file of llama2.c. device: cpu, cuda, or auto, a GPU
-    if there is one. say: is told what was done to a foreign model, a line each."""
-    return Model(load_any(folder, str(pick_device(device)), say), Path(folder))
+    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, or `hf:org/name`, a name on the
+    hub. device: cpu, cuda, or auto, a GPU if there is one. say: is told what was done to a foreign
+    model, a line each."""
+    chosen = str(pick_device(device))
+    folder = fetched(folder)
+    return Model(load_any(folder, chosen, say), folder)

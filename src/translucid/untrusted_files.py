@@ -2,7 +2,8 @@
 
 A name that such a folder gives is a name inside it. What is opened is a regular file, never a
 link, a pipe or a device, and no larger than it may be. The folder itself was named by the user,
-and may be a link.
+and may be a link. One kind of link is followed: in the cache of huggingface_hub every file of
+`models--ORG--NAME/snapshots/REVISION` is a link to one in `models--ORG--NAME/blobs`.
 """
 
 import json
@@ -65,11 +66,12 @@ def check_tree(path: Path) -> None:
 
 def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
     """To read; neither a link nor a pipe nor a device, and not larger than this."""
+    place = _blob(path) or path
     with suppress(FileNotFoundError):
-        _check_kind(path, path.lstat().st_mode, stat.S_IFREG)
+        _check_kind(path, place.lstat().st_mode, stat.S_IFREG)
     # Not waiting for a pipe's other end; links that came this moment are refused by the system.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(place, flags | getattr(os, "O_BINARY", 0))
     status = os.fstat(descriptor)
     try:
         _check_kind(path, status.st_mode, stat.S_IFREG)
@@ -147,8 +149,25 @@ def _refuse_links(path: Path) -> None:
         mode = path.lstat().st_mode
     except OSError:
         return  # whoever opens it says so
-    if stat.S_ISLNK(mode):
+    if stat.S_ISLNK(mode) and _blob(path) is None:
         _check_kind(path, mode, stat.S_IFREG)
+
+
+def _blob(path: Path) -> Path | None:
+    """Of a link in a snapshot of the hub's cache, the file in the same repository's blobs that it
+    stands for; of anything else, None. The file may be a link in turn: whoever opens it looks."""
+    try:
+        target = os.readlink(path)
+        parent = path.parent.resolve()
+    except OSError:  # no link
+        return None
+    for snapshots in parent.parents:
+        repository = snapshots.parent
+        if snapshots.name == "snapshots" and repository.name.startswith("models--"):
+            blob = Path(os.path.normpath(parent / target))
+            blobs = repository / "blobs"
+            return blob if blob.parent == blobs and not blobs.is_symlink() else None
+    return None
 
 
 def _check_kind(path: Path, mode: int, wanted: int) -> None:

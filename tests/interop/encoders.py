@@ -35,7 +35,7 @@ def write_byte_pairs(folder: Path) -> None:
 
 def bert(folder: Path, head: str = "ForMaskedLM", **more: Any) -> Any:
     library = transformers()
-    config = library.BertConfig(vocab_size=len(WORDS) + 3, **SIZES, **more)  # with spare rows
+    config = library.BertConfig(vocab_size=len(WORDS) + 3, **(SIZES | more))  # with spare rows
     theirs = randomised(getattr(library, f"Bert{head}")(config))
     save(theirs, folder)
     write_word_pieces(folder)

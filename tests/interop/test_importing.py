@@ -17,6 +17,7 @@ import translucid as tl
 from translucid.errors import InputError
 from translucid.interop.importing import load
 from translucid.interop.source import kind_of
+from translucid.interop.tokenizers import read_tokenizers
 
 WORDS = [
     "<s>",
@@ -194,3 +195,20 @@ def test_a_classifier_labels_as_the_reference_does(tmp_path: Path) -> None:
         assert answer.label == ("good", "bad", "odd")[int(probabilities.argmax())]
         assert answer.probability == pytest.approx(float(probabilities.max()), abs=1e-5)
     assert len({round(answer.probability, 3) for answer in answers}) > 2
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_small_vocabularies_have_unknown_tokens(tmp_path: Path, named: bool) -> None:
+    """Bytes that a vocabulary lacks are its unknown token, which then is no forged special one."""
+    backend = Backend(
+        models.BPE(vocab={"<unk>": 0, "</s>": 1, "a": 2, "b": 3}, merges=[], unk_token="<unk>")
+    )
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.add_special_tokens(["<unk>", "</s>"])
+    backend.save(str(tmp_path / "tokenizer.json"))
+    names = {"eos_token": "</s>"} | ({"unk_token": "<unk>"} if named else {})
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    tokenizer = read_tokenizers(tmp_path, {}).tokenizers["tokenizer"]
+    assert tokenizer.unk_id == 0
+    assert tokenizer.encode("azb") == backend.encode("azb").ids == [2, 0, 3]
+    assert 1 not in tokenizer.encode("a</s>b")

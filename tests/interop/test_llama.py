@@ -1,14 +1,26 @@
 """Llama and its relatives against transformers: tiny random models, in all the ways they differ."""
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.interop.reference import check_decoder, greedy, randomised, save, transformers
+from tests.interop.reference import (
+    FLOAT32,
+    check_decoder,
+    far,
+    greedy,
+    prompts,
+    randomised,
+    save,
+    transformers,
+)
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_gguf, write_llama2c
+from tests.tiny.dealt import dealt
 
 from translucid.errors import InputError
 from translucid.interop.opening import open_network
@@ -34,6 +46,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
                 high_freq_factor=5.0, original_max_position_embeddings=16)),
     "llama yarn": ("Llama", rope(rope_type="yarn", factor=4.0,
                    original_max_position_embeddings=16)),
+    "llama dynamic": ("Llama", rope(rope_type="dynamic", factor=3.0)),
     "mistral": ("Mistral", {"sliding_window": 4, "head_dim": 6}),
     "mistral without a window": ("Mistral", {"sliding_window": None}),
     "qwen2": ("Qwen2", {}),
@@ -49,13 +62,33 @@ def made(name: str, **more: Any) -> Any:
     return randomised(getattr(library, f"{family}ForCausalLM")(config))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", dealt(MODELS, share=3, rest=pytest.mark.slow))
 def test_equals_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name)
     save(theirs, tmp_path)
     opened = check_decoder(theirs, tmp_path)
     assert any("reordered" in note for note in opened.notes)
     assert greedy(opened.network, [1, 7], 12) == greedy(theirs, [1, 7], 12)
+
+
+def test_dynamic_scaling_beyond_its_length(tmp_path: Path) -> None:
+    """Each token turns as the length up to itself has it: what the reference does step by step. A
+    text that it reads at once, it turns as the length of the whole has it."""
+    theirs = made("llama dynamic", max_position_embeddings=8)
+    save(theirs, tmp_path)
+    ids, _ = prompts(53, rows=2, length=14)
+    logits, cache = [], None
+    with torch.inference_mode():
+        for place in range(ids.shape[1]):
+            step = theirs(ids[:, place : place + 1], past_key_values=cache, use_cache=True)
+            cache = step.past_key_values
+            logits.append(step.logits)
+        wanted = torch.cat(logits, dim=1)
+        ours = open_network(tmp_path).network(ids)
+    assert far(ours, wanted, float(wanted.abs().max())) < FLOAT32
+    with torch.inference_mode():
+        theirs = made("llama dynamic", max_position_embeddings=64)  # as if there were no scaling
+        assert far(theirs(ids).logits[:, 9:], wanted[:, 9:], float(wanted.abs().max())) > 1e-3
 
 
 def test_shards_are_one_model(tmp_path: Path) -> None:
@@ -84,8 +117,16 @@ def test_older_keys_of_the_config(tmp_path: Path) -> None:
     check_decoder(theirs, tmp_path)
 
 
-def as_gguf(folder: Path, path: Path, kind: str, config: dict[str, Any]) -> None:
-    """The model of a folder as llama.cpp's converter writes it."""
+def as_gguf(
+    folder: Path,
+    path: Path,
+    kind: str,
+    config: dict[str, Any],
+    scaling: Mapping[str, Any] | None = None,
+    factors: torch.Tensor | None = None,
+) -> None:
+    """The model of a folder as llama.cpp's converter writes it. scaling: facts about rotary
+    positions; factors: by which Llama 3 divides their frequencies."""
     names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
     inner = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj":
              "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -105,6 +146,8 @@ def as_gguf(folder: Path, path: Path, kind: str, config: dict[str, Any]) -> None
             module, names[module] = module, f"blk.{layer}.{inner[own]}"
         raw = tensor.contiguous().numpy().tobytes()
         tensors[f"{names[module]}.{suffix}"] = ("F32", tuple(tensor.shape), raw)
+    if factors is not None:
+        tensors["rope_freqs.weight"] = ("F32", tuple(factors.shape), factors.numpy().tobytes())
     facts = {"block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
              "feed_forward_length": config["intermediate_size"],
              "attention.head_count": config["num_attention_heads"],
@@ -113,6 +156,7 @@ def as_gguf(folder: Path, path: Path, kind: str, config: dict[str, Any]) -> None
              "rope.freq_base": 10000.0}  # fmt: skip
     if "head_dim" in config:
         facts["attention.key_length"] = facts["attention.value_length"] = config["head_dim"]
+    facts |= scaling or {}
     metadata = {"general.architecture": kind} | {f"{kind}.{k}": v for k, v in facts.items()}
     write_gguf(path, metadata, tensors)
 
@@ -126,6 +170,80 @@ def test_gguf_equals_the_reference(tmp_path: Path, name: str) -> None:
     opened = check_decoder(theirs, tmp_path / "model.gguf")
     assert opened.source.kind == "gguf"
     assert any("reordered" in note for note in opened.notes) == ("qwen" in name)
+
+
+def llama3_factors(base: float, d_head: int, factor: float) -> torch.Tensor:
+    """As llama.cpp's converter has them: what each frequency is divided by."""
+    low, high, length, factors = 1.0, 4.0, 8192, []
+    for i in range(d_head // 2):
+        wave = 2 * math.pi * base ** (2 * i / d_head)
+        if wave < length / high:
+            factors.append(1.0)
+        elif wave > length / low:
+            factors.append(factor)
+        else:
+            smooth = (length / wave - low) / (high - low)
+            factors.append(1 / ((1 - smooth) / factor + smooth))
+    return torch.tensor(factors)
+
+
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 16}  # fmt: skip
+SCALED: dict[str, tuple[dict[str, Any], dict[str, Any], torch.Tensor | None]] = {
+    "linear": (
+        rope(rope_type="linear", factor=4.0),
+        {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, None,
+    ),
+    "linear, an older name": (
+        rope(rope_type="linear", factor=2.5), {"rope.scale_linear": 2.5}, None
+    ),
+    "none, whatever the factor": (
+        {}, {"rope.scaling.type": "none", "rope.scaling.factor": 4.0}, None
+    ),
+    "yarn": (
+        rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16), YARN, None
+    ),
+    "yarn with other ends": (
+        rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=1024, beta_fast=4.0,
+             beta_slow=0.1) | {"max_position_embeddings": 4096},
+        YARN | {"rope.scaling.original_context_length": 1024,
+                "rope.scaling.yarn_beta_fast": 4.0, "rope.scaling.yarn_beta_slow": 0.1}, None,
+    ),
+    "llama 3": (
+        rope(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+             original_max_position_embeddings=8192, rope_theta=500000.0)
+        | {"head_dim": 16, "max_position_embeddings": 65536},
+        {"rope.freq_base": 500000.0}, llama3_factors(500000.0, 16, 8.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_scaled_rotary_positions_of_gguf(tmp_path: Path, name: str) -> None:
+    options, facts, factors = SCALED[name]
+    theirs = made("llama", **options)
+    save(theirs, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    as_gguf(tmp_path, tmp_path / "model.gguf", "llama", config, facts, factors)
+    check_decoder(theirs, tmp_path / "model.gguf", length=24)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"rope.scaling.type": "longrope"}, "none, linear and yarn can"),
+        (YARN | {"rope.scaling.attn_factor": 1.5}, "another scaling of rotary positions"),
+        (YARN | {"rope.scaling.yarn_ext_factor": 0.5}, "another scaling of rotary positions"),
+    ],
+)
+def test_other_scalings_of_gguf_are_refused(
+    tmp_path: Path, facts: dict[str, Any], message: str
+) -> None:
+    save(made("llama"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    as_gguf(tmp_path, tmp_path / "model.gguf", "llama", config, facts)
+    with pytest.raises(InputError, match=message):
+        open_network(tmp_path / "model.gguf")
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -4,10 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+
+from translucid.models import TransformerConfig, build
+from translucid.trace import Trace, TraceBudgetError
 
 D, LAYERS, VOCAB = 768, 6, 16_000
 OPEN = """
@@ -52,3 +56,31 @@ def test_peak_memory_is_that_of_the_model(tmp_path: Path) -> None:
     peak, size = map(int, done.stdout.split())
     # The weights, the pages of one tensor of the file, and a little.
     assert peak < 1.15 * size + largest + (20 << 20)
+
+
+def test_the_trace_budget_at_30_layers_and_2048_tokens() -> None:
+    """What a trace would keep is known without running it, on a device that computes nothing; it
+    is the parabola through what short texts do keep."""
+    config = TransformerConfig(
+        shape="decoder", head="language", vocab=50, d_model=36, heads=9, kv_heads=3, layers=30,
+        d_ff=48, activation="swiglu", norm="rms", positions="rotary", tied=True, bias=False,
+    )  # fmt: skip
+    network = build(config).eval()
+
+    def kept(length: int, **options: Any) -> int:
+        device = next(network.parameters()).device
+        trace = Trace(budget_bytes=None, **options)
+        with torch.inference_mode():
+            network(torch.zeros(1, length, dtype=torch.long, device=device), trace=trace)
+        return trace.bytes
+
+    one, two, three = (kept(length) for length in (2, 3, 4))
+    square = (three - 2 * two + one) // 2
+    line = two - one - 5 * square
+    rest = one - 4 * square - 2 * line
+    network.to("meta")
+    assert kept(2048) == square * 2048**2 + line * 2048 + rest
+    pattern = 9 * 2048**2 * 4  # bytes of a layer
+    assert kept(2048, keep="*.pattern") == 30 * pattern
+    with pytest.raises(TraceBudgetError, match=rf"layers\.{2**30 // pattern}\..*2,?048"):
+        network(torch.zeros(1, 2048, dtype=torch.long, device="meta"), trace=Trace("*.pattern"))

@@ -42,6 +42,7 @@ def write_gguf(
     metadata: Mapping[str, Any],
     tensors: Mapping[str, tuple[str, Sequence[int], bytes]],
     version: int = 3,
+    kinds: Mapping[str, int] = GGUF_KINDS,
 ) -> None:
     """tensors: kind, shape (outermost axis first), bytes."""
     header = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
@@ -51,7 +52,7 @@ def write_gguf(
     for name, (kind, shape, raw) in tensors.items():
         header += gguf_string(name) + struct.pack("<I", len(shape))
         header += struct.pack(f"<{len(shape)}Q", *reversed(shape))
-        header += struct.pack("<IQ", GGUF_KINDS[kind], place)
+        header += struct.pack("<IQ", kinds[kind], place)
         body += raw + bytes(-len(raw) % 32)
         place = len(body)
     path.write_bytes(header + bytes(-len(header) % 32) + body)

@@ -96,9 +96,9 @@ def test_every_byte_has_a_row() -> None:
 
 
 def test_word_dropout_hides_words_while_training_and_no_signs() -> None:
-    assert WordDropout.UNKNOWN == UNK
     ids = torch.randint(0, 50, (100, 100))
     part = WordDropout(0.3)
+    assert part.unknown == UNK
     torch.manual_seed(1)
     read = part(ids)
     changed = read != ids
@@ -111,3 +111,19 @@ def test_word_dropout_hides_words_while_training_and_no_signs() -> None:
     before = torch.get_rng_state()
     assert torch.equal(WordDropout(0.0)(ids), ids)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_word_dropout_takes_the_ids_of_the_tokenizer() -> None:
+    ids = torch.randint(0, 50, (100, 100))
+    part = WordDropout(0.3)
+    torch.manual_seed(1)
+    usual = part(ids)
+    part.set_ids(40, [7, 41])
+    torch.manual_seed(1)
+    read = part(ids)
+    changed = read != ids
+    assert (read[changed] == 40).all()
+    assert not set(ids[changed].tolist()) & {7, 40, 41}
+    both = (ids > UNK) & (ids != 7) & (ids < 40)
+    assert torch.equal(changed[both], (usual != ids)[both])  # the same words, by another id
+    assert "kept" not in part.state_dict()

@@ -57,6 +57,7 @@ def attack(good: Path, place: Path, count: int | None, seed: int = 0) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 def test_hostile_models_are_refused(good: Path, tmp_path: Path) -> None:
     tally = attack(good, tmp_path, 150)
     assert tally.bad == []

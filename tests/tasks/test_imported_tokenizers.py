@@ -11,11 +11,13 @@ import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 
 from translucid import bundle
+from translucid.bundle import Bundle
+from translucid.checks.overfitting import _renumbered
 from translucid.data.records import Labelled, Pair, Tagged, Text
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.fast.decode_graphs import Graphs
 from translucid.fast.fixed_search import PlainRound, Rounds, Settings, Shape, filled
 from translucid.generate import decode
@@ -23,7 +25,10 @@ from translucid.generate.beam import Beams, choose
 from translucid.generate.beam_search import GenerationConfig, harvest
 from translucid.generate.sampling import SamplingConfig
 from translucid.interop.tokenizers.specs import spec_text, split_on
-from translucid.models import GenerationInputs
+from translucid.models import GenerationInputs, RecurrentConfig, build
+from translucid.parts.characters import WordDropout
+from translucid.recipe import recipe
+from translucid.runs.setup import set_up
 from translucid.see.tables import neighbours
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
@@ -279,3 +284,45 @@ def test_a_bundle_holds_it(tmp_path: Path) -> None:
     bundle.save(small, tmp_path / "small")
     with pytest.raises(InputError, match="tokenizer has 12 tokens, the model 5"):
         bundle.load(tmp_path / "small")
+
+
+def test_dropped_words_become_their_unknown_token(tmp_path: Path) -> None:
+    """Of a bundle, and of a run whose recipe names the tokenizer's folder."""
+    tags = {"shape": "encoder", "head": "tag", "outputs": 2, "word_dropout": 0.5, "d_model": 8}
+    network = build(RecurrentConfig(**tags, vocab=TOKENS))  # type: ignore[arg-type]
+    theirs = renumbered(ROLES)
+    Bundle(network, "tag", {"tokenizer": theirs}, ("a", "b"))
+    (part,) = [part for part in network.modules() if isinstance(part, WordDropout)]
+    ids = torch.tensor([[*range(TOKENS)]] * 50)
+    read = part.train()(ids)
+    assert set(read[read != ids].tolist()) == {UNK}
+    assert (read[:, [PAD, BOS, EOS]] == ids[:, [PAD, BOS, EOS]]).all()
+    spells_all = renumbered(replace(ROLES, unk=None))
+    with pytest.raises(ConfigError, match=r"model\.word_dropout = 0\.5.*no unknown token"):
+        Bundle(network, "tag", {"tokenizer": spells_all}, ("a", "b"))
+    theirs.save(tmp_path / "tokenizer")
+    (tmp_path / "train.tsv").write_text("a b\tgood\nc d\tbad\n" * 8)
+    chosen = recipe.parse(
+        {"task": {"kind": "classify"}, "data": {"train": [str(tmp_path / "train.tsv")]},
+         "tokenizer": {"folder": str(tmp_path / "tokenizer")}, "training": {"device": "cpu"},
+         "model": {"kind": "recurrent", "d_model": 8, "hidden": 8, "word_dropout": 0.5}}
+    )  # fmt: skip
+    built = set_up(chosen, lambda line: None, tokenizers=tmp_path).network
+    (part,) = [part for part in built.modules() if isinstance(part, WordDropout)]
+    assert part.unknown == UNK
+
+
+def test_a_batch_is_learnt_by_heart_in_their_numbers() -> None:
+    """Numbered anew, the batch of both tokenizers is the same one but for the special tokens."""
+    kept = []
+    for tokenizer in (OURS, renumbered(SOURCE)):
+        task = Classify(tokenizer, ["x", "y"])
+        items = [task.read_line(text, "", network_of("translator")) for text in ("abc", "gfe")]
+        config = RecurrentConfig(
+            shape="encoder", head="classify", outputs=2, vocab=TOKENS, d_model=8, hidden=8
+        )
+        batch, few = _renumbered(task.collate(items), config, task.vocabularies)
+        assert isinstance(few, RecurrentConfig)
+        assert int(batch.inputs["ids"].max()) < few.vocab
+        kept.append(few.vocab)
+    assert kept[0] == kept[1] == 4 + 6

@@ -5,7 +5,7 @@ The model is the recipe's with smaller numbers and the same switches, without dr
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from translucid.checks.model import MASK_OF
-from translucid.data.tokenizers.pipelines import UNK
+from translucid.data.tokenizers.pipelines import SPECIAL
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import ModelConfig, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP, MLPConfig
@@ -42,7 +43,7 @@ def overfit_one_batch(
     if hasattr(plain, "smoothing"):
         plain.smoothing = 0.0  # with it no loss comes near 0
     chosen = _different(plain, items)
-    batch, few = _renumbered(plain.collate(chosen), config)
+    batch, few = _renumbered(plain.collate(chosen), config, plain.vocabularies)
     seed_generators(0, torch.device("cpu"))
     network = build(small(few))
     if isinstance(network, MLP) and network.standardise is not None:
@@ -90,8 +91,11 @@ def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
     return spread_out(list(examples.values()), ITEMS)
 
 
-def _renumbered(batch: Batch, config: ModelConfig) -> tuple[Batch, ModelConfig]:
-    """The tokens of the batch alone, numbered anew: a large vocabulary would only cost time."""
+def _renumbered(
+    batch: Batch, config: ModelConfig, tokenizers: Mapping[str, Tokenizer]
+) -> tuple[Batch, ModelConfig]:
+    """The tokens of the batch and the special ones, numbered anew in the same order: a large
+    vocabulary would only cost time."""
     if not isinstance(config, SequenceConfig):
         return batch, config
     generates = config.head == "language"
@@ -101,8 +105,11 @@ def _renumbered(batch: Batch, config: ModelConfig) -> tuple[Batch, ModelConfig]:
     sizes: dict[str, int] = {}
     for size, names in (("vocab", held.keys() - of_target), ("target_vocab", of_target)):
         if names:
-            special = torch.arange(UNK + 1)  # which keep their numbers
-            kept = torch.cat([special, *(held[name].flatten() for name in names)]).unique()
+            side = list(tokenizers.values())[-1 if size == "target_vocab" else 0 :][:1]
+            special = {*side[0].special_ids, side[0].unk_id} - {-1} if side else range(len(SPECIAL))
+            kept = torch.cat(
+                [torch.tensor(sorted(special)), *(held[name].flatten() for name in names)]
+            ).unique()
             held |= {name: torch.searchsorted(kept, held[name]) for name in names}
             sizes[size] = len(kept)
     targets = held.pop("targets", batch.targets).masked_fill(batch.targets == IGNORE, IGNORE)

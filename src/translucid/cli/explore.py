@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device, tell
+from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 def explore(
     models: Annotated[
-        list[Path], typer.Argument(help="Run or model folders, or models of other tools.")
+        list[Path],
+        typer.Argument(
+            help="Run or model folders, models of other tools, or hf:ORG/NAME on the hub.",
+            callback=fetch,
+        ),
     ],
     port: Annotated[
         int | None,

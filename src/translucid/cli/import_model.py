@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
+from translucid.cli.shared.generation_options import fetch
+
 
 def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder in Hugging Face's layout, a .gguf file, a checkpoint of a toolkit, or "
-            "a mapping file."
+            help="A folder in Hugging Face's layout, a .gguf file, a checkpoint of a toolkit, "
+            "a mapping file, or hf:ORG/NAME on the hub.",
+            callback=fetch,
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The model folder to write.")],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device, tell
+from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     MadeUp,
@@ -244,9 +244,7 @@ def shown(
 
 
 def evaluate(
-    model: Annotated[
-        Path, typer.Argument(help="A run or model folder, or a model of another tool.")
-    ],
+    model: Folder,
     files: Annotated[
         list[str] | None,
         typer.Argument(

@@ -134,7 +134,8 @@ def digest_of_model(folder: Path) -> str:
     from translucid.bundle import place
     from translucid.interop.source import kind_of
 
-    if kind_of(folder) is not None:  # weights without a manifest, and too large to be read for this
+    # Another tool's weights have no manifest, and are too large to be read for this.
+    if folder.is_file() or kind_of(folder) is not None:
         files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
         facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -1,5 +1,6 @@
 """Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
+from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
 from translucid.interop.source import Kind, Source, kind_of
@@ -23,6 +25,7 @@ from translucid.interop.tokenizers import (
     read_tokenizers,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.unknown import refusal
 from translucid.models.base import SequenceConfig
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
@@ -41,6 +44,7 @@ def load(
     """Any model. say: is told what was done to a foreign one, a line each."""
     path = Path(path)
     if (path.is_dir() and kind_of(path) is None) or not path.exists():
+        _check_folder(path)
         return bundle.load(path, device)
     held = import_model(path)
     for line in held.facts["notes"]:
@@ -52,6 +56,8 @@ def load(
 def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
     weights that no tool describes."""
+    if mapping is None and path.is_dir() and kind_of(path) is None:
+        _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
@@ -60,13 +66,20 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
         decoding, notes = read_decoding(opened.source.folder, opened.source.config)
     facts = {
-        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
+        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
+        f"{repository_of(path) or path.name}",
         "notes": [*opened.notes, *imported.notes, *notes],
     }
     return Bundle(
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
     )  # fmt: skip
+
+
+def _check_folder(path: Path) -> None:
+    """Of one that no other tool has made: it must be ours."""
+    if path.is_dir() and not os.path.lexists(bundle.place(path) / bundle.CONFIG):
+        raise refusal(path)
 
 
 def _rows(plan: Plan, name: str) -> int:

@@ -24,6 +24,12 @@ Kind = Literal[
 YAML = "config.yaml"  # JoeyNMT's options
 CONFIG = "config.json"
 OURS = "format"  # a key that our config.json has and no other tool's
+KNOWN = (
+    "a folder that training wrote; one in Hugging Face's layout (config.json and "
+    "model.safetensors), of CTranslate2 (model.bin) or of JoeyNMT (config.yaml and a .ckpt file); "
+    "a .gguf file; a .bin file of llama2.c; a .pt file of OpenNMT-py or fairseq; or a mapping file "
+    "(.toml) that says what the tensors of a file are"
+)
 # What torch.save writes begins like this: a zip, or before torch 1.6 a pickle.
 TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
 
@@ -44,10 +50,10 @@ class Source:
 
 def kind_of(path: Path) -> Kind | None:
     """Which kind of foreign model this is; None: none that is known, or one of our own."""
-    if path.is_file():
-        return "mapping" if path.suffix == ".toml" else _kind_of_file(path)
-    if not path.is_dir():
-        return None
+    return _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)[0]
+
+
+def _kind_of_folder(path: Path) -> Kind | None:
     if (path / "model.bin").is_file():
         return "ctranslate2"
     if (path / CONFIG).is_file():
@@ -61,18 +67,22 @@ def kind_of(path: Path) -> Kind | None:
     return "gguf" if len(list(path.glob("*.gguf"))) == 1 else None
 
 
-def _kind_of_file(path: Path) -> Kind | None:
+def _kind_of_file(path: Path) -> tuple[Kind | None, ModelFile | None]:
+    """With what torch.save wrote, where it had to be read to know."""
+    if path.suffix == ".toml" or not path.is_file():
+        return ("mapping" if path.is_file() else None), None
     with open_regular(path.resolve(), 1 << 62) as file:
         begin = file.read(4)
     if begin == MAGIC:
-        return "gguf"
+        return "gguf", None
     if path.name == "model.bin" and (path.parent / CONFIG).is_file():
-        return "ctranslate2"
+        return "ctranslate2", None
     if path.name in SINGLE or path.name in SHARDED:
-        return kind_of(path.parent)
+        return _kind_of_folder(path.parent), None
     if begin in TORCH:
-        return _tool(read_torch(path.resolve()))
-    return "llama2c" if path.suffix == ".bin" else None
+        checkpoint = read_torch(path.resolve())
+        return _tool(checkpoint), checkpoint
+    return ("llama2c" if path.suffix == ".bin" else None), None
 
 
 def _tool(checkpoint: ModelFile) -> Kind | None:
@@ -92,7 +102,7 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
     what these weights are."""
     if mapping is not None:
         return Source("mapping", mapping, Options({}, str(mapping)), _weights(path))
-    kind = kind_of(path)
+    kind, checkpoint = (_kind_of_folder(path), None) if path.is_dir() else _kind_of_file(path)
     path = path.resolve() if path.is_file() else path  # the user named it: it may be a link
     match kind:
         case "huggingface":
@@ -110,16 +120,17 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
         case "ctranslate2":
             folder = path if path.is_dir() else path.parent
             converted = read_ctranslate2(inside(folder, "model.bin", "a model"))
-            options = dict(converted.metadata)
+            facts = dict(converted.metadata)
             if (folder / CONFIG).is_file():  # newer ones have some of them there
-                options |= read_object(inside(folder, CONFIG, "a model"))
-            return Source(kind, folder, Options(options, str(folder)), converted)
+                facts |= read_object(inside(folder, CONFIG, "a model"))
+            return Source(kind, folder, Options(facts, str(folder)), converted)
         case "joeynmt":
             path = _joeynmt_checkpoint(path) if path.is_dir() else path
             file = inside(path.parent, YAML, "a model")
-            return Source(kind, path, Options(read_yaml(file), str(file)), read_torch(path))
+            options = read_yaml(file)
+            return Source(kind, path, Options(options, str(file)), checkpoint or read_torch(path))
         case "opennmt" | "fairseq":
-            checkpoint = read_torch(path)
+            assert checkpoint is not None
             return Source(kind, path, Options(checkpoint.metadata, str(path)), checkpoint)
         case "mapping":
             held, _ = read_mapping(path)
@@ -131,13 +142,7 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
             weights = _weights(inside(path.parent, held.weights, str(path)))
             return Source(kind, path, Options({}, str(path)), weights)
         case None:
-            raise InputError(
-                f"{path} is no model that can be opened: give a folder that training wrote, a "
-                "folder in Hugging Face's layout (config.json with model.safetensors), a .gguf "
-                "file, a .bin file of llama2.c, a folder of CTranslate2 (model.bin), a .pt file of "
-                "OpenNMT-py or fairseq, a folder of JoeyNMT, or a mapping file (.toml) that says "
-                "what the tensors of a file are"
-            )
+            raise InputError(f"{path} is no model that can be opened; give {KNOWN}")
 
 
 def _joeynmt_checkpoint(folder: Path) -> Path:

@@ -4,6 +4,7 @@ Characters here are bytes of UTF-8: byte b of the word is number b + 1, and 0 st
 has ended. So no alphabet is needed, and no character is unknown.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import torch
@@ -95,11 +96,20 @@ class WordDropout(InputPart):
     """While training, this fraction of the words is read as unknown: a model that has met no
     unknown word does not know what to do with one."""
 
-    UNKNOWN = 3  # the tokenizers' number for it; those below it are padding, start and end
-
-    def __init__(self, probability: float) -> None:
+    def __init__(
+        self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
+    ) -> None:
+        """unknown, special: ids of the tokenizer, as those that are trained here have them; what
+        is special is read as it is."""
         super().__init__()
         self.probability = probability
+        self.kept: Tensor
+        self.set_ids(unknown, special)
+
+    def set_ids(self, unknown: int, special: Collection[int]) -> None:
+        self.unknown = unknown
+        kept = torch.tensor(sorted({unknown, *special}))
+        self.register_buffer("kept", kept, persistent=False)
 
     def read(self, tokens: Tokens) -> Tokens:
         return replace(tokens, ids=self(tokens.ids))
@@ -108,4 +118,5 @@ class WordDropout(InputPart):
         if not self.training or self.probability == 0:
             return ids
         hidden = torch.rand(ids.shape, device=ids.device) < self.probability
-        return ids.masked_fill(hidden & (ids > self.UNKNOWN), self.UNKNOWN)
+        words = (ids[..., None] != self.kept).all(dim=-1)
+        return ids.masked_fill(hidden & words, self.unknown)

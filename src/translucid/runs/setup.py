@@ -28,6 +28,7 @@ from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
+from translucid.tasks.vocabulary import set_word_dropout
 from translucid.training import compilation, cuda_graphs
 from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
@@ -129,6 +130,7 @@ def set_up(
     recipe = recipe.model_copy(update={"training": training})
     check_memory(config, training, device, recipe.model)
     network = build(config)
+    set_word_dropout(network, known.tokenizers)
     if starting is not None:
         start = starting.begin(network, known, say)
         training = training.model_copy(update={"freeze": starting.frozen(start)})

@@ -10,6 +10,7 @@ from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
+from translucid.tasks.masked_tokens import MaskedTokens
 from translucid.tasks.outputs import Outputs, Values
 
 
@@ -35,6 +36,8 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     }  # fmt: skip
     if isinstance(config, SequenceConfig):
         description["shape"] = config.shape
+    if isinstance(outputs, MaskedTokens):
+        description["mask"] = outputs.mask
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
 
 

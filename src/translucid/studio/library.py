@@ -13,6 +13,7 @@ from string import ascii_lowercase
 
 from translucid.bundle import CONFIG, place
 from translucid.errors import InputError
+from translucid.interop.hub import repository_of
 from translucid.studio.model import Load, StudioModel
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.text_runs import Opened, Run, clipped
@@ -103,9 +104,10 @@ def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel |
     has not saved a model yet."""
     models: dict[str, StudioModel | None] = {}
     for folder in folders:
-        name, number = folder.resolve().name, 2
+        base = name = repository_of(folder) or folder.resolve().name
+        number = 2
         while name in models:
-            name, number = f"{folder.resolve().name} ({number})", number + 1
+            name, number = f"{base} ({number})", number + 1
         young = is_run(folder) and not (place(folder) / CONFIG).is_file()
         models[name] = None if young else load(folder)
     return models

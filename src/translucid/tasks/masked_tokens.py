@@ -33,6 +33,11 @@ class MaskedTokens(Choices):
         self._tokenizer = tokenizer  # not `tokenizer`: the model writes no text
 
     @property
+    def mask(self) -> str:
+        """How a hidden token is written."""
+        return self._tokenizer.mask_token
+
+    @property
     def meaning(self) -> Any:
         return self._tokenizer.fingerprint
 
@@ -46,10 +51,7 @@ class MaskedTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return (
-            f"write {self._tokenizer.mask_token} in the text, and give the token that stands there "
-            "as target"
-        )
+        return f"write {self.mask} in the text, and give the token that stands there as target"
 
     def _places(self, example: Example) -> list[int]:
         """The masks; without any, all."""

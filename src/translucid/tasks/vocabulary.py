@@ -1,11 +1,14 @@
 """Tokenizers for a task: learnt from its texts, or made before."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from torch import nn
 
 from translucid.data.tokenizers.pipelines import SIZED
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
+from translucid.parts.characters import WordDropout
 from translucid.tasks.options import TokenizerConfig
 
 
@@ -24,3 +27,18 @@ def tokenizers_in(folder: Path) -> dict[str, Tokenizer]:
     if all((folder / side).is_dir() for side in sides):
         return {side: Tokenizer.load(folder / side) for side in sides}
     return {"tokenizer": Tokenizer.load(folder)}
+
+
+def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Words that are dropped become the unknown token of the tokenizer that the network reads."""
+    parts = [part for part in network.modules() if isinstance(part, WordDropout)]
+    if not parts or not tokenizers:
+        return
+    tokenizer = next(iter(tokenizers.values()))
+    if tokenizer.unk_id < 0:
+        raise ConfigError(
+            f"model.word_dropout = {parts[0].probability}, but the tokenizer can spell every word "
+            "and has no unknown token; set it to 0, or take another tokenizer"
+        )
+    for part in parts:
+        part.set_ids(tokenizer.unk_id, tokenizer.special_ids)

@@ -2,13 +2,13 @@
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from translucid.bundle import Bundle
 from translucid.errors import ConfigError, InputError
+from translucid.interop.hub import fetched
 from translucid.interop.importing import load
 from translucid.models.adapters import merge
 from translucid.models.base import SequenceConfig
@@ -70,12 +70,13 @@ class Source:
 
 def open_source(path: str, task: str) -> Source:
     """The model, which must be one that this task can go on from."""
-    if not Path(path).exists():
+    place = fetched(path)
+    if not place.exists():
         raise InputError(
             f"training.start_from = {path!r}: there is no such run, folder or file; give what "
             "`translucid info` opens"
         )
-    held = load(path)
+    held = load(place)
     if not isinstance(held.network.config, SequenceConfig):
         raise ConfigError(
             f"training.start_from = {path!r}: a model for task {held.task}; only models of text "

@@ -13,7 +13,23 @@ if TYPE_CHECKING:
 
 SAMPLE = 16  # texts that int8 is compared on
 
-Folder = Annotated[Path, typer.Argument(help="A run or model folder, or a model of another tool.")]
+
+def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path | list[Path] | None":
+    """Where models lie that were named: those on the hub (hf:org/name) are downloaded."""
+    from translucid.interop.hub import fetched
+
+    if models is None or context.resilient_parsing:  # completion looks at half a command
+        return models
+    return [fetched(m) for m in models] if isinstance(models, list) else fetched(models)
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A run or model folder, a model of another tool, or hf:ORG/NAME on the hub.",
+        callback=fetch,
+    ),
+]
 File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
@@ -26,7 +42,10 @@ InPrecision = Annotated[
 ]
 Ensemble = Annotated[
     list[Path] | None,
-    typer.Option(help="A further model whose probabilities are averaged in; may be repeated."),
+    typer.Option(
+        help="A further model whose probabilities are averaged in; may be repeated.",
+        callback=fetch,
+    ),
 ]
 
 BeamSize = Annotated[

@@ -228,8 +228,12 @@ def to_gguf(c: TransformerConfig, length: int) -> Description:
     }
     if c.rotary_scaling != 1 and c.rotary_method in ("linear", "yarn"):
         facts |= {"rope.scaling.type": c.rotary_method, "rope.scaling.factor": c.rotary_scaling}
-        if c.rotary_length is not None:
-            facts["rope.scaling.original_context_length"] = c.rotary_length
+        if c.rotary_method == "yarn":
+            facts |= {
+                "rope.scaling.original_context_length": c.rotary_length,
+                "rope.scaling.yarn_beta_slow": c.rotary.low,
+                "rope.scaling.yarn_beta_fast": c.rotary.high,
+            }
     named = {f"{kind}.{name}": value for name, value in facts.items()}
     places = {
         "blk.0.attn_q.bias": c.qkv_bias, "blk.0.attn_output.bias": c.attention_output_bias,
@@ -258,21 +262,30 @@ def _gguf_rotary(own: Options, file: ModelFile, d_head: int) -> dict[str, Any]:
         made["rotary_fraction"] = turning / d_head
     if "rope_freqs.weight" in file.tensors:
         return made | _llama3_scaling(own, file, made["rotary_base"], turning)
-    method = own.text("rope.scaling.type", "none")
-    if method == "linear":
-        made["rotary_scaling"] = own.number("rope.scaling.factor")
-    elif method == "yarn":
-        made |= {
-            "rotary_method": "yarn",
-            "rotary_scaling": own.number("rope.scaling.factor"),
-            "rotary_length": own.whole("rope.scaling.original_context_length"),
-        }
-    elif method != "none":
-        raise InputError(
-            f"{own.where}: rope.scaling.type = {method[:40]!r} cannot be computed here; none, "
-            "linear and yarn can"
-        )
-    return made
+    # The second is an older name; llama.cpp takes none, and 0, for 1.
+    named = [name for name in ("rope.scaling.factor", "rope.scale_linear") if own.get(name)]
+    factor = round_off(own.number(named[0])) if named else 1.0
+    method = own.text("rope.scaling.type", "linear")
+    for name, plain in (("attn_factor", 1.0), ("yarn_ext_factor", 1.0), ("yarn_attn_factor", 1.0),
+                        ("yarn_log_multiplier", 0.0)):  # fmt: skip
+        own.must_be(f"rope.scaling.{name}", plain, "another scaling of rotary positions")
+    match method:
+        case "none":
+            return made
+        case "linear":
+            return made | {"rotary_scaling": factor}
+        case "yarn":
+            return made | {
+                "rotary_method": "yarn",
+                "rotary_scaling": factor,
+                "rotary_length": own.whole("rope.scaling.original_context_length"),
+                "rotary_low": round_off(own.number("rope.scaling.yarn_beta_slow", 1.0)),
+                "rotary_high": round_off(own.number("rope.scaling.yarn_beta_fast", 32.0)),
+            }
+    raise InputError(
+        f"{own.where}: rope.scaling.type = {method[:40]!r} cannot be computed here; none, linear "
+        "and yarn can"
+    )
 
 
 def _llama3_scaling(own: Options, file: ModelFile, base: float, turning: int) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Blocks of quantised weights as numbers: llama.cpp's types.
 
 A block of 32 weights has one scale d, and for the types that end in 1 an offset m as well:
-w = d q (Q8_0), d (q - 8) (Q4_0), d q + m (Q4_1), d (q - 16) (Q5_0), d q + m (Q5_1). The k-quants,
-whose blocks are nested, are left to the `gguf` package.
+w = d q (Q8_0), d (q - 8) (Q4_0), d q + m (Q4_1), d (q - 16) (Q5_0), d q + m (Q5_1). For blocks of
+256 see `k_quants`; those that need large tables (IQ1 to IQ3) or are rare are left to the `gguf`
+package.
 """
 
 from collections.abc import Callable
@@ -10,26 +11,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.interop.formats import k_quants
+from translucid.interop.formats.k_quants import Bytes, Floats, fields, half
 from translucid.interop.formats.stored import MappedFile
-
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 PLAIN = {0: torch.float32, 1: torch.float16, 28: torch.float64, 30: torch.bfloat16}
 NAMES = {
-    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K",
-    12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 20: "IQ4_NL", 23: "IQ4_XS",
+    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
+    13: "Q5_K", 14: "Q6_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL",
+    21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 BLOCKS = {  # weights and bytes of a block
-    2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36), 10: (256, 84),
-    11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292), 20: (32, 18),
-    23: (256, 136),
+    2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
+    11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 16: (256, 66), 17: (256, 74),
+    18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82), 23: (256, 136),
+    29: (256, 56), 34: (256, 54), 35: (256, 66), 39: (32, 17),
 }  # fmt: skip
-AT_ONCE = 1 << 17  # blocks that are unpacked at once: some 20 MB
+AT_ONCE = 1 << 22  # weights that are unpacked at once: some 20 MB
 
 
 def bytes_of(kind: int, shape: tuple[int, ...], what: str) -> int:
@@ -53,21 +54,12 @@ def unpack(file: MappedFile, start: int, kind: int, size: int, what: str) -> Ten
     weights, length = BLOCKS[kind]
     decode = _DECODERS.get(kind) or _from_package(kind, what)
     result = np.empty((size // weights, weights), dtype=np.float32)
-    for begin in range(0, len(result), AT_ONCE):
-        count = min(AT_ONCE, len(result) - begin)
+    step = AT_ONCE // weights
+    for begin in range(0, len(result), step):
+        count = min(step, len(result) - begin)
         raw = file.view(start + begin * length, torch.uint8, (count, length), what)
         result[begin : begin + count] = decode(raw.numpy())
     return torch.from_numpy(result.reshape(-1))
-
-
-def _half(raw: Bytes) -> Floats:
-    """Two bytes of each block as a number of 16 bits."""
-    return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
-
-
-def _nibbles(raw: Bytes) -> Bytes:
-    """16 bytes of each block as 32 numbers below 16: all low halves, then all high ones."""
-    return np.concatenate([raw & 15, raw >> 4], axis=1)
 
 
 def _fifth_bits(raw: Bytes) -> Bytes:
@@ -76,29 +68,31 @@ def _fifth_bits(raw: Bytes) -> Bytes:
 
 
 def _q8_0(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * raw[:, 2:].view(np.int8)
+    return half(raw[:, :2]) * raw[:, 2:].view(np.int8)
 
 
 def _q4_0(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * (_nibbles(raw[:, 2:]).astype(np.int8) - np.int8(8))
+    return half(raw[:, :2]) * (fields(raw[:, 2:], 16, 4).astype(np.int8) - np.int8(8))
 
 
 def _q4_1(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * _nibbles(raw[:, 4:]) + _half(raw[:, 2:4])
+    return half(raw[:, :2]) * fields(raw[:, 4:], 16, 4) + half(raw[:, 2:4])
 
 
 def _q5_0(raw: Bytes) -> Floats:
-    numbers = _nibbles(raw[:, 6:]) | _fifth_bits(raw[:, 2:6])
-    return _half(raw[:, :2]) * (numbers.astype(np.int8) - np.int8(16))
+    numbers = fields(raw[:, 6:], 16, 4) | _fifth_bits(raw[:, 2:6])
+    return half(raw[:, :2]) * (numbers.astype(np.int8) - np.int8(16))
 
 
 def _q5_1(raw: Bytes) -> Floats:
-    numbers = _nibbles(raw[:, 8:]) | _fifth_bits(raw[:, 4:8])
-    return _half(raw[:, :2]) * numbers + _half(raw[:, 2:4])
+    numbers = fields(raw[:, 8:], 16, 4) | _fifth_bits(raw[:, 4:8])
+    return half(raw[:, :2]) * numbers + half(raw[:, 2:4])
 
 
 _DECODERS: dict[int, Callable[[Bytes], Floats]] = {
-    2: _q4_0, 3: _q4_1, 6: _q5_0, 7: _q5_1, 8: _q8_0,
+    2: _q4_0, 3: _q4_1, 6: _q5_0, 7: _q5_1, 8: _q8_0, 10: k_quants.q2_k, 11: k_quants.q3_k,
+    12: k_quants.q4_k, 13: k_quants.q5_k, 14: k_quants.q6_k, 20: k_quants.iq4_nl,
+    23: k_quants.iq4_xs,
 }  # fmt: skip
 
 
@@ -111,8 +105,8 @@ def _from_package(kind: int, what: str) -> Callable[[Bytes], Floats]:
     except ImportError:
         raise InputError(
             f"{what[:300]} is quantised as {NAMES[kind]}, which needs the package gguf; install it "
-            "with: pip install gguf, or use a file in F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1 or "
-            "Q4_0"
+            "with: pip install gguf, or use a file in F32, F16, BF16, "
+            f"{', '.join(NAMES[known] for known in _DECODERS)}"
         ) from None
 
     def decode(raw: Bytes) -> Any:

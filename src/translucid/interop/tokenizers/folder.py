@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tokenizers.pre_tokenizers import ByteLevel
+
 from translucid.data.tokenizers.files import MAX_FILE
 from translucid.data.tokenizers.imported import Imported, parsed
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
@@ -74,15 +76,32 @@ def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     data = parsed(spec.text, str(folder / "tokenizer.json"))
     names = Imported(spec.text, SpecialTokens()).names
     usual = {f"{role}_token": name for role, name in spec.names.items()}
+    unknown = _unknown(data["model"])
+    if unknown is not None:
+        usual = {"unk_token": unknown} | usual
     files = replace(files, special_map=usual | dict(files.special_map))
-    bytes_too = data["model"].get("byte_fallback") or any(
-        step.get("type") == "ByteLevel"
-        for key in ("pre_tokenizer", "normalizer")
-        for step in steps(data.get(key))
-    )
-    special = special_tokens(names, files, spec.frame, spells_all=bool(bytes_too))
+    special = special_tokens(names, files, spec.frame, spells_all=_spells_all(data, set(names)))
     made = Tokenizer.imported(Imported(spec.text, special, spec.hidden))
     return ReadTokenizers({"tokenizer": made}, [note_of(special, names)])
+
+
+def _unknown(model: Mapping[str, Any]) -> str | None:
+    """The token that the model itself gives for what it cannot split."""
+    if model["type"] == "Unigram":
+        place, pieces = model.get("unk_id"), model["vocab"]
+        known = isinstance(place, int) and 0 <= place < len(pieces)
+        return str(pieces[place][0]) if known else None
+    name = model.get("unk_token")
+    return name if isinstance(name, str) else None
+
+
+def _spells_all(data: Mapping[str, Any], names: set[str]) -> bool:
+    """Whether any text can be written in bytes; small vocabularies may lack some."""
+    if data["model"].get("byte_fallback"):
+        return {f"<0x{byte:02X}>" for byte in range(256)} <= names
+    kinds = {step.get("type") for key in ("pre_tokenizer", "normalizer")
+             for step in steps(data.get(key))}  # fmt: skip
+    return "ByteLevel" in kinds and set(ByteLevel.alphabet()) <= names
 
 
 def _held(folder: Path, name: str) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def feedforward_stage(reading: TextTrace, name: str, names: Sequence[str], chose
     active = reading[f"{scope}.activated"][0] != 0  # (length, d_ff)
     fraction = float(active.float().mean())
     happened = ""
-    if fraction < 1:  # an activation that switches units off
+    if fraction < 0.99:  # an activation that switches units off; GELU hardly ever does
         happened = f"{fraction:.0%} of {active.shape[-1]:,} hidden units are on"
     return Stage(
         "sizes", chapter_of(reading, name), titled(name, "feed-forward"), FEEDFORWARD,

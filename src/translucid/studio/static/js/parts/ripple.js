@@ -46,7 +46,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
   const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u);
   const grouped = groups.some(each => each.to - each.from > 1);
   const lh = (grouped ? 50 : 28) * u;
-  const cw = Math.min(96 * u, Math.max(9 * u, (width - lw) / nC));
+  const cw = Math.min(96 * u, Math.max(6 * u, (width - lw) / nC));
   const ch = Math.max(20 * u, Math.min(34 * u, (height - lh - 4 * u) / nR));
   const W = lw + nC * cw;
   const H = lh + nR * ch + 2 * u;
@@ -85,8 +85,10 @@ export function ripple(table, { width, height, scale, keyOf }) {
         ),
       ),
   );
+  const room = groups.length ? (groups[0].to - groups[0].from) * cw : 1;
+  const apart = Math.ceil((widest([groups.at(-1)?.layer ?? ''], 0.875) + 4 * u) / room); // of many layers, some
   for (const { layer, from, to } of groups)
-    if (grouped || !flat)
+    if ((grouped || !flat) && layer % apart === 0)
       svg.append(
         s('path', { class: 'bracket', d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
         s(

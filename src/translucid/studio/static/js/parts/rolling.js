@@ -1,6 +1,14 @@
 // What is wider than its box says so: at each side where something is cut off stands a button that rolls there.
 import { h, icon } from '../dom.js';
 
+// Roll a box so far that something in it is seen; where it is seen already, nothing moves.
+export function rollTo(box, el) {
+  if (!box || !el) return;
+  const [outer, inner] = [box.getBoundingClientRect(), el.getBoundingClientRect()];
+  const past = (low, high, first, last) => (low < first || high > last ? (low + high - first - last) / 2 : 0);
+  box.scrollLeft += past(inner.left, inner.right, outer.left, outer.right);
+  box.scrollTop += past(inner.top, inner.bottom, outer.top, outer.bottom);
+}
 export function rolling(box, name, { falls = false } = {}) {
   // falls: it may also be higher than its box
   const way = (across, along, sign, side) =>

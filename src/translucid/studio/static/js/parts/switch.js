@@ -67,7 +67,8 @@ export function knob(each, { off, delta, most, onclick }) {
 // The heads of one part: a row for each layer, a toggle for each head; filled by how much it does.
 export function headToggles(part, heads, { off, delta, most, onclick }) {
   const layers = [...new Set(heads.map(each => each.layer))];
-  const columns = Math.max(...heads.map(each => each.head)) + 1;
+  const count = Math.max(...heads.map(each => each.head)) + 1;
+  const columns = Math.ceil(count / Math.ceil(count / 9)); // lines of equal length
   const cell = each => {
     const d = delta(each);
     const known = typeof d === 'number';
@@ -96,9 +97,13 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
     layers.map(layer =>
       h(
         'div',
-        { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` },
+        { class: 'headrow' },
         h('span', { class: 'ax' }, `layer ${layer}`),
-        heads.filter(each => each.layer === layer).map(cell),
+        h(
+          'div',
+          { style: `grid-template-columns:repeat(${columns},minmax(0,1fr))` },
+          heads.filter(each => each.layer === layer).map(cell),
+        ),
       ),
     ),
   );

@@ -14,6 +14,7 @@ import { MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { ribbons } from '../parts/ribbons.js';
+import { rollTo } from '../parts/rolling.js';
 import { grid } from '../parts/table.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -85,6 +86,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     drawMatrix();
     await drawRight();
     link.paint();
+    rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]')); // one of many layers
     if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
     if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
     if (focus === 'moment') mid.querySelector('.steps [aria-pressed="true"]')?.focus();

@@ -225,7 +225,16 @@ export async function decode(stage, { model, run, params }) {
       ...(seen
         ? [
             h('hr', { class: 'rule' }),
-            h('h3', null, 'Looks at', h('span', { class: 'of' }, ` mean of ${list.looks.at.length} layers, all heads`)),
+            h(
+              'h3',
+              null,
+              'Looks at',
+              h(
+                'span',
+                { class: 'of' },
+                ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`,
+              ),
+            ),
             seen.el,
             seen.note ? h('p', { class: 'tail' }, seen.note) : '',
           ]
@@ -356,7 +365,9 @@ function texts(model, found, greedy, free, beams) {
       .filter(piece => piece !== '</s>')
       .map((piece, i) =>
         i && !piece.startsWith(' ') && found.texts.some(each => each.pieces.some(p => p.startsWith(' ')))
-          ? `·${piece}`
+          ? piece.trim()
+            ? `·${piece}`
+            : piece.replaceAll('\n', '⏎').replaceAll('\t', '⇥')
           : piece.trim(),
       );
   const row = (rank, text, kind) =>

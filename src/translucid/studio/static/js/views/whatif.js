@@ -16,7 +16,11 @@ import { keepFocus } from '../parts/walk.js';
 
 const FULL = 0.2; // a head that changes less is not painted as if it mattered most
 const measured = new Map(); // run and switch -> Δ; a run never changes
-const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
+// Words and signs; a mask, such as [MASK], is one of them.
+const pieces = (text, mask) => {
+  const whole = mask ? `${mask.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}|` : '';
+  return [...text.matchAll(new RegExp(`${whole}[\\p{L}\\p{N}_'’-]+|[^\\s\\p{L}\\p{N}]`, 'gu'))];
+};
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 const optional = el => {
@@ -63,7 +67,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       panel,
     ),
   );
-  const words = run.tokens.features.length ? numbers(run.text) : pieces(run.text);
+  const words = run.tokens.features.length ? numbers(run.text) : pieces(run.text, model.mask);
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
   const options = each => ({
@@ -335,6 +339,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
+    const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
+    if (more) mid.append(h('p', { class: 'tail' }, `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
     const tables = found.ripple ?? [];
     const moved = tables.filter(each => started(each) >= 0);

@@ -1,0 +1,110 @@
+"""Models on the hub by name: `hf:org/name`, `hf:org/name@revision`, `hf:org/name/file.gguf`.
+
+The package huggingface_hub downloads, shows its progress and keeps a cache; its variables hold
+(HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, ...). Only files that are read here are asked for.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from translucid.errors import ConfigError, InputError
+
+BEGIN = "hf:"
+FORM = "hf:ORG/NAME, hf:ORG/NAME@REVISION or hf:ORG/NAME/FILE.gguf"
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
+DESCRIPTIONS = (
+    "config.json", "generation_config.json", "*tokenizer.json", "*tokenizer_config.json",
+    "special_tokens_map.json", "tokenizer.model", "spiece.model", "spm.model", "source.spm",
+    "target.spm", "vocab.json", "merges.txt", "vocab.txt", "*vocabulary.json", "*vocabulary.txt",
+    "modules.json", "sentence_bert_config.json", "*_Pooling/config.json",
+    "manifest.json", "*tokenizer_meta.json",  # of a model folder of ours
+)  # fmt: skip
+SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
+# Only where there is no safetensors: many repositories have their weights in both.
+OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin", "model.bin")
+
+
+@dataclass(frozen=True)
+class HubName:
+    """What stands behind hf:."""
+
+    repository: str
+    revision: str | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        of_file = f"/{self.file}" if self.file else ""
+        return f"{BEGIN}{self.repository}{of_file}" + (f"@{self.revision}" if self.revision else "")
+
+
+def is_hub_name(path: str | Path) -> bool:
+    return str(path).startswith(BEGIN)
+
+
+def parse(path: str | Path) -> HubName:
+    text = path.as_posix() if isinstance(path, Path) else path
+    name, at, revision = text.removeprefix(BEGIN).partition("@")
+    parts = name.split("/")
+    repository, file = parts[:2], parts[2:]
+    if not all(map(_WORD.fullmatch, parts)) or (at and not revision):
+        raise InputError(f"{text[:200]!r} is no name on the hub; write {FORM}")
+    return HubName("/".join(repository), revision or None, "/".join(file) or None)
+
+
+def fetched(path: str | Path) -> Path:
+    """Where the files of such a name lie, downloaded where the cache lacks them; any other path as
+    it is."""
+    if not is_hub_name(path):
+        return Path(path)
+    name = parse(path)
+    if name.file is not None:
+        file = _snapshot(name, (name.file,)) / name.file
+        if not file.exists():
+            raise InputError(f"{name}: {name.repository} has no file {name.file}; look at its page")
+        return file
+    folder = _snapshot(name, DESCRIPTIONS + SAFE)
+    if not any((folder / file).exists() for file in SAFE[:2]):
+        folder = _snapshot(name, OTHERS)
+    return folder
+
+
+def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
+    """The folder of a revision with those of the files that it has."""
+    try:
+        from huggingface_hub import constants, snapshot_download
+    except ImportError:
+        raise ConfigError(
+            f"{name}: models are fetched from the hub with the package huggingface_hub, which is "
+            "not installed; install it with pip install huggingface_hub, or give a folder"
+        ) from None
+    try:
+        folder = snapshot_download(
+            name.repository, revision=name.revision, allow_patterns=list(files)
+        )
+    except Exception as error:  # what it raises is of several packages, and differs by version
+        if constants.HF_HUB_OFFLINE:
+            asked = "HF_HUB_OFFLINE is set, so that nothing is downloaded"
+            remedy = "unset it"
+        else:
+            asked = f"{constants.ENDPOINT} did not give it"
+            remedy = "check the name and the connection (`hf auth login` for what is not public)"
+        message = " ".join(str(error).split())[:300]
+        raise InputError(
+            f"{name}: the cache {constants.HF_HUB_CACHE} lacks files of {name.repository}, "
+            f"revision {name.revision or constants.DEFAULT_REVISION}, and {asked}: {remedy}, set "
+            f"HF_HUB_CACHE to the folder that has it, or give a folder with the model "
+            f"({type(error).__name__}: {message})"
+        ) from error
+    return Path(folder)
+
+
+def repository_of(path: Path) -> str | None:
+    """ORG/NAME, of a snapshot in the hub's cache or a file in one: their own names are a commit's
+    and a digest."""
+    path = path.absolute()
+    for folder in path.parents:
+        if folder.name == "snapshots" and folder.parent.name.startswith("models--"):
+            repository = folder.parent.name.removeprefix("models--").replace("--", "/")
+            return "/".join([repository, *path.relative_to(folder).parts[1:]])
+    return None

@@ -1,0 +1,56 @@
+"""Folders that are no model: the message says what they hold, and what was perhaps meant."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.in_process import run
+
+import translucid as tl
+from translucid.errors import InputError
+from translucid.interop import source
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([], r"no config\.json, but nothing; give a folder that training wrote"),
+        (["notes.txt"], r"but notes\.txt; give a folder"),
+        (["a.Q4_0.gguf", "a.Q8_0.gguf"], r"but a\.Q4_0\.gguf, a\.Q8_0\.gguf; name one of its"),
+        (["model.safetensors"], r"config\.json is missing beside \S+model\.safetensors"),
+        (["step_3.pt", "train.log"], r"name the checkpoint itself: \S+step_3\.pt"),
+        (["12000.ckpt"], r"config\.yaml of JoeyNMT is missing beside"),
+        (["config.yaml"], r"checkpoints \(\.ckpt\) of JoeyNMT are missing"),
+        (["stories.bin"], r"name the file itself: \S+stories\.bin"),
+        (["model.npz"], r"Marian's own"),
+        (["tf_model.h5"], r"save the variables as safetensors"),
+        (["toy/config.json", "other/x"], r"did you mean \S+/toy\?"),
+        (["converted/model.bin"], r"did you mean \S+/converted\?"),
+        (["toy/best/config.json"], r"did you mean \S+/toy\?"),
+        ([f"{i}.txt" for i in range(9)], r"5\.txt and 3 more;"),
+    ],
+)
+def test_what_a_folder_holds_is_said(tmp_path: Path, files: list[str], message: str) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=message):
+        tl.load(tmp_path)
+    if not any("/" in name for name in files):
+        done = run("import", str(tmp_path), str(tmp_path / "out"))
+        assert done.returncode == 2
+        assert "is no model folder" in done.stderr
+
+
+def test_what_is_not_there_at_all(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\(there is no such folder\); .* hf:ORG/NAME"):
+        tl.load(tmp_path / "org/name")
+
+
+def test_a_checkpoint_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save({"model": {}, "args": {}}, tmp_path / "a.pt")
+    parsed = []
+    read = source.read_torch
+    monkeypatch.setattr(source, "read_torch", lambda path: parsed.append(path) or read(path))
+    assert source.read_source(tmp_path / "a.pt").kind == "fairseq"
+    assert len(parsed) == 1
