@@ -26,7 +26,11 @@ def findings(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def effects(finding: dict[str, Any]) -> dict[str, float]:
-    """Numbers by name; without names, by their place in the reason."""
+    """What the rule has compared, with its bar; of older results numbers by name, and without names
+    by their place in the reason."""
+    if made := finding.get("comparisons"):
+        return {f"#{at} ({each['bar']:.3g})": float(dict(_flat(each["value"], "value"))["value"])
+                for at, each in enumerate(made, 1)}  # fmt: skip
     named = dict(_flat(finding["numbers"]))
     quoted = INTERVAL.findall(finding["why"]) or NUMBER.findall(finding["why"])
     return named or {f"#{at}": float(text) for at, text in enumerate(quoted, 1)}

@@ -34,6 +34,7 @@ def ran(folder: Path) -> tuple[int, str]:
     return told.returncode, told.stdout
 
 
+@pytest.mark.slow
 def test_what_passes_alone_is_named_and_passes(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(FAILS_ONCE)
     code, told = ran(tmp_path)
@@ -41,6 +42,7 @@ def test_what_passes_alone_is_named_and_passes(tmp_path: Path) -> None:
     assert "failed beside others, passed alone: test_a.py::test_once\n" in told
 
 
+@pytest.mark.slow
 def test_what_fails_alone_fails(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(FAILS_ONCE + FAILS)
     code, told = ran(tmp_path)
@@ -49,6 +51,7 @@ def test_what_fails_alone_fails(tmp_path: Path) -> None:
     assert "passed alone: test_a.py::test_never" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

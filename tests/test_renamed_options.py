@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.in_process import run
+from tests.tiny.dealt import dealt
 
 import translucid as tl
 from translucid.errors import ConfigError
@@ -68,8 +69,10 @@ def test_an_old_key_that_is_typed_is_refused(key: str, tmp_path: Path) -> None:
     assert (answer.returncode, answer.stderr) == (2, f"error: {key}: now {KEYS[key]}\n")
 
 
-@pytest.mark.parametrize("command", ["translate", "generate", "score"])
-@pytest.mark.parametrize("name", GENERATION | OPTIONS)
+@pytest.mark.parametrize(
+    ("command", "name"),
+    dealt(["translate", "generate", "score"], GENERATION | OPTIONS, share=3, rest=pytest.mark.slow),
+)
 def test_an_old_option_is_refused(command: str, name: str) -> None:
     """With the new one, where the command has it; else as any that does not exist."""
     old, new = (f"--{n.replace('_', '-')}" for n in (name, (GENERATION | OPTIONS)[name]))

@@ -30,7 +30,14 @@ ASKED: dict[str, Callable[[tl.Model, str], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["translate-lstm", "translate-transformer", "language-rnn"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "translate-transformer",
+        pytest.param("translate-lstm", marks=pytest.mark.thorough),
+        "language-rnn",
+    ],
+)
 def test_threads_share_a_model(family: str) -> None:
     asked = model(family)
     asked.network.requires_grad_(False)  # as a user may have it

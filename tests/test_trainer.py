@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.in_process import run
+from tests.tiny.dealt import dealt
 
 import translucid as tl
 from translucid.errors import ConfigError, InputError
@@ -128,7 +129,7 @@ def from_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dealt(FORMS, share=3, rest=pytest.mark.slow))
 def test_whatever_holds_the_data_it_is_the_model_of_the_file(
     form: str, from_file: Path, tmp_path: Path
 ) -> None:
@@ -203,7 +204,7 @@ OTHERS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", dealt(OTHERS, share=3, rest=pytest.mark.slow))
 def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
     file, text, data, changes = OTHERS[name]
     (tmp_path / file).write_text(text)

@@ -111,8 +111,10 @@ class Trace(NoTrace):
             if pattern.matches(name, position):
                 value = _changed(name, value, change)
         value = self.passes(name, position, value)
-        if any(pattern.matches(name, position) for pattern in self._keep):
-            self.keeps(name, position, value)
+        for pattern in self._keep:
+            if pattern.matches(name, position):
+                self.keeps(name, position, value)
+                break
         return value
 
     # ---- hooks, for classes of your own ----
@@ -270,7 +272,7 @@ class _Pattern:
         return self._all or self._regex.match(name) is not None
 
     def matches(self, name: str, position: int | None) -> bool:
-        return self._position in (None, position) and self.covers(name)
+        return (self._position is None or self._position == position) and self.covers(name)
 
 
 # The same few patterns meet the names of the same few models again and again.

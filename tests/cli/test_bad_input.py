@@ -191,7 +191,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize(
-    ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=2)
+    ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=5)
 )
 def test_a_spoilt_file(
     fault: str, task: str, verb: str, command: Command, models: dict[str, str]
@@ -227,8 +227,9 @@ def test_spoilt_standard_input(
     assert_refused(answer, "standard input" + SPOILT[fault].says[0], *SPOILT[fault].says[1:])
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("fault", [f for f in SPOILT if f != "empty"])
+@pytest.mark.parametrize(
+    ("verb", "fault"), dealt(VERBS, [f for f in SPOILT if f != "empty"], share=len(VERBS))
+)
 def test_a_spoilt_file_of_lines(
     fault: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:

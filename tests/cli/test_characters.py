@@ -78,6 +78,7 @@ def test_characters_are_for_taggers(tagger: Path) -> None:
     assert "model.characters = 6: only an encoder with head tag reads characters" in told.stderr
 
 
+@pytest.mark.slow
 def test_empty_lines_and_context_of_a_language_model(tmp_path: Path) -> None:
     lines = [" = A = ", "", " the <unk> cat sat on the mat . ", ""] * 20
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n", "utf-8")

@@ -127,6 +127,7 @@ def test_a_task_tests_itself_with_picked_sizes(folder: Path) -> None:
     assert lines_of(told, "learns one batch").startswith("+ ")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_learnt_fails_the_self_test(folder: Path) -> None:
     rows = [f"{n / 7},{1e9 * (n % 5)}" for n in range(60)]
     (folder / "points.csv").write_text("\n".join(["x,y", *rows]) + "\n", "utf-8")

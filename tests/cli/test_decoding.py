@@ -425,6 +425,7 @@ def test_options_that_cannot_work(
 # --- what a bundle remembers
 
 
+@pytest.mark.slow
 def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], one: Model) -> None:
     """How far it is from float32 is said once, on what was written; without int8 nothing is."""
     given = {"in.txt": "\n".join(lines(300)) + "\n"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.forked import TRANSLUCID
 from tests.in_process import run
+from tests.tiny.dealt import dealt
 from typer.testing import CliRunner
 
 from translucid import worked
@@ -58,8 +59,10 @@ def test_every_command_shows_an_example_when_it_gets_no_numbers(name: str) -> No
     assert "\033" not in text
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("format", ["text", "markdown", "latex", "json"])
+@pytest.mark.parametrize(
+    ("name", "format"),
+    dealt(COMMANDS, ["text", "markdown", "latex", "json"], share=2, rest=pytest.mark.slow),
+)
 def test_every_format(name: str, format: str) -> None:
     solution = getattr(worked, name)()
     wanted = {

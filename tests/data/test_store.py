@@ -202,6 +202,7 @@ def test_progress_counts_what_is_left_out(tmp_path: Path, text: Path, tokenizer)
     assert seen[-1] == text.stat().st_size + 5000
 
 
+@pytest.mark.slow
 def test_progress_by_several_processes(tmp_path: Path, text: Path, tokenizer) -> None:
     seen: list[int] = []
     build_store([text], tokenizer, tmp_path / "s", processes=2, shard_bytes=40_000,
@@ -248,8 +249,14 @@ def test_cuts_do_not_depend_on_how_a_file_is_read(tmp_path: Path, unit, monkeypa
 # Mistakes in the text
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("bad", [b"caf\xe9\n", b"nul\0\n", b"y" * 200 + b"\n"])
+@pytest.mark.parametrize(
+    ("processes", "bad"),
+    [
+        (1, b"caf\xe9\n"), (2, b"nul\0\n"), (1, b"y" * 200 + b"\n"),
+        *(pytest.param(2, bad, marks=pytest.mark.thorough)
+          for bad in (b"caf\xe9\n", b"y" * 200 + b"\n")),
+    ],
+)  # fmt: skip
 def test_mistakes_have_their_line(tmp_path: Path, tokenizer, processes: int, bad: bytes) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(corpus(2000) + b"ok " + bad + corpus(500) + bad)  # the first one is told
@@ -352,6 +359,7 @@ def test_a_new_store_takes_the_place_of_the_old(
     assert (old.window(0, ALL) == expected).all()  # who reads the old one reads on
 
 
+@pytest.mark.slow
 def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer) -> None:
     def interrupt(done: int, total: int) -> None:
         if done:

@@ -217,19 +217,14 @@ def test_a_word_without_tokens_is_refused(tokenizer: Tokenizer) -> None:
 
 
 def test_the_same_texts_give_the_same_tokenizer() -> None:
-    # In fresh processes: the order of hash tables changes from one to the next.
+    # In a fresh process: the order of hash tables changes from one to the next.
     code = (
         "from tests.data.test_tokenizers import TOKENIZERS;"
         "print([t.fingerprint for t in TOKENIZERS.values()])"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
-        for _ in range(2)
-    ]
-    printed = [process.communicate()[0].decode() for process in started]
-    here = f"{[t.fingerprint for t in TOKENIZERS.values()]}\n"
-    assert printed == [here, here]
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+    assert there.stdout.decode() == f"{[t.fingerprint for t in TOKENIZERS.values()]}\n"
 
 
 def test_fingerprints_tell_tokenizers_apart() -> None:

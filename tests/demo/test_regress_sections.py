@@ -40,6 +40,7 @@ def test_the_targets_are_what_their_names_say() -> None:
     assert fits.sine(1) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_two_units_make_two_steps_where_one_cannot(run: Run) -> None:
     curve = fits.fit_curve("stairs", fits.staircase, (0, 3), trained(run, 600), (1, 2))
     one, two = curve.fits

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.demo.pages import check_stands_alone
 from tests.demo.small_runs import Run, small_run
+from tests.tiny.dealt import dealt
 
 from translucid.demo import results
 from translucid.demo.language_sections import alignment_section, attention_map, gold_alignment, hits
@@ -46,7 +47,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[DemoTask], Run]:
     return run
 
 
-@pytest.mark.parametrize("task", SIZES)
+@pytest.mark.parametrize("task", dealt(SIZES, share=2, rest=pytest.mark.slow))
 def test_the_page_stands_alone_and_says_what_its_task_teaches(
     task: DemoTask, runs: Callable[[DemoTask], Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_the_section_says_how_many_look_at_what_they_are_aligned_with(
     assert f"{right} of {count} aligned tokens" in section.text
 
 
+@pytest.mark.slow
 def test_of_pieces_of_words_nobody_knows_the_alignment(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -36,7 +36,7 @@ def words(texts: list[Hypothesis]) -> list[tuple[list[int], bool]]:
     return [(each.tokens, each.finished) for each in texts]
 
 
-@pytest.mark.parametrize(("name", "which"), dealt(MODELS, SEARCHES, share=2))
+@pytest.mark.parametrize(("name", "which"), dealt(MODELS, SEARCHES, share=4))
 def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
     model, how = randomised(MODELS[name]), SEARCHES[which]
     graphs = DecodeGraphs()

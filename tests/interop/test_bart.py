@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.interop.reference import randomised, save, transformers
 from tests.interop.seq2seq_reference import check_encoder_decoder, check_generation
+from tests.tiny.dealt import dealt
 
 from translucid.errors import InputError
 from translucid.interop.opening import open_network
@@ -57,7 +58,7 @@ def made(name: str, **more: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", dealt(MODELS, share=3, rest=pytest.mark.slow))
 def test_equals_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name)
     save(theirs, tmp_path)
@@ -86,6 +87,7 @@ def test_beams_that_hold_every_prefix_equal_those_of_the_reference(tmp_path: Pat
     assert len({str(of_search) for of_search in texts}) == len(searches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bart", "bart untied", "bart with forced bos", "mbart"])
 def test_equals_the_reference_in_float64(tmp_path: Path, name: str) -> None:
     theirs = made(name)

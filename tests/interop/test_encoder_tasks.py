@@ -242,6 +242,15 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     both = run("embed", folder, str(file), "--text", "a")
     assert both.returncode == 2
     assert "both given" in both.stderr
+    out = str(tmp_path / "again.tsv")
+    for words, message in (
+        (["--nearest", "a", "--out", out], "--nearest and --out were both given; leave one out"),
+        (["--text", "a", "--out", out], f"--out {out}: with --text, .npy is written only; give a"),
+    ):
+        refused = run("embed", folder, *([str(file)] if "--text" not in words else []), *words)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+    assert not Path(out).exists()
 
 
 def test_fill_command(filler: tuple[Path, Any], tmp_path: Path) -> None:

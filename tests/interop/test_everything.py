@@ -3,7 +3,7 @@ each answer computed a second time with the reference."""
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,15 @@ GENERATING = ("llama", "qwen3", "gpt2", "neox", "marian", "t5")
 FAMILIES = (*GENERATING, "classifier", "tagger")
 TEXT = "the cat is in"
 TARGETS = {"translate": "the cat", "classify": "bad", "tag": "O B-CAT O B-PLACE"}
-generating = pytest.mark.parametrize("foreign", GENERATING, indirect=True)
-all_families = pytest.mark.parametrize("foreign", FAMILIES, indirect=True)
+OFTEN = ("llama", "marian", "classifier")  # of every shape one; the others are for CI
+
+
+def families(names: Sequence[str]) -> pytest.MarkDecorator:
+    marked = [pytest.param(n, marks=() if n in OFTEN else pytest.mark.slow) for n in names]
+    return pytest.mark.parametrize("foreign", marked, indirect=True)
+
+
+generating, all_families = families(GENERATING), families(FAMILIES)
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,16 @@ def test_the_command_writes_a_folder_with_a_card(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exit_code == 0, result.output
     summary = json.loads(result.output)
-    assert summary["notes"] == ["written as TransformerSpec"]
+    assert summary["notes"] == [
+        "written as TransformerSpec",
+        "decoding as in the run: beam_size = 4, alpha = 1.0; say so by call: translate_batch(..., "
+        "beam_size=4, length_penalty=1.0)",
+    ]
     assert {"model.bin", "config.json", "README.md"} <= set(summary["files"])
     card = (out / "README.md").read_text()
     for line in ('license: "mit"', "| bleu | 31.25 |", "`nrefs:1|case:mixed`", "news.de",
-                 "pipeline_tag: translation", "ctranslate2.Translator(\"out\")"):  # fmt: skip
+                 "pipeline_tag: translation", "ctranslate2.Translator(\"out\")",
+                 "translate_batch([tokens], beam_size=4, length_penalty=1.0)[0]"):  # fmt: skip
         assert line in card
 
 
@@ -52,3 +57,30 @@ def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
     model.export("ctranslate2", out, overwrite=True)
     assert not (out / "mine.txt").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
+
+
+def test_what_is_no_single_transformer_is_refused(tmp_path: Path) -> None:
+    for held, message in (
+        (own("translate", recurrent=True, hidden=16), "a RecurrentConfig is no Transformer; "),
+        (own("classify", ensemble_size=2), "an ensemble of 2 networks is no single model; export"),
+    ):
+        bundle.save(held, tmp_path / held.task)
+        words = ["export", str(tmp_path / held.task), "--to", "huggingface"]
+        result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
+        assert isinstance(result.exception, InputError)
+        assert message in str(result.exception)
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_command_replaces_a_folder_only_if_asked(tmp_path: Path) -> None:
+    run, out = run_folder(tmp_path / "run"), tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("kept")
+    words = ["export", str(run), "--to", "ctranslate2", "--out", str(out)]
+    refused = CliRunner().invoke(app, words)
+    assert "is not an empty folder; choose another, or replace it with --overwrite" in str(
+        refused.exception
+    )
+    assert (out / "mine.txt").read_text() == "kept"
+    assert CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
+    assert not (out / "mine.txt").exists()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.interop.own_models import ENGLISH, own
 from tests.interop.reference import FLOAT32, far, prompts, transformers
+from tests.tiny.dealt import dealt
 
 from translucid.bundle import Bundle
 from translucid.errors import InputError
@@ -54,7 +55,7 @@ def opened(folder: Path, kind: str = "AutoModelForCausalLM") -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", dealt(DECODERS, share=3, rest=pytest.mark.slow))
 def test_language_models(tmp_path: Path, name: str) -> None:
     options, kind = DECODERS[name]
     held = own("language", spare=3, **options)
@@ -118,7 +119,7 @@ TRANSLATORS: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TRANSLATORS)
+@pytest.mark.parametrize("name", dealt(TRANSLATORS, share=3, rest=pytest.mark.slow))
 def test_translators(tmp_path: Path, name: str) -> None:
     options, kind = TRANSLATORS[name]
     held = own("translate", **options)

@@ -18,6 +18,7 @@ from tests.interop.tokenizer_files import (
     gguf_llama,
     sentencepiece_model,
 )
+from tests.tiny.dealt import dealt
 
 from translucid.data.tokenizers import patterns
 from translucid.data.tokenizers.imported import Imported
@@ -87,9 +88,14 @@ def test_patterns_of_well_known_kinds_are_taken(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [patterns.GPT2, patterns.CL100K, patterns.QWEN2, patterns.O200K]
+    ("pattern", "text"),
+    dealt(
+        [patterns.GPT2, patterns.CL100K, patterns.QWEN2, patterns.O200K],
+        [" ", "\n ", "a", "'", "1", "\u00e9", "\u0301", "! ", " \t", "Aa"],
+        share=2,
+        rest=pytest.mark.slow,
+    ),
 )
-@pytest.mark.parametrize("text", [" ", "\n ", "a", "'", "1", "\u00e9", "\u0301", "! ", " \t", "Aa"])
 def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
     split = {
         "type": "Split",

@@ -20,6 +20,7 @@ from tests.interop.reference import (
     transformers,
 )
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_gguf, write_llama2c
+from tests.tiny.dealt import dealt
 
 from translucid.errors import InputError
 from translucid.interop.opening import open_network
@@ -61,7 +62,7 @@ def made(name: str, **more: Any) -> Any:
     return randomised(getattr(library, f"{family}ForCausalLM")(config))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", dealt(MODELS, share=3, rest=pytest.mark.slow))
 def test_equals_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name)
     save(theirs, tmp_path)

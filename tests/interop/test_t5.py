@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.interop.reference import randomised, save, transformers
 from tests.interop.seq2seq_reference import check_encoder_decoder, check_generation
+from tests.tiny.dealt import dealt
 
 from translucid.errors import InputError
 from translucid.interop.opening import open_network
@@ -40,7 +41,7 @@ def made(name: str, **more: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", dealt(MODELS, share=3, rest=pytest.mark.slow))
 def test_equals_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name)
     save(theirs, tmp_path)

@@ -13,6 +13,7 @@ from tests.interop.reference import randomised, save, transformers
 from tests.interop.test_llama import MODELS, as_gguf
 from tests.interop.test_llama import made as made_llama
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
+from tests.tiny.dealt import dealt
 
 from translucid.bundle import Bundle
 from translucid.interop import verify
@@ -73,7 +74,7 @@ MADE: dict[str, tuple[Callable[[Path], Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", dealt(MADE, share=3, rest=pytest.mark.slow))
 def test_a_wrong_weight_is_told_by_its_layer(tmp_path: Path, kind: str) -> None:
     make, side = MADE[kind]
     with warnings.catch_warnings():

@@ -241,8 +241,8 @@ def every(
 ) -> pytest.MarkDecorator:
     """Parametrise a test by `name` over all models of these shapes (all, if none is given).
 
-    Further options of a test are `dealt` out: each model gets two of their combinations, in turn.
-    With `-m thorough` all models and the whole grid get all of them.
+    Further options of a test are `dealt` out: each model gets one of their combinations, in turn,
+    and CI gives it a second one. With `-m thorough` all models and the whole grid get all of them.
     """
     combinations = list(product(*dealt.values()))
 
@@ -252,8 +252,11 @@ def every(
     cases = []
     for number, (name, values) in enumerate(product(fitting(CONFIGS | GRID), combinations)):
         model, which = divmod(number, len(combinations))
-        dealt_out = (which - model) % len(combinations) in (0, len(combinations) // 2)
-        marks = () if name in CONFIGS and dealt_out else (pytest.mark.thorough,)
+        turn = (which - model) % len(combinations)
+        if name in CONFIGS and turn in (0, len(combinations) // 2):
+            marks = (pytest.mark.slow,) if turn else ()
+        else:
+            marks = (pytest.mark.thorough,)
         cases.append(pytest.param(name, *values, marks=marks))
     return pytest.mark.parametrize(("name", *dealt), cases)
 

@@ -11,7 +11,6 @@ from tests.invariants.cases import (
     random_text,
     spread,
     whole,
-    writers,
 )
 
 from translucid.models import Network
@@ -28,8 +27,7 @@ def changed_at(model: Network, ids: torch.Tensor, place: int) -> torch.Tensor:
     return other
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
-@writers
+@every("decoder", "encoder-decoder", masked=(False, True))
 def test_later_tokens_change_nothing(name: str, masked: bool) -> None:
     """With a token mask the causal mask is built; without one it is left to the kernel."""
     model = model_of(name)
@@ -48,8 +46,8 @@ def test_later_tokens_change_nothing(name: str, masked: bool) -> None:
     "decoder",
     "encoder-decoder",
     where=lambda config: config.kind == "transformer" and config.window is None,
+    side=("none", "left"),
 )
-@pytest.mark.parametrize("side", ["none", "left"])
 def test_an_open_mask_lets_the_future_in(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=LENGTH)

@@ -22,6 +22,7 @@ from translucid.models import ModelConfig, Network
 from translucid.trace import NO_TRACE, Trace
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.usefixtures("no_grad", "fresh_compiler"),
     pytest.mark.invariant("torch.compile: no trace code, same numbers"),
 ]
@@ -32,21 +33,18 @@ NAMES = [
     "transformer-encoder-sinusoidal-batch-post",
     "transformer-encoder-decoder-none-layer-pre",
 ]
+CI = (NAMES[0], NAMES[4])
 
-GRAPHS = [  # compiling is slow, so `make test` sees one of them
-    *(
-        pytest.param(name, True, marks=pytest.mark.slow if i else ())
-        for i, name in enumerate(NAMES)
-    ),
-    *(pytest.param(name, False, marks=pytest.mark.thorough) for name in NAMES),
+# Compiling is slow: CI sees a decoder and an encoder-decoder, `make test` none.
+GRAPHS = [
+    pytest.param(name, padded, marks=() if padded and name in CI else pytest.mark.thorough)
+    for name in NAMES
+    for padded in (True, False)
 ]
-SLOW_STEPS = [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in (
-        "transformer-decoder-alibi-rms-post",
-        "transformer-decoder-learned-layer-pre",
-        "transformer-encoder-decoder-none-layer-pre",
-    )
+STEPS = [
+    pytest.param(name, marks=() if name in CI else pytest.mark.thorough)
+    for name in NAMES
+    if "decoder" in name
 ]
 
 
@@ -119,8 +117,8 @@ def test_the_graph_is_that_of_a_model_without_trace(
     ("name", "keep"),
     [
         (NAMES[0], "*"),
-        pytest.param(NAMES[1], "*.pattern", marks=pytest.mark.slow),
-        pytest.param(NAMES[4], "*", marks=pytest.mark.slow),
+        pytest.param(NAMES[1], "*.pattern", marks=pytest.mark.thorough),
+        pytest.param(NAMES[4], "*", marks=pytest.mark.thorough),
     ],
 )
 def test_a_traced_run(name: str, keep: str) -> None:
@@ -132,7 +130,7 @@ def test_a_traced_run(name: str, keep: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("gru-decoder", marks=pytest.mark.slow),
+        "gru-decoder",
         pytest.param("lstm-encoder-decoder-both-additive", marks=pytest.mark.thorough),
     ],
 )
@@ -150,7 +148,7 @@ def seen_is_unseen(model: Network, keep: str) -> None:
         close(compiled[point], eager[point])
 
 
-@pytest.mark.parametrize("name", ["transformer-decoder-rotary-layer-pre", *SLOW_STEPS])
+@pytest.mark.parametrize("name", STEPS)
 def test_a_step_with_a_fixed_state(name: str) -> None:
     """The cursor is a tensor and no shape grows, so one graph serves every step but the first."""
     model, recorder = model_of(name), Recorder()

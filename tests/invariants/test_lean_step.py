@@ -32,9 +32,7 @@ def test_what_fits() -> None:
 
 @pytest.mark.invariant("lean step = step")
 @pytest.mark.usefixtures("no_grad")
-@pytest.mark.parametrize("ragged", [False, True], ids=["", "ragged"])
-@pytest.mark.parametrize("beams", [1, BEAMS])
-@every(where=fits)
+@every(where=fits, beams=(1, BEAMS), ragged=(False, True))
 def test_lean_step(name: str, beams: int, ragged: bool) -> None:
     model = model_of(name)
     lean, dice = DecodeStep(model), torch.Generator().manual_seed(4)

@@ -54,8 +54,7 @@ def logits_without_padding(name: str) -> Tensor:
 
 
 @pytest.mark.invariant("padded = unpadded")
-@pytest.mark.parametrize("side", PADDINGS)
-@every()
+@every(side=PADDINGS)
 def test_padded(name: str, side: str) -> None:
     model = model_of(name)
     text = padded(unpadded(model), side)

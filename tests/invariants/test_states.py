@@ -17,11 +17,6 @@ from tests.invariants.cases import (
 )
 
 pytestmark = pytest.mark.usefixtures("no_grad")
-transformers = every(
-    "decoder",
-    "encoder-decoder",
-    where=lambda config: config.kind == "transformer",
-)
 
 
 @pytest.mark.invariant("fixed state = growing state")
@@ -42,8 +37,12 @@ def test_fixed(name: str) -> None:
 
 
 @pytest.mark.invariant("trim, append = never appended")
-@pytest.mark.parametrize("fixed", [False, True], ids=["growing", "fixed"])
-@transformers
+@every(
+    "decoder",
+    "encoder-decoder",
+    where=lambda config: config.kind == "transformer",
+    fixed=(False, True),
+)
 def test_trim(name: str, fixed: bool) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=6)

@@ -10,6 +10,7 @@ from tests.invariants.cases import (
     Text,
     begin,
     close,
+    every,
     model_of,
     random_ids,
     random_text,
@@ -59,8 +60,7 @@ def test_chunks(name: str) -> None:
 
 
 @pytest.mark.invariant("any chunking of a prompt")
-@pytest.mark.parametrize("side", PADDINGS)
-@writers
+@every("decoder", "encoder-decoder", side=PADDINGS)
 def test_ragged_prompts(name: str, side: str) -> None:
     """Prompts of unequal length, in chunks; then on, token by token, as if nothing was padded."""
     model = model_of(name)

@@ -16,6 +16,7 @@ from tests.invariants.cases import (
     whole,
     writers,
 )
+from tests.tiny.dealt import dealt
 from torch import Tensor
 
 from translucid.catalogue import CATALOGUE, describe, entry
@@ -32,8 +33,7 @@ def same(value: Tensor) -> Tensor:
     return value
 
 
-@pytest.mark.parametrize("side", ["none", "left"])
-@every()
+@every(side=("none", "left"))
 def test_all_points(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
@@ -83,7 +83,7 @@ CORNERS = [
 ]
 
 
-@pytest.mark.parametrize("name", CORNERS)
+@pytest.mark.parametrize("name", dealt(CORNERS, share=2, rest=pytest.mark.slow))
 def test_each_point_alone(name: str) -> None:
     """Keeping one point keeps that value alone, the same as among all, and leaves the answer."""
     model = randomised(config_of(name).model_copy(update={"layers": 1}))

@@ -44,3 +44,10 @@ def test_sizes_and_sums(tmp_path: Path) -> None:
         "",
         "3 claims: 1 the same verdict, 1 supported -> undecided, 1 depends -> not measured",
     ]
+
+
+def test_sizes_of_what_a_rule_has_compared() -> None:
+    old, new = ({"verdict": "supported", "why": "", "numbers": {"gain": 7.0},
+                 "comparisons": [{"value": value, "bar": 0.1}, {"value": {"float": "inf"}, "bar": 2}]}
+                for value in (0.25, 0.5))  # fmt: skip
+    assert compare.sizes(old, new) == "#1 (0.1) 0.25 -> 0.5, #2 (2) inf -> inf"

@@ -9,7 +9,7 @@ from bench import lab_freeze
 from translucid.lab.claims import experiments, real_experiments
 from translucid.lab.claims.attention import scaled_scores
 from translucid.lab.engine import frozen, results
-from translucid.lab.engine.experiment import Experiment, of_file
+from translucid.lab.engine.experiment import UNSEEN, Experiment, of_file
 from translucid.lab.engine.repetition import compared, same
 from translucid.lab.engine.runner import Result, run
 from translucid.lab.engine.surety import surety
@@ -75,11 +75,23 @@ def row(kept: results.Kept) -> results.Row:
 def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
     now = row(kept)
     assert not now.older_rule
-    assert now.rule_text == f"The rule {kept.hashes['C46']} is frozen since {kept.frozen['C46']}."
+    frozen_since = f"The rule {kept.hashes['C46']} is frozen since {kept.frozen['C46']}."
+    assert row(replace(kept, first_seed=UNSEEN)).rule_text == frozen_since
+    assert now.rule_text.startswith(f"{frozen_since} These seeds were seen while it was made")
     assert (now.label, kept.labels["C46"]) == ("simulation", "simulation")
     for changed in (replace(kept, hashes={}), replace(kept, hashes={"C46": "of before"})):
         assert row(changed).older_rule
         assert row(changed).confidence[0].startswith("Judged by an older rule")
+
+
+def test_the_run_that_counts_takes_seeds_that_no_rule_has_seen(
+    kept: results.Kept, tmp_path: Path
+) -> None:
+    files = {0: results.FILE, UNSEEN: results.FILE, 100: results.AGAIN, 2 * UNSEEN: results.AGAIN}
+    for first, file in files.items():
+        out = tmp_path / str(first)
+        results.keep(out, Result(scale(), kept.data, quick=False, seconds=1.0, first=first))
+        assert results.read(out, file)["softmax-scale"].first_seed == first
 
 
 def test_the_committed_verdicts_are_shown_as_those_of_their_rules() -> None:

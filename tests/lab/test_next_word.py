@@ -93,6 +93,7 @@ def test_what_word_counts_say() -> None:
     assert texts.counted == pytest.approx(by_hand)
 
 
+@pytest.mark.slow
 def test_new_sentences_are_the_same_for_every_amount() -> None:
     few, many = sentences(0, 10), sentences(0, 100)
     assert torch.equal(few.new, many.new)
@@ -125,6 +126,7 @@ def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
         np.testing.assert_allclose(drawn.series["LSTM"], data[0]["LSTM"])
 
 
+@pytest.mark.slow
 def test_times_have_the_shape_that_rule_and_picture_read() -> None:
     data = [all_at_once.run(seed, True) for seed in range(2)]
     check(all_at_once, data)

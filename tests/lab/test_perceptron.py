@@ -48,6 +48,7 @@ def solved(bent: int, straight: int = 0, by_hand: float = 0.0) -> list[dict[str,
     return [{"solved": counts, "starts": 20, "by_hand": by_hand} for _ in range(10)]
 
 
+@pytest.mark.slow
 def test_a_hidden_layer() -> None:
     data = quick_data(xor.xor_hidden)
     check(xor.xor_hidden, [data])

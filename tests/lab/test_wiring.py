@@ -233,6 +233,7 @@ def test_a_translator_learns_from_the_source_to_write_the_target(monkeypatch):
 def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
     monkeypatch.setattr(cross_attention, "_translator", lambda arm, seed: f"{arm} {seed}")
     monkeypatch.setattr(cross_attention, "_teach", lambda *_: None)
+    monkeypatch.setattr(cross_attention, "_picked", lambda seed, steps: (seed, steps))
     monkeypatch.setattr(cross_attention, "_right", lambda net, length, _: (net, length))
     monkeypatch.setattr(cross_attention, "_aligned", lambda net, length, _: ("aligned", length))
     monkeypatch.setattr(cross_attention, "_ends", lambda net, length, _: (length, -length))
@@ -244,6 +245,7 @@ def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
     assert found["ends"] == every
     assert found["length right"] == [-length for length in every]
     assert found["untrained ends"] == cross_attention.LENGTHS[-1]
+    assert found["picked"] == (3, 140)
 
 
 def test_another_seed_is_another_net():
@@ -545,9 +547,15 @@ def test_layers_split_before_and_after_training_are_told_apart(monkeypatch):
 def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
     monkeypatch.setattr(three_words, "train", lambda net, *_, **__: net.eval())
     found = three_words._three_words(2, True)
-    asked = three_words.numbers([("I", "am", name) for name in ("Tom", "Max", "Anna", "Julia")])
     nets = [three_words._three_net(2000 + number) for number in range(3)]
-    maps = [attention_tasks.patterns(net, asked)[0][:, 0].mean(dim=0) for net in nets]
+    maps = []
+    for net in nets:
+        rows = []
+        for place in range(3):  # the word that looks is hidden
+            asked = three_words.numbers(three_words.ASKED)
+            asked[:, place] = 0
+            rows.append(attention_tasks.patterns(net, asked)[0][:, 0].mean(dim=0)[place])
+        maps.append(torch.stack(rows))
     assert torch.allclose(torch.tensor(found["map"]), torch.stack(maps).mean(dim=0), atol=1e-6)
     first = np.mean([float(each[0, 1] > each[0, 2]) for each in maps])
     second = np.mean([float(each[2, 0] > each[2, 1]) for each in maps])

@@ -143,15 +143,16 @@ def same(ran: Ran, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "padded"),
-    [
-        pytest.param(name, padded, id=f"{name}{' padded' if padded else ''}")
-        for name, config in CONFIGS.items()
-        for padded in (False, True)
-        if not (padded and isinstance(config, PerceptronConfig | MLPConfig))
-    ],
-)
+def cases() -> Iterator[object]:
+    """With and without padding in turn; CI tries the other, too."""
+    for number, (name, config) in enumerate(CONFIGS.items()):
+        yield pytest.param(name, False, id=name, marks=pytest.mark.slow if number % 2 else ())
+        if not isinstance(config, PerceptronConfig | MLPConfig):
+            marks = () if number % 2 else pytest.mark.slow
+            yield pytest.param(name, True, id=f"{name} padded", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "padded"), list(cases()))
 def test_every_point_is_what_its_formula_says(name: str, padded: bool) -> None:
     ran = run(name, padded)
     for point in ran.trace:

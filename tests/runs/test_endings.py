@@ -158,6 +158,7 @@ def test_the_baseline_of_numbers_is_their_mean(standardise: bool) -> None:
     assert numbers["r_squared"] <= 0
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
     """Of no use after one tiny step, better after many: in the log, test.json, the card, `evaluate`
     and its JSON."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny.dealt import dealt
 
 from translucid.errors import ConfigError, InputError
 from translucid.model import load
@@ -77,7 +78,7 @@ KINDS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", dealt(KINDS, share=3, rest=pytest.mark.slow))
 def test_a_run_is_scored_as_it_was(kind: str, tmp_path: Path) -> None:
     """With and without naming the file, and from the model folder alone."""
     task, names, sections = KINDS[kind]
@@ -93,7 +94,9 @@ def test_a_run_is_scored_as_it_was(kind: str, tmp_path: Path) -> None:
 TOYLAND = [entry for entry in entries() if entry.name.startswith("toyland-")]
 
 
-@pytest.mark.parametrize("entry", TOYLAND, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", dealt(TOYLAND, share=4, rest=pytest.mark.slow), ids=lambda entry: entry.name
+)
 def test_every_shipped_recipe_of_toyland(entry: Any, tmp_path: Path) -> None:
     small = ["data.toyland=60", "training.steps=1", "training.device=cpu"]
     chosen = recipe.read(entry.path, small)

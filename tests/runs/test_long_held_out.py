@@ -39,8 +39,22 @@ def files(folder: Path, task: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("long", "left"), [("skip", 4), ("truncate", 5)])
-@pytest.mark.parametrize("task", ["classify", "tag", "translate"])
+@pytest.mark.parametrize(
+    ("task", "long", "left"),
+    [
+        ("classify", "skip", 4),
+        ("translate", "truncate", 5),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in (
+                ("classify", "truncate", 5),
+                ("translate", "skip", 4),
+                ("tag", "skip", 4),
+                ("tag", "truncate", 5),
+            )
+        ),
+    ],
+)
 def test_a_very_long_held_out_line_is_limited(
     tmp_path: Path, task: str, long: str, left: int
 ) -> None:

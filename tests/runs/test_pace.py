@@ -26,7 +26,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in [*names, *tensors]}
 
 
-PAIRS = [("translate", "transformer"), ("classify", "lstm"), ("language", "ensemble")]
+PAIRS = [
+    ("classify", "lstm"),
+    pytest.param("translate", "transformer", marks=pytest.mark.slow),
+    pytest.param("language", "ensemble", marks=pytest.mark.thorough),
+]
 
 
 @pytest.mark.parametrize(("task", "family"), PAIRS)

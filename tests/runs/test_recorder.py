@@ -102,7 +102,13 @@ def test_norms_are_those_of_the_gradients_of_the_batch(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("task", "family"), FAMILIES)
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        pytest.param(*pair, marks=pytest.mark.slow if number % 3 else ())
+        for number, pair in enumerate(FAMILIES)
+    ],
+)
 def test_a_probe_is_the_trace_of_the_model_that_was_kept(
     task: str, family: str, tmp_path: Path
 ) -> None:

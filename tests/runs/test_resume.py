@@ -81,7 +81,14 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", RUNS)
+# Those that take longest, and what the others have as well, are for CI.
+LONG = [name for name in RUNS if name.startswith(("translate", "language", "tag gru"))]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in RUNS],
+)
 def test_a_resumed_run_is_the_uninterrupted_run(case: str, tmp_path: Path) -> None:
     task, family, training = RUNS[case]
     settings = {"steps": 11, "batch_tokens": 700, "log_every": 1, "evaluate_every": 4}

@@ -37,7 +37,7 @@ PAIRS = [
     ("language", "ensemble"),
     ("regress", "mlp"),
 ]  # fmt: skip
-# Every family for two tasks and every task of two families is enough for `make test`.
+# Every family for two tasks and every task of two families is enough for CI.
 MORE = [pair for place, pair in enumerate(PAIRS[:16]) if (place + place // 4) % 2]
 
 
@@ -71,7 +71,13 @@ def use(model: Model) -> Any:
 
 @pytest.mark.parametrize(
     ("task", "family"),
-    [pytest.param(*pair, marks=pytest.mark.thorough if pair in MORE else ()) for pair in PAIRS],
+    [
+        pytest.param(
+            *pair,
+            marks=pytest.mark.thorough if pair in MORE else pytest.mark.slow if place % 3 else (),
+        )
+        for place, pair in enumerate(PAIRS)
+    ],
 )
 def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_path: Path) -> None:
     trained = Model(train_recipe(small(task, family), tmp_path / "run", quiet=True))

@@ -157,6 +157,7 @@ def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(torch.equal(a, b) for a, b in zip(before, setup.network.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_run_in_time_is_that_of_its_recipe(tmp_path: Path) -> None:
     """Measuring leaves nothing behind: the recipe it wrote trains the same model to the bit."""
     words = ["train", "classify", "--toyland", "60", "--minutes", "9", "--out", "run",

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,8 @@ def test_a_tracker_that_fails_is_said_and_left_out(
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_one_that_is_not_installed_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    if find_spec(name) is not None:
+        pytest.skip(f"the package {name} is installed")
     message = rf"training.trackers = \['{name}'\]: the package {name} is not installed; pip install"
     with pytest.raises(ConfigError, match=message):
         train_recipe(tracked(name), tmp_path / "run", quiet=True)
@@ -174,3 +177,42 @@ def test_a_tracker_that_nobody_knows(tmp_path: Path) -> None:
     asked = run("train", "regress", "--toyland", "9", "training.trackers=comet", cwd=tmp_path)
     assert asked.returncode == 2
     assert "input should be 'tensorboard', 'wandb' or 'mlflow'" in asked.stderr
+
+
+@pytest.mark.filterwarnings("ignore")  # of mlflow's own packages
+def test_the_real_mlflow_holds_the_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two parts of a training are two runs of one experiment."""
+    tracking = pytest.importorskip("mlflow.tracking", reason="the package mlflow is not installed")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    train_recipe(tracked("mlflow"), tmp_path / "run", quiet=True)
+    resume_run(tmp_path / "run", ["training.steps=6"], allow_changes=True, quiet=True)
+    assert "mlflow failed" not in (tmp_path / "run/log.txt").read_text()
+    client = tracking.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'run/mlflow/mlflow.db'}")
+    (experiment,) = [e for e in client.search_experiments() if e.name == "translucid"]
+    runs = client.search_runs([experiment.experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 2
+    assert {run.data.params["training.steps"] for run in runs} == {"4", "6"}
+    names = {name for name, _, _ in numbers(tmp_path / "run")}
+    held = [
+        (name, point.value, point.step)
+        for run in runs
+        for name in names
+        for point in client.get_metric_history(run.info.run_id, name)
+    ]
+    assert sorted(held) == sorted(numbers(tmp_path / "run"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of wandb's own packages
+def test_the_real_wandb_writes_into_the_run_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb", reason="the package wandb is not installed")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    train_recipe(tracked("wandb"), tmp_path / "run", quiet=True)
+    resume_run(tmp_path / "run", ["training.steps=6"], allow_changes=True, quiet=True)
+    assert "wandb failed" not in (tmp_path / "run/log.txt").read_text()
+    written = [*(tmp_path / "run/wandb").glob("offline-run-*/run-*.wandb")]
+    assert len({path.name for path in written}) == 1  # one id
+    for name, _, _ in numbers(tmp_path / "run"):
+        assert all(name.encode() in path.read_bytes() for path in written), name

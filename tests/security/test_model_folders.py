@@ -25,6 +25,7 @@ from tests.tiny.once import once
 
 import translucid as tl
 from translucid.errors import InputError
+from translucid.weights import declared_sizes
 
 
 def train(folder: Path) -> None:
@@ -56,6 +57,7 @@ def attack(good: Path, place: Path, count: int | None, seed: int = 0) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 def test_hostile_models_are_refused(good: Path, tmp_path: Path) -> None:
     tally = attack(good, tmp_path, 150)
     assert tally.bad == []
@@ -84,6 +86,12 @@ def test_sizes_are_not_believed(good: Path, tmp_path: Path, key: str, size: int)
     folder = changed(good, tmp_path, "language", json_change("config.json", ("model", key), size))
     outcome, note, seconds = attempt(lambda: tl.load(folder), seconds=5, bytes_more=600 << 20)
     assert (outcome, seconds < 2) == ("refused", True), note
+    if key in ("layers", "ensemble_size"):
+        tensors = len(declared_sizes(good / "language" / "best" / "model.safetensors"))
+        assert (
+            f"config.json: model.{key} = {size}, but its weights are {tensors} tensors; do not use "
+            in note
+        )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

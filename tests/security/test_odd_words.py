@@ -79,6 +79,7 @@ def attack(folder: Path, lines: list[list[str]]) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 def test_odd_words_are_answered(tmp_path: Path) -> None:
     place(tmp_path)
     lines = random.Random(3).sample(odd_lines(), 60)

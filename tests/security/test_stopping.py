@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.in_process import run
 from tests.security.small_runs import TABLE, train_words
+from tests.tiny.dealt import dealt
 
 from translucid.runs import run as runs
 from translucid.tasks.regress import Regress
@@ -45,8 +46,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("when", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("number", [1, 2, 4, 5])  # 4: the last; 5: of the test data
+@pytest.mark.parametrize(  # 4: the last; 5: of the test data
+    ("number", "when"),
+    dealt([1, 2, 4, 5], [signal.SIGINT, signal.SIGTERM], share=2, rest=pytest.mark.slow),
+)
 def test_an_evaluation_is_left_and_made_up_for(
     tmp_path: Path, whole: Path, number: int, when: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

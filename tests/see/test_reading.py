@@ -205,6 +205,7 @@ def reading_kept(keep):
     return read(network, task, ENGLISH, GERMAN, keep=keep)
 
 
+@pytest.mark.slow
 def test_a_sign_that_the_font_lacks_is_no_warning():
     seen = reading("classify", "the \N{DOG FACE} sees a cat .")
     assert "\N{DOG FACE}" in seen.figure("encoder.embedding.lookup").svg()

@@ -14,6 +14,7 @@ from tests.see.explained import (
     translator,
     writer,
 )
+from tests.tiny.dealt import dealt
 from torch import Tensor
 
 from translucid.errors import InputError
@@ -197,11 +198,13 @@ def test_only_what_was_read_before_is_shown() -> None:
     assert saliency(*ALL["regressor"]).tokens == ("x1", "x2", "x3")
 
 
-@EVERY
-@pytest.mark.parametrize("method", ["gradient", "integrated"])
+@pytest.mark.parametrize(
+    ("kind", "method"), dealt(ALL, ["gradient", "integrated"], share=2, rest=pytest.mark.slow)
+)
 def test_the_map_has_the_answers_one_by_one(
-    explained: Explained, method: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    explained = ALL[kind]
     heat = saliency_map(*explained, method=method, steps=3)
     # In small chunks, a row's way is cut into several.
     monkeypatch.setattr("translucid.see.saliency.AT_ONCE", 16)

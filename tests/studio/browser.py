@@ -24,6 +24,18 @@ HOW = (
     "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
 )
 WINDOW: Any = {"width": 1280, "height": 800}
+# What a page may ask for: this machine, a file of it, and what it has itself.
+HERE = (
+    "http://127.0.0.1:",
+    "http://127.0.0.1/",
+    "http://localhost:",
+    "ws://127.0.0.1:",
+    "file:",
+    "data:",
+    "blob:",
+)
+# Whatever else has a name is not found, and is told by `Page.check`.
+NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
 
 
 def chromium() -> str | None:
@@ -108,7 +120,8 @@ def started(path: str) -> Any:
     playwright = sync_playwright().start()
     atexit.register(playwright.stop)
     return playwright.chromium.launch(
-        executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        executable_path=path,
+        args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", NOWHERE_ELSE],
     )
 
 
@@ -135,6 +148,8 @@ def leaf(window: Page) -> Iterator[Page]:
         kept.clear()
     yield window
     window.check()
+    if window.inner.viewport_size != WINDOW:
+        window.inner.set_viewport_size(WINDOW)
 
 
 @pytest.fixture(scope="module")
@@ -178,14 +193,12 @@ def opened(running: Any) -> Iterator[Page]:
     context.set_default_timeout(PATIENCE)
     found = Page(AtRest(context.new_page()))
 
-    def route(each: Any) -> None:
-        if each.request.url.startswith(("http://127.0.0.1:", "http://localhost:")):
-            each.continue_()
-        else:
-            found.left.append(each.request.url)
-            each.abort()
+    def leaves(request: Any) -> None:
+        if not request.url.startswith(HERE):
+            found.left.append(request.url)
 
-    context.route("**/*", route)
+    # Not a route, which would pass every file of the page through Python and keep none of them.
+    context.on("request", leaves)
     found.inner.on("console", lambda line: found.said.append(line.text)
                    if line.type in ("error", "warning") else None)  # fmt: skip
     found.inner.on("pageerror", lambda error: found.said.append(str(error)))

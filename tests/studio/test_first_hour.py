@@ -305,6 +305,19 @@ def test_an_empty_sentence_is_not_read(studio: Served, leaf: Page) -> None:  # n
     assert leaf.inner.locator("#stage .part").count() > 5
 
 
+EDGES = """() => ['.over > header button', '.over > header', '.over'].map(
+    name => document.querySelector(name).getBoundingClientRect().right)"""
+# What stands on top at the last cell of a table's first row, when the table is rolled to its end.
+LAST_CELL = """() => {
+    const box = document.querySelector('.over .tablebox');
+    box.scrollLeft = box.scrollWidth;
+    const cell = box.querySelector('tbody tr').lastElementChild;
+    const { x, y, width, height } = cell.getBoundingClientRect();
+    const top = document.elementFromPoint(x + width / 2, y + height / 2);
+    return cell.contains(top) ? 'seen' : `under ${top.textContent}`;
+}"""
+
+
 @pytest.mark.parametrize("width", [360, 820, 1024])
 def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) -> None:  # noqa: F811
     leaf.inner.set_viewport_size({"width": width, "height": 780})
@@ -317,5 +330,12 @@ def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) ->
             if width > 860:  # below, what stands under the window is rolled to
                 wrong = leaf.inner.evaluate(LAYOUT)
                 assert [each for each in wrong if "on the panel" not in each] == [], view
+        seen(leaf, studio, "translate", "flow")
+        leaf.inner.keyboard.press("t")
+        leaf.inner.locator(".over .twin").wait_for()
+        edges = leaf.inner.evaluate(EDGES)
+        assert edges == sorted(edges), "the button that closes it is within it"
+        assert leaf.inner.evaluate(LAST_CELL) == "seen"
+        leaf.inner.keyboard.press("Escape")
     finally:
         leaf.inner.set_viewport_size({"width": 1280, "height": 800})

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import leaf as page  # noqa: F401  (one page for all of them)
 from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.studio import lessons
@@ -65,7 +66,7 @@ def told(text: str) -> float:
 def test_the_whole_tour_with_keys_only(
     studio: Served, page: Page, family: str, key: str  # noqa: F811
 ) -> None:  # fmt: skip
-    page.see(where(studio, family, "lesson?"))
+    page.turn(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     given = lessons.on_run(run, key)["steps"]
@@ -107,14 +108,14 @@ def test_the_whole_tour_with_keys_only(
 
 
 def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "tag-lstm", "flow?lesson=attn.2"))
+    page.turn(where(studio, "tag-lstm", "flow?lesson=attn.2"))
     assert page.words("#lesson .stop a") == ["Embedding"]
     page.changed(lambda: press(page, "Space"))
     assert page.drawn().split(" ")[0] == "lesson"  # nothing that follows is there
     assert "2 of 16 stops; tag-lstm lacks the others" in " ".join(page.words(".tour"))
-    page.see(where(studio, "tag-lstm", "flow?lesson=attn.5"))
+    page.turn(where(studio, "tag-lstm", "flow?lesson=attn.5"))
     assert "it has no self-attention" in " ".join(page.words("#lesson .says"))
-    page.see(where(studio, "language-transformer", "flow?lesson=attn.14"))
+    page.turn(where(studio, "language-transformer", "flow?lesson=attn.14"))
     assert "Skipped: looking back: it has no encoder" in " ".join(page.words("#lesson .task"))
 
 
@@ -155,7 +156,7 @@ def same(cells: list[list[str]], values: Any) -> None:
 
 
 def test_tables_of_attention(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "translate-transformer", "attention?kind=cross&layer=1&head=1"))
+    page.turn(where(studio, "translate-transformer", "attention?kind=cross&layer=1&head=1"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     pattern = trace["decoder.layers.1.cross_attention.pattern"][0, 1]
@@ -171,14 +172,14 @@ def test_tables_of_attention(studio: Served, page: Page) -> None:  # noqa: F811
     assert rows[3] == "layer 1, head 1"
     same(cells, torch.stack([heads.amax((-1, -2)).flatten(), entropy.flatten()], dim=1))
     page.changed(lambda: press(page, "1"))
-    page.see(where(studio, "translate-transformer", "attention?kind=decoder&layer=0&head=0"))
+    page.turn(where(studio, "translate-transformer", "attention?kind=decoder&layer=0&head=0"))
     cells = table(page, "Decoder self attention")[2]
     assert cells[0][0] == "1.000"
     assert {cells[i][j] for i in range(len(cells)) for j in range(i + 1, len(cells))} == {"masked"}
 
 
 def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "translate-transformer", "flow?at=encoder.embedding.lookup"))
+    page.turn(where(studio, "translate-transformer", "flow?at=encoder.embedding.lookup"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     _, rows, cells = table(page, "encoder.embedding.lookup")
@@ -191,7 +192,7 @@ def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
 
 
 def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "tag-lstm", "recurrent?unit=3"))
+    page.turn(where(studio, "tag-lstm", "recurrent?unit=3"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     scope = "encoder.recurrent.layers.0.lstm"
@@ -204,7 +205,7 @@ def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
 
 
 def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "translate-transformer", "decode?step=1"))
+    page.turn(where(studio, "translate-transformer", "decode?step=1"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     shares = trace["head.logits"][0, 0].softmax(-1)
@@ -214,7 +215,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     assert columns[:4] == ["token", "step", "after", "probability"]
     assert rows
     assert {row[0] for row in cells} >= {"1", "2"}
-    page.see(where(studio, "translate-transformer", "whatif?off=decoder.masks.causal"))
+    page.turn(where(studio, "translate-transformer", "whatif?off=decoder.masks.causal"))
     run = run_of(studio, page)
     m = run.opened.key
     other = studio.run(m, TEXT, target=run.target, off=["decoder.masks.causal"])["run"]
@@ -245,7 +246,7 @@ def test_the_copied_line_is_python_for_the_shown_number(
         ("tag-lstm", "recurrent?unit=3&pin=src:2"),
     ]
     for family, address in places:
-        page.see(where(studio, family, address))
+        page.turn(where(studio, family, address))
         network = run_of(studio, page).opened.model
         shown = page.words("#readout .value")[0]
         press(page, "Shift+C")
@@ -269,7 +270,7 @@ def test_the_copied_line_is_python_for_the_shown_number(
 
 
 def test_the_keys_have_a_list(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "translate-transformer", "flow?"))
+    page.turn(where(studio, "translate-transformer", "flow?"))
     press(page, "?")
     shown = set(page.words("dialog kbd"))
     assert {"/", "c", "d", "f", "i", "l", "m", "n", "o", "p", "t", "[", "]", "?", "Esc",
@@ -282,7 +283,7 @@ def test_the_keys_have_a_list(studio: Served, page: Page) -> None:  # noqa: F811
 
 def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None:  # noqa: F811
     start = "flow?at=decoder.layers.1.cross_attention.pattern"
-    page.see(where(studio, "translate-transformer", start))
+    page.turn(where(studio, "translate-transformer", start))
     press(page, "ArrowUp")
     page.inner.wait_for_url("**at=decoder.layers.0.cross_attention.pattern*")
     press(page, "ArrowRight", "ArrowRight")
@@ -314,11 +315,11 @@ def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None: 
 def test_layers_and_heads_are_counted_as_in_the_trace(
     studio: Served, page: Page  # noqa: F811
 ) -> None:  # fmt: skip
-    page.see(where(studio, "translate-transformer", "attention?kind=encoder&layer=0&head=0"))
+    page.turn(where(studio, "translate-transformer", "attention?kind=encoder&layer=0&head=0"))
     assert page.words("#readout .path")[0].startswith("encoder.layers.0.self_attention.pattern[0, ")
     assert page.words(".panel h2") == ["Head 0"]
     assert page.words(".headgrid .ax") == ["0", "1", "mean", "0", "1"]
-    page.see(where(studio, "translate-transformer", "flow?at=encoder.layers.0.feedforward.output"))
+    page.turn(where(studio, "translate-transformer", "flow?at=encoder.layers.0.feedforward.output"))
     assert "Encoder layer 0" in page.words(".panel .kicker")
 
 
@@ -339,6 +340,7 @@ def test_a_small_window_has_room_for_all(
     studio: Served, page: Page, lesson: str  # noqa: F811
 ) -> None:  # fmt: skip
     page.inner.set_viewport_size({"width": 1024, "height": 640})
+    page.see(where(studio, "translate-transformer", f"flow?{lesson}"))  # anew: nothing was opened
     for view in ("flow", "attention", "decode", "whatif", "lesson"):
         page.turn(where(studio, "translate-transformer", f"{view}?{lesson}"))
         assert page.inner.evaluate("() => document.documentElement.scrollWidth") <= 1024
@@ -360,11 +362,11 @@ def test_a_small_window_has_room_for_all(
 def test_an_address_hides_what_a_class_does_not_need(
     studio: Served, page: Page  # noqa: F811
 ) -> None:  # fmt: skip
-    page.see(where(studio, "translate-transformer", "attention?embed=1&lesson=attn.7"))
+    page.turn(where(studio, "translate-transformer", "attention?embed=1&lesson=attn.7"))
     assert page.inner.is_hidden(".bar")
     assert page.inner.is_hidden(".sentence")
     assert page.inner.is_visible("#lesson")
-    page.see(where(studio, "translate-transformer", "attention?hide=tools,views"))
+    page.turn(where(studio, "translate-transformer", "attention?hide=tools,views"))
     assert page.inner.is_hidden(".tools")
     assert page.inner.is_hidden(".views")
     assert page.inner.is_visible(".sentence")

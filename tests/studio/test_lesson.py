@@ -260,7 +260,7 @@ def test_links_to_no_stop_and_back_to_the_list(page: Page) -> None:  # noqa: F81
     page.expected.append("422 (Unprocessable Entity)")  # of the lesson that there is not
     with serving({"translate-transformer": model("translate-transformer")}) as studio:
         for bare in ("lesson?lesson=gates.2", "lesson?lesson=none.1", "lesson?lesson=attn.99"):
-            assert page.see(f"{studio.address}#/{bare}").startswith("lesson ")
+            assert page.turn(f"{studio.address}#/{bare}").startswith("lesson ")
         page.turn(f"{studio.address}#/?lesson=attn.7")  # without a view at all
         assert hash_of(page).startswith("#/attention?")
         page.changed(lambda: page.inner.keyboard.press("8"))

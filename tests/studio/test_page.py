@@ -11,7 +11,15 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import (  # fixtures
+    PATIENCE,
+    Page,
+    leaf,  # noqa: F401
+    page,  # noqa: F401
+    running,  # noqa: F401
+    tab,  # noqa: F401
+    window,  # noqa: F401
+)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.bundle import Bundle
@@ -82,14 +90,14 @@ def test_the_page_has_no_inline_script_or_style() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_words_of_the_sentence_are_those_of_the_run(
-    studio: Served, page: Page, family: str  # noqa: F811
+    studio: Served, leaf: Page, family: str  # noqa: F811
 ) -> None:  # fmt: skip
-    drawn = page.see(where(studio, family))
+    drawn = leaf.turn(where(studio, family))
     view, run = drawn.split(" ")
     assert view in VIEWS
     tokens = studio.library.runs[run].as_dict()["tokens"]
     shown = [
-        text.strip() for text in page.words("#sentence .tokens .word, #sentence .tokens .special")
+        text.strip() for text in leaf.words("#sentence .tokens .word, #sentence .tokens .special")
     ]
     source = [word for word in tokens["source"] if word != "</s>"]
     match FAMILIES[family][0]:
@@ -101,124 +109,133 @@ def test_the_words_of_the_sentence_are_those_of_the_run(
             assert shown == text_for(family).split()
         case _:
             assert shown == source
-    assert page.told() == ""
-    assert "/open/" not in page.inner.url  # the token does not stay in the address
+    assert leaf.told() == ""
+    assert "/open/" not in leaf.inner.url  # the token does not stay in the address
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_view_opens(studio: Served, page: Page, family: str) -> None:  # noqa: F811
-    page.see(where(studio, family))
-    offered = page.inner.eval_on_selector_all(
+def test_every_view_opens(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
+    leaf.turn(where(studio, family))
+    offered = leaf.inner.eval_on_selector_all(
         ".views a[href]", "all => all.map(el => el.getAttribute('href'))"
     )
     assert offered
     for href in offered:
         view = href.removeprefix("#/").partition("?")[0]
-        if page.drawn().split(" ")[0] == view:
+        if leaf.drawn().split(" ")[0] == view:
             continue
-        drawn = page.changed(lambda href=href: page.inner.click(f'.views a[href="{href}"]'))
-        assert drawn.split(" ")[0] == view, page.told()
-        assert page.told() == ""
-        assert page.words('.views [aria-current="page"]') != []
+        drawn = leaf.changed(lambda href=href: leaf.inner.click(f'.views a[href="{href}"]'))
+        assert drawn.split(" ")[0] == view, leaf.told()
+        assert leaf.told() == ""
+        assert leaf.words('.views [aria-current="page"]') != []
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
 def test_the_page_is_no_wider_than_its_window(
-    studio: Served, page: Page, size: tuple[int, int]  # noqa: F811
+    studio: Served, leaf: Page, size: tuple[int, int]  # noqa: F811
 ) -> None:  # fmt: skip
-    page.inner.set_viewport_size({"width": size[0], "height": size[1]})
-    page.see(where(studio, "translate-transformer"))
-    assert page.inner.evaluate("document.documentElement.scrollWidth") <= size[0]
+    leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
+    leaf.turn(where(studio, "translate-transformer"))
+    assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
 def test_the_sentence_is_changed_with_the_keyboard(
-    studio: Served, page: Page  # noqa: F811
+    studio: Served, leaf: Page  # noqa: F811
 ) -> None:  # fmt: skip
-    before = page.see(where(studio, "translate-transformer"))
-    keyboard = page.inner.keyboard
+    before = leaf.turn(where(studio, "translate-transformer"))
+    keyboard = leaf.inner.keyboard
     keyboard.press("/")
     keyboard.type("a cat and the bird")
-    after = page.changed(lambda: keyboard.press("Enter"))
+    after = leaf.changed(lambda: keyboard.press("Enter"))
     assert after != before
     run = studio.library.runs[after.split(" ")[1]]
     assert run.text == "a cat and the bird"
-    assert page.words("#sentence .tokens .word")[:5] == ["a", "cat", "and", "the", "bird"]
-    assert "text=a+cat+and+the+bird" in page.inner.url
+    assert leaf.words("#sentence .tokens .word")[:5] == ["a", "cat", "and", "the", "bird"]
+    assert "text=a+cat+and+the+bird" in leaf.inner.url
     keyboard.press("/")
     keyboard.type("never mind")
     keyboard.press("Escape")
-    page.inner.wait_for_selector("#sentence .tokens")
-    assert page.drawn() == after
+    leaf.inner.wait_for_selector("#sentence .tokens")
+    assert leaf.drawn() == after
 
 
-def test_light_and_dark_stand_in_the_address(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "classify-gru"))
+def test_light_and_dark_stand_in_the_address(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.turn(where(studio, "classify-gru"))
     theme = "document.documentElement.dataset.theme"
-    assert page.inner.evaluate(theme) == "light"
-    page.changed(lambda: page.inner.keyboard.press("d"))
-    assert page.inner.evaluate(theme) == "dark"
-    assert "theme=dark" in page.inner.url
-    page.changed(page.inner.reload)
-    assert page.inner.evaluate(theme) == "dark"
-    page.changed(lambda: page.inner.keyboard.press("d"))
-    assert page.inner.evaluate(theme) == "light"
+    assert leaf.inner.evaluate(theme) == "light"
+    leaf.changed(lambda: leaf.inner.keyboard.press("d"))
+    assert leaf.inner.evaluate(theme) == "dark"
+    assert "theme=dark" in leaf.inner.url
+    leaf.changed(leaf.inner.reload)
+    assert leaf.inner.evaluate(theme) == "dark"
+    leaf.changed(lambda: leaf.inner.keyboard.press("d"))
+    assert leaf.inner.evaluate(theme) == "light"
 
 
-def test_pins_stand_in_the_address(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(where(studio, "translate-transformer"))
-    page.inner.click("#sentence .tokens >> nth=0 >> :scope > * >> nth=2")
-    page.inner.mouse.move(5, 795)
-    assert "pin=src:2" in page.inner.url
-    assert len(page.words("#sentence .pinned")) == 1
-    kept = page.words("#sentence .pinned")
-    page.changed(page.inner.reload)
-    assert page.words("#sentence .pinned") == kept
-    page.inner.keyboard.press("Escape")
-    assert "pin=" not in page.inner.url
-    assert page.words("#sentence .pinned") == []
+def test_pins_stand_in_the_address(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.turn(where(studio, "translate-transformer"))
+    leaf.inner.click("#sentence .tokens >> nth=0 >> :scope > * >> nth=2")
+    leaf.inner.mouse.move(5, 795)
+    assert "pin=src:2" in leaf.inner.url
+    assert len(leaf.words("#sentence .pinned")) == 1
+    kept = leaf.words("#sentence .pinned")
+    leaf.changed(leaf.inner.reload)
+    assert leaf.words("#sentence .pinned") == kept
+    leaf.inner.keyboard.press("Escape")
+    assert "pin=" not in leaf.inner.url
+    assert leaf.words("#sentence .pinned") == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", VIEWS)
-def test_addresses_come_back(studio: Served, page: Page, view: str) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    "view",  # of the others tests/studio/test_layout.py sees more
+    [
+        pytest.param(
+            view, marks=() if view in ("flow", "train", "lesson") else pytest.mark.thorough
+        )
+        for view in VIEWS
+    ],
+)
+def test_addresses_come_back(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
     """An address that is opened stays as it is, and shows the same again."""
     text = 'ä "quoted" & a=b #1 100% <i>?'
     given = where(studio, "translate-transformer", view, text=text, theme="dark", pin="src:1")
-    drawn = page.see(given)
+    drawn = leaf.turn(given)
     assert studio.library.runs[drawn.split(" ")[1]].text == text
-    address = page.inner.url
-    again = page.inner.context.new_page()
+    address = leaf.inner.url
+    again = leaf.inner.context.new_page()
     again.goto(address)
     again.wait_for_function("() => document.documentElement.dataset.ready", timeout=PATIENCE)
     assert again.evaluate("document.documentElement.dataset.ready") == drawn
     assert again.url == address
+    again.close()
 
 
-def test_back_goes_back(studio: Served, page: Page) -> None:  # noqa: F811
-    first = page.see(where(studio, "tag-lstm"))
-    page.inner.keyboard.press("/")
-    page.inner.keyboard.type("a cat")
-    second = page.changed(lambda: page.inner.keyboard.press("Enter"))
+def test_back_goes_back(studio: Served, leaf: Page) -> None:  # noqa: F811
+    first = leaf.turn(where(studio, "tag-lstm"))
+    leaf.inner.keyboard.press("/")
+    leaf.inner.keyboard.type("a cat")
+    second = leaf.changed(lambda: leaf.inner.keyboard.press("Enter"))
     assert first != second
-    assert page.changed(page.inner.go_back) == first
+    assert leaf.changed(leaf.inner.go_back) == first
 
 
-def test_a_model_is_chosen_from_the_list(studio: Served, page: Page) -> None:  # noqa: F811
-    page.see(f"{studio.address}#/flow?text={quote(TEXT)}")
-    drawn = page.changed(lambda: page.inner.select_option(".model select", label="tag-lstm"))
+def test_a_model_is_chosen_from_the_list(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.turn(f"{studio.address}#/flow?text={quote(TEXT)}")
+    drawn = leaf.changed(lambda: leaf.inner.select_option(".model select", label="tag-lstm"))
     assert studio.library.runs[drawn.split(" ")[1]].opened.name == "tag-lstm"
 
 
 @pytest.mark.slow
-def test_wrong_addresses_do_no_harm(studio: Served, page: Page) -> None:  # noqa: F811
-    page.expected.append("422")  # of the lesson that there is not
+def test_wrong_addresses_do_no_harm(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.expected.append("422")  # of the lesson that there is not
     for wrong in ("#/none", "#/flow?m=zz", "#/../x", "#/flow?pin=src:999,x:y", "#/__proto__",
                   "#/flow?theme=%3Cimg%3E", "#/constructor", "#/flow?pin=%22%3E%3Cscript%3E",
                   "#/flow?lesson=none.1"):  # fmt: skip
-        drawn = page.turn(f"{studio.address}{wrong}")
+        drawn = leaf.turn(f"{studio.address}{wrong}")
         assert drawn.split(" ")[0] in VIEWS
-        assert page.told().startswith("Left out of this link: "), wrong
+        assert leaf.told().startswith("Left out of this link: "), wrong
 
 
 def test_without_the_token_there_is_no_page(studio: Served, page: Page) -> None:  # noqa: F811
@@ -281,23 +298,25 @@ def hostile() -> Iterator[Served]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", ["a", "b", "c", "d"])
-def test_hostile_words_are_shown_as_text(hostile: Served, page: Page, m: str) -> None:  # noqa: F811
+def test_hostile_words_are_shown_as_text(hostile: Served, leaf: Page, m: str) -> None:  # noqa: F811
     text = " ".join(each.replace(" ", "_") for each in EVIL)
     target = f"&target={quote(text, safe='')}" if m == "d" else ""
-    page.see(f"{hostile.address}#/flow?m={m}&text={quote(text, safe='')}{target}")
-    assert page.told() == ""
-    for href in page.inner.eval_on_selector_all(
+    leaf.turn(f"{hostile.address}#/flow?m={m}&text={quote(text, safe='')}{target}")
+    assert leaf.told() == ""
+    for href in leaf.inner.eval_on_selector_all(
         ".views a[href]", "all => all.map(el => el.getAttribute('href'))"
     ):
-        page.inner.evaluate("delete document.documentElement.dataset.ready")
-        page.inner.evaluate("href => { location.hash = ''; location.hash = href; }", href)
-        page.ready()
-        assert page.told() == ""
-        for el in page.inner.query_selector_all("#sentence .tokens > *"):
-            el.dispatch_event("mouseenter")
-        assert page.inner.evaluate("document.querySelectorAll('script, img, iframe').length") == 1
-        assert page.inner.evaluate("window.hacked ?? null") is None
-    shown = page.inner.evaluate("document.body.textContent")
+        leaf.inner.evaluate("delete document.documentElement.dataset.ready")
+        leaf.inner.evaluate("href => { location.hash = ''; location.hash = href; }", href)
+        leaf.ready()
+        assert leaf.told() == ""
+        leaf.inner.eval_on_selector_all(
+            "#sentence .tokens > *",
+            "all => all.forEach(el => el.dispatchEvent(new MouseEvent('mouseenter')))",
+        )
+        assert leaf.inner.evaluate("document.querySelectorAll('script, img, iframe').length") == 1
+        assert leaf.inner.evaluate("window.hacked ?? null") is None
+    shown = leaf.inner.evaluate("document.body.textContent")
     assert EVIL[0].replace(" ", "_") in shown
     assert hostile.library.opened[m].name in shown
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401
+from tests.studio.browser import PATIENCE, Page, leaf, page, running, tab, window  # noqa: F401
 from tests.studio.serving import TEXT, Served, model, serving
 
 FAMILIES = ("translate-transformer", "language-transformer", "tag-lstm", "translate-lstm")
@@ -63,9 +63,9 @@ def test_decode_asks_once_for_all_steps_of_the_winner(
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_file_cuts_out_of_recorded_steps_what_the_server_sends(
-    studio: Served, page: Page, family: str  # noqa: F811
+    studio: Served, leaf: Page, family: str  # noqa: F811
 ) -> None:  # fmt: skip
-    page.see(address(studio, family, "flow"))
+    leaf.turn(address(studio, family, "flow"))
     m = next(m for m, each in studio.library.opened.items() if each.name == family)
     run = studio.run(m, TEXT)["run"]
     for along in ("", "&tokens=7.5.6") if family in WRITERS else ("",):
@@ -73,7 +73,7 @@ def test_a_file_cuts_out_of_recorded_steps_what_the_server_sends(
         whole = studio.get(f"{at}?k=7{along}")
         kept = ["GET", f"{at}?k=7{along}", "", 200, "application/json", whole.body.decode()]
         for more in ("k=3", "k=1&positions=1:3", "k=7&positions=3:4", "k=7"):
-            status, found = page.inner.evaluate(ASKED, [f"{at}?{more}{along}", [kept]])
+            status, found = leaf.inner.evaluate(ASKED, [f"{at}?{more}{along}", [kept]])
             assert status == 200
             wanted = studio.get(f"{at}?{more}{along}").json
             rests, true = ([each.pop("rest") for each in one["steps"]] for one in (found, wanted))
@@ -82,4 +82,4 @@ def test_a_file_cuts_out_of_recorded_steps_what_the_server_sends(
         unknown = ["k=3&positions=90:91", "k=3&tokens=9"]
         unknown += ["k=8"] if whole.json["steps"][0]["others"] else []  # of tags there are no more
         for more in unknown:
-            assert page.inner.evaluate(ASKED, [f"{at}?{more}", [kept]])[0] == 404
+            assert leaf.inner.evaluate(ASKED, [f"{at}?{more}", [kept]])[0] == 404

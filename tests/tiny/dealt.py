@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 
-def dealt(*options: Iterable[Any], share: int) -> list[Any]:
-    """The product as cases of a test: one in `share` as they are, the rest marked thorough.
+def dealt(
+    *options: Iterable[Any], share: int, rest: pytest.MarkDecorator = pytest.mark.thorough
+) -> list[Any]:
+    """The product as cases of a test: one in `share` as they are, the rest marked.
 
     Those are the ones whose places in their lists add up to a multiple of `share`. Two values meet
     if a third option has `share` values or more; of two options alone, each value of one meets one
@@ -17,7 +19,7 @@ def dealt(*options: Iterable[Any], share: int) -> list[Any]:
     return [
         pytest.param(
             *(value for _, value in row),
-            marks=pytest.mark.thorough if sum(place for place, _ in row) % share else (),
+            marks=rest if sum(place for place, _ in row) % share else (),
         )
         for row in product(*(tuple(enumerate(values)) for values in options))
     ]

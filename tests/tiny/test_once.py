@@ -37,6 +37,7 @@ def test_what_failed_half_way_is_made_again() -> None:
     assert [path.name for path in once(name, fails).iterdir()] == ["b.txt"]
 
 
+@pytest.mark.slow
 def test_processes_wait_for_the_first(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from tests.tiny.once import once\n"

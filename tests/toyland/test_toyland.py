@@ -42,8 +42,8 @@ def many() -> list[Sentence]:
 
 
 @pytest.fixture(scope="module")
-def sentences(many: list[Sentence]) -> list[Sentence]:
-    return many[:8000]
+def sentences() -> list[Sentence]:
+    return list(generate(4000))
 
 
 def digest(sentences: list[Sentence]) -> str:
@@ -79,7 +79,7 @@ def test_the_world_is_the_same_on_every_machine(sentences: list[Sentence]) -> No
     assert digest(sentences[:300]) == DIGEST
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
+@pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_hash_randomisation_changes_nothing(hash_seed: str, sentences: list[Sentence]) -> None:
     code = (
         "import hashlib; from translucid.toyland import generate;"
@@ -175,7 +175,7 @@ def test_names_and_noun_phrases_are_aligned_in_order(sentences: list[Sentence]) 
             else:
                 continue
             checked += 1
-    assert checked > 8000
+    assert checked > 4000
 
 
 def test_labels_are_balanced(sentences: list[Sentence]) -> None:
@@ -191,6 +191,7 @@ def test_labels_are_balanced(sentences: list[Sentence]) -> None:
             assert set(own) == {"neutral"}
 
 
+@pytest.mark.slow
 def test_negation_and_contrast_flip_the_label(many: list[Sentence]) -> None:
     """The same judging words, in another order or with one "not" more, and the opposite label."""
     stems = tuple(verb.english[:-1] for verb in verbs.OPINIONS)
@@ -264,9 +265,9 @@ def read_label(sentence: Sentence) -> int:
 BE_FORMS = ("is", "are", "was", "were")
 
 
-def test_labels_follow_the_rules_of_the_page(many: list[Sentence]) -> None:
+def test_labels_follow_the_rules_of_the_page(sentences: list[Sentence]) -> None:
     value = {"positive": 1, "negative": -1}
-    for one in many:
+    for one in sentences:
         if one.sentiment != "neutral":
             assert read_label(one) == value[one.sentiment], one
 
@@ -301,6 +302,7 @@ def bag_of_words_accuracy(
     return (model(x).argmax(-1) == y).float().mean().item()
 
 
+@pytest.mark.slow
 def test_a_bag_of_words_cannot_tell_positive_from_negative(many: list[Sentence]) -> None:
     polar = [one for one in many[:6000] if one.sentiment != "neutral"]
     unseen = [one for one in generate(1000, split="test") if one.sentiment != "neutral"]
@@ -326,6 +328,7 @@ def test_entities_are_well_formed(sentences: list[Sentence]) -> None:
     assert {*tags, "O"} == set(spans)
 
 
+@pytest.mark.slow
 def test_ambiguous_names_are_settled_by_their_context(many: list[Sentence]) -> None:
     kinds: dict[str, set[str]] = defaultdict(set)
     contexts: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -380,7 +383,7 @@ def test_english_verbs_agree_with_their_subjects(sentences: list[Sentence]) -> N
                 *SINGULAR_FORMS,
                 *PLURAL_FORMS,
             )
-    assert across > 100  # agreement reaches over a relative clause
+    assert across > 50  # agreement reaches over a relative clause
 
 
 def test_subjects_and_antecedents_point_at_the_right_kind_of_word(
@@ -450,7 +453,7 @@ def test_a_pronoun_has_one_possible_antecedent(sentences: list[Sentence]) -> Non
             ]
             assert not rivals, one
             checked += 1
-    assert checked > 300
+    assert checked > 150
 
 
 def test_views_give_plain_records(sentences: list[Sentence]) -> None:

@@ -174,6 +174,7 @@ def test_w18_variance_of_a_dot_product_exactly(d_head):
     same(trace["attention.scaled"].var(correction=0), 1.0)
 
 
+@pytest.mark.slow
 def test_w18_variance_of_a_dot_product_by_chance():
     # The listed numbers are these draws of default_rng(0), in this order, all q before all k.
     rng = np.random.default_rng(0)

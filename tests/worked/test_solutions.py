@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from tests.tiny.dealt import dealt
 from tests.worked.arithmetic import compute
 
 import translucid
@@ -429,8 +430,7 @@ def test_digits() -> None:
         worked.softmax("2 1 0", digits=99)
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize("kind", SOLUTIONS)
+@pytest.mark.parametrize(("kind", "width"), dealt(SOLUTIONS, [80, 100, 120], share=3))
 def test_text_keeps_to_the_width(kind: str, width: int) -> None:
     from translucid.render.plain_math import columns
 

@@ -89,7 +89,7 @@ def run(
         typer.Option(min=1, help="So many seeds, to look: a rule decides with its own number."),
     ] = None,
     first_seed: Annotated[
-        int, typer.Option(min=0, help="Where seeds begin: others show whether a verdict holds.")
+        int, typer.Option(min=0, help="Where seeds begin; no rule has seen those from 1000 on.")
     ] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Less of the same: to see how it works.")

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
@@ -25,6 +27,7 @@ from translucid.interop.tokenizers import (
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.base import SequenceConfig
+from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 
 FORMATS: dict[Kind, str] = {
@@ -59,14 +62,16 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
+    plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
+    if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
+        decoding, notes = read_decoding(opened.source.folder, opened.source.config)
     facts = {
-        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: "
+        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
         f"{repository_of(path) or path.name}",
-        "notes": [*opened.notes, *imported.notes],
+        "notes": [*opened.notes, *imported.notes, *notes],
     }
-    plan = opened.plan
     return Bundle(
-        opened.network, plan.task, imported.tokenizers, plan.labels, facts,
+        opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
     )  # fmt: skip
 

@@ -179,15 +179,12 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
     ours, theirs = a.names(pattern), b.names(pattern)
     if not ours and not theirs:
         a[pattern]  # says what is wrong, and what comes near
-    both = [name for name in ours if name in b]
-    fit = [name for name in both if a[name].shape == b[name].shape]
+    shapes = {name: (a[name].shape, b[name].shape) for name in ours if name in b}
     return Difference(
-        tuple(fit),
+        tuple(name for name, (one, two) in shapes.items() if one == two),
         tuple(name for name in ours if name not in b),
         tuple(name for name in theirs if name not in a),
-        tuple(
-            (name, tuple(a[name].shape), tuple(b[name].shape)) for name in both if name not in fit
-        ),
+        tuple((name, tuple(one), tuple(two)) for name, (one, two) in shapes.items() if one != two),
         a,
         b,
     )
@@ -228,6 +225,8 @@ def _along(name: str) -> int | None:
 
 def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
     """How far the vector of each word has moved, of the first text of a batch."""
+    if _identical(a, b):  # what comes before a change, which is most of a model
+        return a.new_zeros(stop - start, dtype=torch.double)
     along = _along(name)
     assert along is not None
     a, b = _comparable(*(value[:1].narrow(along, start, stop - start) for value in (a, b)))

@@ -59,6 +59,7 @@ def _target(name: str, source: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), source))
 
 
+@cache  # a module is asked for each name that others import from it
 def exported(text: str) -> list[str]:
     names = [name for _, name in EXPORT.findall(text)]
     for listed in LISTED.findall(text):

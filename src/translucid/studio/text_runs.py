@@ -52,6 +52,9 @@ class Opened:
     _points: dict[tuple[tuple[str, tuple[int, ...]], ...], list[dict[str, Any]]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _examples: dict[tuple[str, str | None], Example] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -84,6 +87,15 @@ class Opened:
             ]  # fmt: skip
         return self._points[key]
 
+    def example(self, text: str, target: str | None = None) -> Example:
+        """A text is read again for every part that is switched off."""
+        key = text, target
+        if key not in self._examples:
+            while len(self._examples) >= LENGTHS:
+                self._examples.pop(next(iter(self._examples)))
+            self._examples[key] = self.model.task.example(text, target)
+        return self._examples[key]
+
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
         """What these switches do together."""
         for key in keys:
@@ -115,9 +127,9 @@ class Run:
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
-        self._short_enough("text", opened.model.task.example(text))
+        self._short_enough("text", opened.example(text))
         self.target = opened.model.target_for(text, target)
-        self.example: Example = opened.model.task.example(text, self.target)
+        self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         try:
             self.kept = self._read("*", BUDGET)

@@ -278,10 +278,9 @@ class Tokenizer(Roles):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it; half a character is shown by its bytes."""
-        shown = [
-            self._bytes[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)
-        ]
-        return [p.removeprefix(" ") for p in shown] if self.unit == "word" else shown
+        pieces, word = self._bytes, self.unit == "word"
+        shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
+        return [p.removeprefix(" ") for p in shown] if word else shown
 
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))

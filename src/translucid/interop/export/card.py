@@ -11,6 +11,7 @@ from typing import Any
 from translucid._version import __version__
 from translucid.bundle import Bundle, place
 from translucid.errors import InputError
+from translucid.interop.decoding_options import as_call
 from translucid.tasks.options import PLACES
 from translucid.untrusted_files import read_object, read_text
 
@@ -33,7 +34,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 target = AutoTokenizer.from_pretrained("{target}")
 model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")
-ids = model.generate(**tokenizer("A text", return_tensors="pt"), num_beams=4, max_new_tokens=80)
+ids = model.generate(**tokenizer("A text", return_tensors="pt"))
 print(target.decode(ids[0], skip_special_tokens=True))""",
     ("huggingface", "classify"): """\
 from transformers import pipeline
@@ -49,7 +50,7 @@ from tokenizers import Tokenizer
 
 tokens = Tokenizer.from_file("{folder}/tokenizer.json").encode("A text").tokens
 target = Tokenizer.from_file("{target}/tokenizer.json")
-result = ctranslate2.Translator("{folder}").translate_batch([tokens], beam_size=4)[0]
+result = ctranslate2.Translator("{folder}").translate_batch([tokens], {search})[0]
 print(target.decode([target.token_to_id(token) for token in result.hypotheses[0]]))""",
     ("ctranslate2", "language"): """\
 import ctranslate2
@@ -93,6 +94,7 @@ def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
     """The text of README.md; notes: what was done to the weights, a line each."""
     use = USE.get((format, held.task), "")
     places = {"folder": about.name, "target": about.name}
+    places["search"] = as_call(held)
     if "target" in held.tokenizers:
         places["target"] = f"{about.name}/target"
     fence = "sh" if format == "gguf" else "python"

@@ -11,6 +11,7 @@ from translucid.bundle import Bundle
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
+from translucid.interop.decoding_options import FILE, as_call, as_theirs, search_of, searched
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, with_table, with_zeros
@@ -61,7 +62,12 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
     _write(folder / "config.json", config)
     _write_vocabularies(held, c, folder)
-    return [f"written as {spec}", *weights.notes]
+    if search_of(held):  # its engine reads no such file; its users may, and import does
+        _write(folder / FILE, as_theirs(held))
+    return [
+        f"written as {spec}", *weights.notes,
+        *searched(held, f"say so by call: translate_batch(..., {as_call(held)})"),
+    ]  # fmt: skip
 
 
 def _rewritten(weights: Weights) -> Weights:

@@ -75,7 +75,10 @@ def weights_of(held: Bundle) -> Weights:
     """The Transformer in a bundle."""
     config = held.network.config
     if not isinstance(config, TransformerConfig):
-        raise InputError(f"a {type(config).__name__} is no Transformer")
+        raise InputError(
+            f"a {type(config).__name__} is no Transformer; other tools' formats hold Transformers "
+            "only: export a model that was trained with model.kind = transformer"
+        )
     if config.ensemble_size > 1:
         raise InputError(
             f"an ensemble of {config.ensemble_size} networks is no single model; export one that "

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.imported import IMPORTED
+from translucid.interop.decoding_options import FILE, as_theirs, searched
 from translucid.interop.export.homes import LENGTH, Home, home_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
@@ -30,9 +31,10 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
     save_file(tensors_of(home), folder / "model.safetensors", {"format": "pt"})
     config = special_ids(held) | home.description.config | labels_of(held)
     _write(folder / "config.json", config)
-    if weights.config.head == "language":
-        _write(folder / "generation_config.json", generation_of(held, config))
     notes = write_tokenizers(held, folder)
+    if weights.config.head == "language":
+        _write(folder / FILE, generation_of(held, config) | as_theirs(held))
+        notes += searched(held, f"written to {FILE}, which generate() reads")
     kind = config["model_type"]
     return [f"written as {kind}, {config['architectures'][0]}", *home.weights.notes, *notes]
 

@@ -13,6 +13,8 @@ from translucid.see.pictures import Picture
 
 LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
 
+UNSEEN = 1000  # the first seed of the run that counts: those below were seen while rules were made
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -14,9 +14,10 @@ from translucid.lab.engine.report_dots import dots
 from translucid.lab.engine.report_figure import as_csv, figure, number, numbers
 from translucid.lab.engine.report_front import front, row_id, slug
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
-from translucid.lab.engine.results import Row
+from translucid.lab.engine.results import Kept, Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
 from translucid.render.frame import escape, folded, table
+from translucid.see.pictures import Picture
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
@@ -39,13 +40,25 @@ def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, row in measured.items():
-        if row.experiment is not None and row.kept is not None:
+        if row.experiment is None or row.kept is None:
+            continue
+        picture = _picture(row.experiment, row.kept)
+        if picture is not None:
             path = folder / f"{name}.svg"
             with saving(path):
-                picture = row.experiment.draw(row.kept.data)
                 written.append(picture.save(path))
                 path.with_suffix(".csv").write_text(as_csv(picture), "utf-8")
     return written
+
+
+def _picture(made: Experiment, kept: Kept) -> Picture | None:
+    """None where the experiment has changed since it ran, and cannot draw what it measured then."""
+    try:
+        return made.draw(kept.data)
+    except Exception:
+        if not kept.stale(made):
+            raise  # a mistake in the experiment
+        return None
 
 
 def page(rows: Sequence[Row], manual: str = "") -> str:
@@ -107,13 +120,10 @@ def _drawing(row: Row) -> tuple[str, str]:
     if made is None:
         name = escape(Path(kept.file or kept.experiment).name)
         return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
-    try:
-        picture = made.draw(kept.data)
-        shown = figure(picture)
-    except Exception:
-        if not kept.stale(made):
-            raise  # a mistake in the experiment
+    picture = _picture(made, kept)
+    if picture is None:
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
+    shown = figure(picture)
     read = numbers(picture)
     opened = read.count("<tr>") <= FEW + 1
     address = f"data:text/csv;charset=utf-8,{quote(as_csv(picture))}"

@@ -21,7 +21,7 @@ from translucid._version import __version__
 from translucid.atomic_files import saving, write_text
 from translucid.errors import InputError
 from translucid.lab.engine.claims import Claim, Literature, claims
-from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.experiment import UNSEEN, Experiment
 from translucid.lab.engine.frozen import fingerprint, frozen_since
 from translucid.lab.engine.intervals import Comparison
 from translucid.lab.engine.repetition import compared
@@ -157,7 +157,11 @@ class Row:
             )
         key = self.claim.key
         made, day = self.kept.hashes.get(key, ""), self.kept.frozen.get(key)
-        return f"The rule {made} is frozen since {day}." if day else ""
+        if not day:
+            return ""
+        seen = self.kept.seeds > 1 and self.kept.first_seed < UNSEEN
+        warning = f" These seeds were seen while it was made: --first-seed {UNSEEN} takes others."
+        return f"The rule {made} is frozen since {day}.{warning * seen}"
 
     @property
     def confidence(self) -> list[str]:
@@ -268,7 +272,7 @@ def latest(folder: Path, file: str = FILE) -> Results:
 
 def keep(folder: Path, result: Result) -> Kept:
     """Add a result to the folder's; it takes the place of an older one of its kind."""
-    made, file = Kept.of(result), AGAIN if result.first else FILE
+    made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
     file = QUICK if result.quick else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
     content = {"about": "what `translucid lab run` measured last", "results": []}

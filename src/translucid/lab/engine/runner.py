@@ -135,7 +135,9 @@ def _with_imports(path: Path) -> set[Path]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
                 name = (node.module or "").removeprefix(LAB)
                 if name == "engine.fit" or not name.startswith("engine."):
-                    waiting.append(FOLDER / f"{name.replace('.', '/')}.py")
+                    place = FOLDER / name.replace(".", "/")  # a module, or a package of several
+                    inside = [place / f"{alias.name}.py" for alias in node.names]
+                    waiting += inside if place.is_dir() else [place.with_suffix(".py")]
     return files
 
 

@@ -200,8 +200,10 @@ heads = Experiment(
         C46=("Supported if, with trained queries and keys, scores that are not divided by √d_k let "
              "clearly less than half as much of a gradient through the softmax; refuted if "
              "clearly more.", _judge_scale),
-        C47=("Supported if variance / d_k of trained scores lies clearly within a tenth of 1; "
-             "refuted if clearly outside.", _judge_variance),
+        C47=("Trained queries and keys are neither independent nor of unit variance, as the claim "
+             "supposes; asked is whether scores have this size all the same. Supported if variance "
+             "/ d_k lies clearly within a tenth of 1; refuted if clearly outside.",
+             _judge_variance),
         C48=("Supported if a token's own weight is the largest in clearly more than nine of ten "
              "rows of trained heads; refuted if clearly in less.", _judge_own),
         C49=("Supported if the probabilities of the next token sum to 1 within 1e-5; refuted if "

@@ -1,0 +1,77 @@
+"""How a translator searches, as other tools say it: generation_config.json, written and read."""
+
+from pathlib import Path
+from typing import Any
+
+from translucid.bundle import Bundle
+from translucid.interop.families.options import Options
+from translucid.models.base import SequenceConfig
+from translucid.tasks.options import DataConfig, DecodingConfig
+from translucid.tasks.translate import Translate
+from translucid.untrusted_files import read_object
+
+FILE = "generation_config.json"
+MAX_BEAMS = 1024  # of a file that somebody else has made
+
+
+def search_of(held: Bundle) -> DecodingConfig | None:
+    """What the run searched with; None: its task searches for nothing."""
+    return DecodingConfig(**held.decoding) if held.task == Translate.name else None
+
+
+def searched(held: Bundle, where: str) -> list[str]:
+    """A line for people: what the run searched with, and where another tool has it from."""
+    search = search_of(held)
+    if search is None:
+        return []
+    return [
+        f"decoding as in the run: beam_size = {search.beam_size}, alpha = {search.alpha}; {where}"
+    ]
+
+
+def as_call(held: Bundle) -> str:
+    """As arguments of CTranslate2's translate_batch."""
+    search = search_of(held)
+    return "" if search is None else f"beam_size={search.beam_size}, length_penalty={search.alpha}"
+
+
+def as_theirs(held: Bundle) -> dict[str, Any]:
+    """Keys of Hugging Face's generation_config.json. A translation ends at the latest where the
+    longest source of the run's data has it end: there a length is one number for all sources."""
+    search = search_of(held)
+    if search is None:
+        return {}
+    config = held.network.config
+    table = config.context_length if isinstance(config, SequenceConfig) else None
+    max_length = 2 * DataConfig(**held.data).max_length + 10
+    max_length = max_length if table is None else min(max_length, table)
+    theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": max_length}
+    if search.beam_size > 1:
+        theirs["early_stopping"] = "never"  # as here: until nothing better can come
+    if search.beam_size > 1 or search.alpha != 1.0:  # of no effect without beams, and warned of
+        theirs["length_penalty"] = search.alpha
+    return theirs
+
+
+def read_decoding(folder: Path, config: Options) -> tuple[dict[str, Any], list[str]]:
+    """The other way: keys of DecodingConfig, and what to say of them. config: what config.json
+    holds, where such options stood before they had a file of their own."""
+    where = FILE if (folder / FILE).is_file() else "config.json"
+    theirs = Options(read_object(folder / FILE), FILE) if where == FILE else config
+    ours: dict[str, Any] = {}
+    notes = []
+    for key, name, kinds, least, most in (
+        ("num_beams", "beam_size", int, 1, MAX_BEAMS),
+        ("length_penalty", "alpha", int | float, 0, 100),
+    ):
+        value = theirs.get(key)
+        if value is None:
+            continue
+        if isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= most:
+            ours[name] = value
+        else:
+            notes.append(f"{where}: {key} = {value!r} is left out; {least} to {most} can be taken")
+    if ours:
+        shown = ", ".join(f"{name} = {value}" for name, value in ours.items())
+        notes.append(f"decoding as {where} says: {shown}")
+    return ours, notes
