@@ -47,7 +47,9 @@ def test_sizes_and_sums(tmp_path: Path) -> None:
 
 
 def test_sizes_of_what_a_rule_has_compared() -> None:
-    old, new = ({"verdict": "supported", "why": "", "numbers": {"gain": 7.0},
-                 "comparisons": [{"value": value, "bar": 0.1}, {"value": {"float": "inf"}, "bar": 2}]}
-                for value in (0.25, 0.5))  # fmt: skip
-    assert compare.sizes(old, new) == "#1 (0.1) 0.25 -> 0.5, #2 (2) inf -> inf"
+    def finding(value: float) -> dict[str, object]:
+        made = [{"value": value, "bar": 0.1}, {"value": {"float": "inf"}, "bar": 2}]
+        return {"verdict": "supported", "why": "", "numbers": {"by": 7.0}, "comparisons": made}
+
+    sizes = compare.sizes(finding(0.25), finding(0.5))
+    assert sizes == "#1 (0.1) 0.25 -> 0.5, #2 (2) inf -> inf"
