@@ -193,6 +193,8 @@ class Trace(NoTrace):
         self._values, self.bytes = {}, 0
 
     def __getitem__(self, name: str) -> Tensor:
+        if isinstance(value := self._values.get(name), Tensor):
+            return value
         base, _, position = name.partition("@")
         if base not in self._values:
             raise UnknownPointError(self.missing(base))

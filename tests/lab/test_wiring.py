@@ -233,6 +233,7 @@ def test_a_translator_learns_from_the_source_to_write_the_target(monkeypatch):
 def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
     monkeypatch.setattr(cross_attention, "_translator", lambda arm, seed: f"{arm} {seed}")
     monkeypatch.setattr(cross_attention, "_teach", lambda *_: None)
+    monkeypatch.setattr(cross_attention, "_picked", lambda seed, steps: (seed, steps))
     monkeypatch.setattr(cross_attention, "_right", lambda net, length, _: (net, length))
     monkeypatch.setattr(cross_attention, "_aligned", lambda net, length, _: ("aligned", length))
     monkeypatch.setattr(cross_attention, "_ends", lambda net, length, _: (length, -length))

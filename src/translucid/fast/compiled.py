@@ -39,7 +39,7 @@ class CompiledLayers:
                 layer._compiled_call_impl = None
 
     def _call(self, layer: Layer, x: Tensor, layout: Layout, *args: Any, **options: Any) -> Tensor:
-        plain = layer._call_impl
+        plain: Callable[..., Tensor] = layer._call_impl
         if self._works is False or _hooked(layer):
             return plain(x, layout, *args, **options)
         _of_any_size(x, 0, 1)

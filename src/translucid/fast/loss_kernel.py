@@ -104,7 +104,10 @@ def cross_entropy(
 ) -> Tensor:
     """-Σ log p(target); logits (targets, classes) with their numbers side by side in each row."""
     columns = _on(tuple(never), logits.device)
-    return _CrossEntropy.apply(logits, targets, smoothing, columns, ignore)
+    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+        logits, targets, smoothing, columns, ignore
+    )
+    return loss
 
 
 _COLUMNS: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
