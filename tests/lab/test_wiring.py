@@ -237,7 +237,6 @@ def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
     monkeypatch.setattr(cross_attention, "_right", lambda net, length, _: (net, length))
     monkeypatch.setattr(cross_attention, "_aligned", lambda net, length, _: ("aligned", length))
     monkeypatch.setattr(cross_attention, "_ends", lambda net, length, _: (length, -length))
-    monkeypatch.setattr(cross_attention, "_picked", lambda seed, steps: (seed, steps))
     found = cross_attention._translate(3, True)
     every = [*cross_attention.LENGTHS, cross_attention.LONGER]
     for arm in cross_attention.ARMS:
