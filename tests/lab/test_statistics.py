@@ -8,6 +8,7 @@ import pytest
 
 from translucid.lab.engine.statistics import (
     Scale,
+    at_least,
     benjamini_hochberg,
     binomial_test,
     clopper_pearson,
@@ -103,6 +104,13 @@ def test_fractions_end_where_the_test_says_five_hundredths() -> None:
     for bound in (low, high):
         assert binomial_test(8, 10, bound) == pytest.approx(0.05, abs=1e-9)
     assert clopper_pearson(10, 10)[0] == pytest.approx(0.025 ** (1 / 10))
+
+
+@pytest.mark.parametrize(("successes", "tries"), [(1, 61), (30, 100), (199, 200), (3, 500)])
+def test_many_tries_by_the_beta_function_are_the_sum(successes: int, tries: int) -> None:
+    for p in (0.001, 0.02, 0.3, 0.9):
+        terms = [math.comb(tries, k) * p**k * (1 - p) ** (tries - k) for k in range(tries + 1)]
+        assert at_least(successes, tries, p) == pytest.approx(sum(terms[successes:]), abs=1e-10)
 
 
 def test_medians_lie_between_the_order_statistics_of_the_tables() -> None:

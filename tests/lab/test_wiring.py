@@ -248,6 +248,20 @@ def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
     assert found["picked"] == (3, 140)
 
 
+def test_queries_and_values_change_places():
+    places = torch.arange(5).view(1, 1, 5, 1)
+    assert cross_attention._first_two(places).flatten().tolist() == [1, 0, 2, 3, 4]
+    assert cross_attention._last_two(places).flatten().tolist() == [0, 1, 2, 4, 3]
+
+
+def test_a_translator_that_picks_by_place_is_found_out(monkeypatch):
+    """Untaught, answers do not follow; and what is asked of it are fractions."""
+    monkeypatch.setattr(cross_attention, "_teach", lambda *_, **__: None)
+    picked = cross_attention._picked(0, 1)
+    assert set(picked) == {"right", "aligned", "query", "value"}
+    assert max(picked.values()) < 0.6
+
+
 def test_another_seed_is_another_net():
     for make in (
         lambda seed: cross_attention._translator("attention", seed),
@@ -551,9 +565,9 @@ def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
     maps = []
     for net in nets:
         rows = []
-        for place in range(3):  # the word that looks is hidden
-            asked = three_words.numbers(three_words.ASKED)
-            asked[:, place] = 0
+        for place in range(3):  # each looks while it is hidden
+            asked = three_words.numbers([("I", "am", name) for name in ("Tom", "Max")])
+            asked[:, place] = three_words.VOCABULARY.index("?")
             rows.append(attention_tasks.patterns(net, asked)[0][:, 0].mean(dim=0)[place])
         maps.append(torch.stack(rows))
     assert torch.allclose(torch.tensor(found["map"]), torch.stack(maps).mean(dim=0), atol=1e-6)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Scale = Literal["raw", "log", "logit"]
 CONFIDENCE = 0.95
+MANY = 60  # tries, beyond which a sum over all counts takes too long
 
 _TO: dict[Scale, Callable[[Array], Array]] = {
     "raw": lambda x: x,
@@ -105,7 +106,12 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def at_least(successes: int, tries: int, p: float) -> float:
-    """The probability of at least so many successes."""
+    """The probability of at least so many successes: a sum, which for many tries is the incomplete
+    beta function."""
+    if successes <= 0 or successes > tries:
+        return float(successes <= 0)
+    if tries > MANY:
+        return incomplete_beta(successes, tries - successes + 1, p)
     return sum(
         math.comb(tries, k) * p**k * (1 - p) ** (tries - k) for k in range(successes, tries + 1)
     )
