@@ -215,6 +215,8 @@ def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
         options["input_feeding"] = cell != "gru"
         options["encoder_hidden"] = D_MODEL // 2 if both else None
         yield f"{cell}-encoder-decoder-{bridge}", recurrent("encoder-decoder", **options)
+    adapters = {"lora_rank": 2, "lora_alpha": 3.0, "lora_where": ("*",)}
+    yield "transformer-encoder-decoder-lora", transformer("encoder-decoder", **adapters)
     features = {"head": "classify", "ngram_features": 7}
     yield "transformer-encoder-ngrams", transformer("encoder", **features)
     yield "lstm-encoder-ngrams", recurrent("encoder", bidirectional=True, **features)

@@ -68,6 +68,7 @@ CORNERS = [
     "transformer-encoder-fill",
     "transformer-encoder-embed",
     "transformer-encoder-dense",
+    "transformer-encoder-decoder-lora",
     "lstm-encoder-decoder-copy",
     "rnn-decoder",
     "rnn_relu-encoder-both",

@@ -182,7 +182,7 @@ def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
 
     Takes seconds, on any machine; ends with status 1 if a verdict does not follow.
 
-    Example: translucid lab verify
+    Example: translucid lab verify --results runs/lab
     """
     from translucid.lab.claims import experiments, real_experiments
     from translucid.lab.engine.results import AGAIN, FILE, REAL, latest

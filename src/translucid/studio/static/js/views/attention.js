@@ -86,7 +86,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
     drawMatrix();
     await drawRight();
     link.paint();
-    rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]')); // one of many layers
+    // one of many layers
+    rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
     if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
     if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
     if (focus === 'moment') mid.querySelector('.steps [aria-pressed="true"]')?.focus();
