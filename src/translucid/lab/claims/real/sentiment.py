@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from translucid.lab.claims.real.files import lines
 from translucid.lab.claims.shared.toyland_text import numbered
-from translucid.lab.claims.tasks.sentiment import READERS, accuracy, bag, classifier, first_half
+from translucid.lab.claims.tasks.sentiment import READERS, accuracies
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -40,17 +39,7 @@ def _reviews(seed: int, quick: bool) -> Data:
     texts = [*kept, *(test[:300] if quick else test)]
     ids, words = numbered([text.split()[:MAX_LENGTH] for _, text in texts], COMMON)
     labels = torch.tensor([label for label, _ in texts])
-    inputs: tuple[Tensor, ...] = (
-        ids,
-        torch.stack([first_half(row) for row in ids]),
-        torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids]),
-    )
-    measured = {}
-    for reader, x in zip(READERS, inputs, strict=True):
-        torch.manual_seed(seed)
-        net = bag(words - 1) if reader == "bag of words" else classifier(words)
-        measured[reader] = accuracy(net, x, labels, len(kept), 60 if quick else 600, seed)
-    return measured
+    return accuracies(ids, words, labels, len(kept), 60 if quick else 600, seed)
 
 
 def _read(split: str) -> list[tuple[int, str]]:

@@ -38,6 +38,13 @@ def _judgments(seed: int, quick: bool) -> Data:
     texts = [*_judging(seed, "train", train), *_judging(seed, "test", test)]
     ids, words = numbered([text.english for text in texts])
     labels = torch.tensor([LABELS.index(text.sentiment) for text in texts])
+    return accuracies(ids, words, labels, train, steps, seed)
+
+
+def accuracies(
+    ids: Tensor, words: int, labels: Tensor, train: int, steps: int, seed: int
+) -> dict[str, float]:
+    """Of each reader, trained on the first `train` texts, on the others."""
     halves = torch.stack([first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}
