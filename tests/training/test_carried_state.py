@@ -142,6 +142,8 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
     valid = json.loads((tmp_path / "straight" / "test.json").read_text())["test"]
     assert model.settings().decoding.carry_state
     assert model.evaluate().numbers["loss"] == pytest.approx(valid["loss"], rel=1e-6)
+    alone = model.evaluate(carry_state=False).numbers["loss"]
+    assert abs(alone - valid["loss"]) > 1e-6 * alone
 
 
 def test_a_stream_begins_where_another_stood() -> None:
