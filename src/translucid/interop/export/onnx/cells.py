@@ -137,7 +137,8 @@ class OnnxRecurrent:
     # ---- in the open: one step at a time ----
 
     def _in_the_open(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
-        hiddens, cells = [], []
+        hiddens: list[str] = []
+        cells: list[str] = []
         for layer in range(self.layers):
             shown = []
             for way in self.ways:
