@@ -261,8 +261,8 @@ reached = Experiment(
             "Asked of a model that writes Arabic names in Latin letters, which goes from one end "
             "to the other. Supported if the place that cross-attention looks at, in the mean of "
             "all heads, has a correlation of clearly more than 0.5 with the place that is written, "
-            "and clearly less than half of the names are written as before where it looks everywhere "
-            "alike; refuted if one clearly fails.",
+            "and clearly less than half of the names are written as before where it looks "
+            "everywhere alike; refuted if one clearly fails.",
             _judge_picked, label="real data",
         ),
         "C82": Rule(
