@@ -49,11 +49,8 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
     scores, distance = [], []
     for layer, pattern in enumerate(shown):
         where = f"decoder.layers.{layer}.self_attention"
-        query, key = trace[f"{where}.query"], trace[f"{where}.key"]
-        wide = query.shape[-1]
-        groups = query.shape[1] // key.shape[1]
-        product = query @ key.repeat_interleave(groups, dim=1).transpose(-1, -2)
-        scores.append(float(product.var() / wide))
+        wide = trace[f"{where}.query"].shape[-1]
+        scores.append(float(trace[f"{where}.scores"].var() / wide))  # with rotary positions
         distance.append(apart(pattern))
     hidden = trace[trace.names("decoder.final_norm.*output")[-1]][0]  # (words, features)
     squares = hidden.square()

@@ -107,17 +107,14 @@ def _means(traces: Iterator[Trace]) -> dict[str, float]:
 
 def _of_layer(trace: Trace, where: str) -> dict[str, float]:
     """The first row of a masked layer has nobody but itself to look at, and is left out."""
-    pattern, query, key = (trace[f"{where}.{part}"] for part in ("pattern", "query", "key"))
+    pattern, scores, mask = (trace[f"{where}.{part}"] for part in ("pattern", "scores", "mask"))
+    d_k = trace[f"{where}.query"].shape[-1]
     own = (pattern.argmax(-1) == torch.arange(pattern.shape[-1]))[..., 1:].float().mean()
-    groups = query.shape[1] // key.shape[1]
-    product = query @ key.repeat_interleave(groups, dim=1).transpose(-1, -2)
-    masked = not pattern.triu(1).any()
-    hidden = torch.ones_like(product, dtype=torch.bool).triu(1) & masked
     passed = {}
-    for name, by in (("scaled", query.shape[-1] ** -0.5), ("raw", 1.0)):
-        weights = (by * product).masked_fill(hidden, -torch.inf).softmax(dim=-1)
+    for name, by in (("scaled", d_k**-0.5), ("raw", 1.0)):
+        weights = (by * scores).masked_fill(~mask, -torch.inf).softmax(dim=-1)
         passed[name] = float((weights * (1 - weights)).sum(-1)[..., 1:].mean())
-    return {"own": float(own), "d_k": float(query.shape[-1]), **passed}
+    return {"own": float(own), "d_k": float(d_k), **passed}
 
 
 def _judge_scale(data: Sequence[Data]) -> Finding:
