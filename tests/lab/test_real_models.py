@@ -24,7 +24,7 @@ TRAINED = {name: {"own": 0.3, "d_k": 8.0, "scaled": 0.6, "raw": 0.2}
 PARTS = {"whole": 3.0, "frequency": 5.0, "layers": [3.1] * 5, "removed": [3.0] * 20 + [4.0] * 21,
          "norms": 11, "features": 64, "learned": 704, "shifts": 0, "spread": 0.4}  # fmt: skip
 WRITING = {name: {"ends": 1.0, "greedy": 20.0, "by probability": 15.0, "divided by length": 30.0}
-           for name in writing.WRITERS}  # fmt: skip
+           for name in writing.MODELS}  # fmt: skip
 LENGTHS = {
     "frequency": dict.fromkeys(lengths.RANGES, 5.0),
     "sinusoidal": dict.fromkeys(lengths.RANGES, 4.0),

@@ -30,7 +30,7 @@ def picture_of(made: Experiment, kept: Kept) -> Picture | None:
 
 
 def thumbnail(picture: Picture) -> str:
-    """Its lines and bars alone, small, beside a sentence that says what is seen: letters of this
+    """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
     size could not be read."""
     drawing = draw(picture)
     shapes = [mark for mark in drawing.marks if not isinstance(mark, Text)]

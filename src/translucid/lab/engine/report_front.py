@@ -117,7 +117,7 @@ def _surprises(rows: Sequence[Row]) -> str:
         '<section class="group" id="surprises"><h2>Refuted, and where measurement and literature '
         f"differ <small>{len(first)}</small></h2><p>A rule asks whether the claim holds as it is "
         "worded, in the settings that were measured; the literature has seen more settings. "
-        f"The small figures are those of the claims, without letters.</p><ul>{lines}</ul></section>"
+        f"The small figures are those of the claims, without words.</p><ul>{lines}</ul></section>"
     )
 
 

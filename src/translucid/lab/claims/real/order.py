@@ -45,7 +45,7 @@ from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
 TEXTS = 40
 PLACES = mask_visibility.PLACES
 SAME, OTHER = 1e-9, 1e-3  # of the largest output
-FAR = 0.01  # of the change that a letter's own change makes
+FAR = 0.01  # of the change that a character's own change makes
 
 Outputs = Callable[[Tensor, Tensor | None, NoTrace], Tensor]  # ids, mask -> (texts, length, width)
 
@@ -77,7 +77,7 @@ def _encoder() -> Outputs:
 
 
 def _vocabulary(stack: str) -> range:
-    """Tokens that a text can hold in place of another: the letters, the pieces of words."""
+    """Tokens that a text can hold in place of another: the characters, the pieces of words."""
     return range(stories()[0].config.vocab) if stack == "decoder" else range(3, 40)
 
 
@@ -130,8 +130,8 @@ def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list
 
 @torch.no_grad()
 def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
-    """How much the first letter's output changes with the last letter, and the last letter's with
-    the first: a fraction of the change that its own letter makes. Geometric means."""
+    """How much the first character's output changes with the last one, and the last one's with
+    the first: a fraction of the change that its own character makes. Geometric means."""
     logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
     for ids in texts:
         first, last = 0, ids.shape[1] - 1
@@ -202,9 +202,9 @@ def _judge_far(data: Sequence[Data]) -> Finding:
     return decide(
         {f"something comes {side}": clearly(value.against(FAR), "above")
          for side, value in sides.items()},
-        "at a name's other end, changing a letter changes an encoder's output by "
+        "at a name's other end, changing a character changes an encoder's output by "
         + " and ".join(f"{value} {side}" for side, value in sides.items())
-        + " times what changing the letter there does",
+        + " times what changing the character there does",
         {side: value.mean for side, value in sides.items()},
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def _judge_picked(data: Sequence[Data]) -> Finding:
             "where it looks goes along with what is written": clearly(along.against(0.5), "above"),
             "without the choice, names come out differently": clearly(same.against(0.5), "below"),
         },
-        f"from letter to letter, the place that cross-attention looks at (mean of all heads) and "
+        "character by character, the place that cross-attention looks at (mean of all heads) and "
         f"the place that is written have a correlation of {along}; where all cross-attention "
         f"looks everywhere alike, {same} of the names are written as before",
         {"along": along.mean, "same": same.mean},
@@ -258,7 +258,7 @@ reached = Experiment(
         "C78": replace(_seen, text=f"On trained weights, by the rule of the toy. {_seen.text}",
                        label="real data"),
         "C81": Rule(
-            "Asked of a model that writes Arabic names in Latin letters, which goes from one end "
+            "Asked of a model that writes Arabic names in Latin script, which goes from one end "
             "to the other. Supported if the place that cross-attention looks at, in the mean of "
             "all heads, has a correlation of clearly more than 0.5 with the place that is written, "
             "and clearly less than half of the names are written as before where it looks "
@@ -266,9 +266,9 @@ reached = Experiment(
             _judge_picked, label="real data",
         ),
         "C82": Rule(
-            "Supported if in a trained encoder of names a letter at the other end, on the left and "
-            "on the right, changes a letter's output by clearly more than 0.01 of what changing "
-            "the letter itself does; refuted if clearly less on one side.",
+            "Supported if in a trained encoder of names a character at the other end, on the left "
+            "and on the right, changes a character's output by clearly more than 0.01 of what "
+            "changing the character itself does; refuted if clearly less on one side.",
             _judge_far, label="real data",
         ),
     },

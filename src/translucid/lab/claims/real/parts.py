@@ -109,7 +109,7 @@ def _judge_layers(data: Sequence[Data]) -> Finding:
     known = [run["frequency"] - run["whole"] for run in data]
     cost = mean_of([float(np.median(run["layers"]) - run["whole"]) / max(gained, 1e-9)
                     for run, gained in zip(data, known, strict=True)])  # fmt: skip
-    each = ", ".join(
+    by_layer = ", ".join(
         f"{at}: {mean_of([run['layers'][at] - run['whole'] for run in data]).mean:.2g}"
         for at in range(len(data[0]["layers"]))
     )
@@ -117,7 +117,7 @@ def _judge_layers(data: Sequence[Data]) -> Finding:
         {"the middle one costs less than a quarter": clearly(cost.against(PART), "below")},
         f"leaving out one of {len(data[0]['layers'])} layers costs, in the median of the layers, "
         f"{cost} of what the model knows above the frequency of tokens (nats a token, by layer: "
-        f"{each})",
+        f"{by_layer})",
         {"cost": cost.mean},
         learned=_learned(data),
     )

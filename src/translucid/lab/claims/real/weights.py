@@ -45,7 +45,7 @@ def stories() -> tuple[DecoderModel, Tokenizer]:
 
 @lru_cache(maxsize=1)
 def names() -> tuple[EncoderDecoderModel, Tokenizer, Tokenizer]:
-    """A small encoder-decoder that writes Arabic names in Latin letters: sinusoidal positions,
+    """A small encoder-decoder that writes Arabic names in Latin script: sinusoidal positions,
     layer norm, six and six layers of eight heads."""
     bundle = load(real_file("weights/ct2-aren-transliteration/model.bin").parent)
     assert isinstance(bundle.network, EncoderDecoderModel)
@@ -61,7 +61,7 @@ def story_sentences(seed: int, count: int) -> list[Tensor]:
 
 
 def arabic_names(seed: int, count: int) -> list[Tensor]:
-    """Names, a letter a token, framed as the model read them in training: (1, letters)."""
+    """Names, a character a token, framed as the model read them in training: (1, characters)."""
     tokenizer = names()[1]
     order = torch.randperm(len(NAMES), generator=torch.Generator().manual_seed(seed)).tolist()
     framed = tokenizer.frame()

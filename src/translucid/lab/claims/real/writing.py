@@ -29,27 +29,27 @@ from translucid.lab.engine.verdict import (
 from translucid.see.pictures import Bars
 
 BEAMS = 8
-LETTERS, TOKENS = 40, 480  # of a name, of a story: more are cut off
+CHARACTERS, TOKENS = 40, 480  # of a name, of a story: more are cut off
 NAMES_READ, STORIES = 40, 12
-WRITERS = ("names", "stories")
+MODELS = ("names", "stories")
 
 
 def _written(seed: int, quick: bool) -> Data:
     """Lengths of what greedy search and a beam write, and the fraction of greedy's that end."""
-    measured: dict[str, Any] = {writer: {} for writer in WRITERS}
-    for writer in WRITERS:
-        greedy = _texts(writer, seed, 1, 0.0, quick)
-        measured[writer]["ends"] = float(np.mean([text.finished for text in greedy]))
-        measured[writer]["greedy"] = _length(greedy)
+    measured: dict[str, Any] = {model: {} for model in MODELS}
+    for model in MODELS:
+        greedy = _texts(model, seed, 1, 0.0, quick)
+        measured[model]["ends"] = float(np.mean([text.finished for text in greedy]))
+        measured[model]["greedy"] = _length(greedy)
         for score, alpha in SCORES.items():
-            measured[writer][score] = _length(_texts(writer, seed, BEAMS, alpha, quick))
+            measured[model][score] = _length(_texts(model, seed, BEAMS, alpha, quick))
     return measured
 
 
-def _texts(writer: str, seed: int, beams: int, alpha: float, quick: bool) -> list[Hypothesis]:
-    longest = LETTERS if writer == "names" else 40 if quick else TOKENS
-    config = GenerationConfig(beam_size=beams, alpha=alpha, max_length=longest)
-    if writer == "names":
+def _texts(model: str, seed: int, beams: int, alpha: float, quick: bool) -> list[Hypothesis]:
+    max_length = CHARACTERS if model == "names" else 40 if quick else TOKENS
+    config = GenerationConfig(beam_size=beams, alpha=alpha, max_length=max_length)
+    if model == "names":
         return latin_names(arabic_names(seed, 4 if quick else NAMES_READ), config)
     net, tokenizer = stories()
     begun = story_sentences(seed, 4 if quick else STORIES)
@@ -63,24 +63,24 @@ def _length(texts: Sequence[Hypothesis]) -> float:
 
 
 def _judge_ends(data: Sequence[Data]) -> Finding:
-    ends = {writer: median_of(column(data, writer, "ends")) for writer in WRITERS}
+    ends = {model: median_of(column(data, model, "ends")) for model in MODELS}
     return by_case(
-        {writer: clearly(fraction.against(0.95), "above") for writer, fraction in ends.items()},
+        {model: clearly(fraction.against(0.95), "above") for model, fraction in ends.items()},
         "fed with its own predictions, greedy search ends by itself in "
-        + " and ".join(f"{fraction} of the {writer}" for writer, fraction in ends.items())
-        + f" (within {LETTERS} letters, {TOKENS} tokens)",
-        "what is written", {writer: fraction.mean for writer, fraction in ends.items()},
+        + " and ".join(f"{fraction} of the {model}" for model, fraction in ends.items())
+        + f" (within {CHARACTERS} characters, {TOKENS} tokens)",
+        "what is written", {model: fraction.mean for model, fraction in ends.items()},
     )  # fmt: skip
 
 
 def _judge_longer(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
     parts = []
-    for writer in WRITERS:
+    for model in MODELS:
         for score in SCORES:
-            more = difference_of(column(data, writer, score), column(data, writer, "greedy"))
-            cases[f"{writer}, {score}"] = clearly(more.against(0.0), "above")
-            parts.append(f"{writer}, {score}: {more}")
+            more = difference_of(column(data, model, score), column(data, model, "greedy"))
+            cases[f"{model}, {score}"] = clearly(more.against(0.0), "above")
+            parts.append(f"{model}, {score}: {more}")
     return by_case(
         cases, f"tokens by which texts of a beam of {BEAMS} are longer than greedy's: "
         + "; ".join(parts),
@@ -105,8 +105,8 @@ written = Experiment(
         "C83": Rule(
             "Asked of a model that transliterates names and of a LLaMA that tells stories from the "
             "first tokens of everyday sentences. Holds if clearly over 0.95 of greedy's texts end "
-            "by themselves (names within 40 letters, stories within 480 tokens), fails if clearly "
-            "less. Supported if for both, refuted if for neither, depends if for one.",
+            "by themselves (names within 40 characters, stories within 480 tokens), fails if "
+            "clearly less. Supported if for both, refuted if for neither, depends if for one.",
             _judge_ends, label="real data",
         ),
         "C87": Rule(
