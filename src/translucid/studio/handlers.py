@@ -13,7 +13,7 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, cells, lessons, saved_session
+from translucid.studio import answers, lessons, saved_session, terms
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
 from translucid.studio.run_follower import Reading, RunFollower, history
@@ -115,13 +115,11 @@ class Handlers:
         body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
         return Reply(body, BINARY, forever=True)
 
-    def cell(self, asked: Asked) -> Reply:
+    def terms(self, asked: Asked) -> Reply:
         query = asked.query
-        index = _index(query.text("index", ""))
-        places = tuple(place for place in index if isinstance(place, int))
-        if len(places) < len(index):
-            raise InputError("index: one number has a place along every axis; leave * and : out")
-        return json_reply(cells.cell(self._run(asked), _named(query, "at"), places), forever=True)
+        top = _whole(query.text("top", str(terms.TOP)), "top", 1, terms.MOST)
+        opened = terms.terms(self._run(asked), _named(query, "address"), top)
+        return json_reply(opened, forever=True)
 
     def steps(self, asked: Asked) -> Reply:
         query, run = asked.query, self._run(asked)

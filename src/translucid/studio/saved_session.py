@@ -15,6 +15,7 @@ from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.library import Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import Cut, frame, unpacked
+from translucid.studio.terms import carried
 from translucid.studio.text_runs import Run
 
 BUDGET = 32_000_000  # characters of recorded answers in a file
@@ -37,28 +38,36 @@ Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of t
 def recording(
     library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
 ) -> dict[str, Any]:
-    """The answers to these questions, then the whole tensors of the runs they speak of, as long as
-    there is room; what has none is told by the page when somebody looks for it."""
+    """The answers to these questions, then the whole tensors of the runs they speak of and the
+    terms of some of their numbers, as long as there is room; what has none is told by the page when
+    somebody looks for it."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
-    for question in questions:
-        if question in answers:
-            continue
+
+    def keep(question: Question) -> bytes | None:
+        nonlocal used
         status, kind, body = ask(question)
         encoded = body.decode() if kind == JSON else base64.b64encode(body).decode()
         if status != 200 or used + len(encoded) > budget:
-            continue
+            return None
         used += len(encoded)
         answers[question] = [status, kind, encoded]
-        if question[:2] == ("POST", "/api/runs") and not json.loads(question.body).get("off"):
-            runs.append(json.loads(body)["run"])  # of changed models the page shows differences
+        return body
+
+    for question in questions:
+        body = keep(question) if question not in answers else None
+        if body and question[:2] == ("POST", "/api/runs"):
+            if not json.loads(question.body).get("off"):  # of changed models only differences
+                runs.append(json.loads(body)["run"])
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
         kept_run = library.kept_run(key)
-        if kept_run.kept is not None and used + kept_run.bytes * 4 // 3 <= budget:
+        if used + kept_run.bytes * 4 // 3 <= budget:
             points[key] = base64.b64encode(_whole(kept_run)).decode()
             used += len(points[key])
+            for address in carried(kept_run):
+                keep(_of({"run": key}, "terms", address=address))
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
 
 

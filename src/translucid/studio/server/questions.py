@@ -12,7 +12,7 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/models"): "models", ("GET", "/api/model/{m}"): "model",
     ("GET", "/api/catalogue"): "catalogue", ("POST", "/api/runs"): "new_run",
     ("GET", "/api/runs/{run}"): "run", ("GET", "/api/runs/{run}/tensors"): "tensors",
-    ("GET", "/api/runs/{run}/heads"): "heads", ("GET", "/api/runs/{run}/cell"): "cell",
+    ("GET", "/api/runs/{run}/heads"): "heads", ("GET", "/api/runs/{run}/terms"): "terms",
     ("GET", "/api/runs/{run}/steps"): "steps", ("GET", "/api/runs/{run}/decode"): "decode",
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",
