@@ -436,7 +436,7 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
 
 
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
-    """Of a long text: the weights of a head, its scores and the terms of a weight take one reading."""
+    """Of a long text: the weights of a head, its scores and their terms take one reading."""
     monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
     whole = text_runs.Run._read

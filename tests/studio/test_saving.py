@@ -205,12 +205,13 @@ def test_a_whole_text_in_one_file(
         buttons.first.click()
         root.locator(".sum .crumbs").wait_for()
         assert root.locator(".sum .missing").count() == 0
+        page.inner.mouse.move(1, 1)
         root = walk(page, "attention", text=EVIL, kind="encoder", layer=str(layer), head=str(head),
                     pin="src:3,src:2")  # fmt: skip
         missing = root.locator(".sum .missing").inner_text()
-        assert f'trace.terms("{at}[0, {head}, 3, 2]")' in missing
+        assert f'trace.terms("{at}[0, {place[0]}, 3, 2]")' in missing
         assert float(root.locator(".sum .strong td.n").inner_text()) == pytest.approx(
-            float(held.trace(EVIL)[at][0, head, 3, 2]), rel=1e-6
+            float(held.trace(EVIL)[at][0, place[0], 3, 2]), rel=1e-6
         )
     root = walk(page, "decode", text=EVIL)  # a word that is forced is not: the tree stays
     root.locator(".force").nth(2).dispatch_event("click")

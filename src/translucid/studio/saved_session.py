@@ -21,6 +21,7 @@ from translucid.studio.text_runs import Run
 BUDGET = 32_000_000  # characters of recorded answers in a file
 QUESTIONS = 5_000  # of a page
 SWITCHES = 200  # switched off one by one
+POSITIONS = 32  # whose logits have their contributions, lens and saliency in the file
 TABLES = 64  # of a training, asked for at once
 LIKELIEST = 60  # tokens of a position, as What-if asks for
 JSON = "application/json"
@@ -57,16 +58,16 @@ def recording(
 
     for question in questions:
         body = keep(question) if question not in answers else None
-        if body and question[:2] == ("POST", "/api/runs"):
-            if not json.loads(question.body).get("off"):  # of changed models only differences
-                runs.append(json.loads(body)["run"])
+        asked = json.loads(question.body) if question[:2] == ("POST", "/api/runs") else None
+        if body and asked and not asked.get("off"):  # of changed models there are differences only
+            runs.append(json.loads(body)["run"])
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
         kept_run = library.kept_run(key)
         if used + kept_run.bytes * 4 // 3 <= budget:
             points[key] = base64.b64encode(_whole(kept_run)).decode()
             used += len(points[key])
-            for address in carried(kept_run):
+            for address in carried(kept_run) if kept_run.whole else ():
                 keep(_of({"run": key}, "terms", address=address))
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
 
@@ -190,7 +191,8 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
             yield _of(run, "heads", kind=kind, pool=pool)
     rows = max(len(run["tokens"][side]) for side in ("source", "target"))
     if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
-        yield _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows))
+        yield (question := _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows)))
+        yield from _credit(run, model, answer(question))
     if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
@@ -210,6 +212,15 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
             worst = apart.index(max(apart))
             yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
     yield from _lessons(run["run"], answer)
+
+
+def _credit(run: Any, model: Any, steps: Any) -> Iterator[Question]:
+    """To whom the likeliest logit of each of the first positions is owed."""
+    for step in (steps or {"steps": ()})["steps"][:POSITIONS]:
+        if model["family"] == "transformer" and steps["at"] == "head.logits":
+            yield _of(run, "contributions", position=step["n"], output=step["ids"][0])
+            yield _of(run, "lens", position=step["n"])
+        yield _of(run, "saliency", position=step["n"])
 
 
 def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:

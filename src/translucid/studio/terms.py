@@ -1,6 +1,7 @@
 """One number of a run and the numbers that made it, for the page: formulas as MathML, tokens by
 name. The sums are those of `trace.terms(address)`."""
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from translucid.studio.text_runs import Run, as_mathml
 
 TOP = 8  # terms of a long sum that stand by themselves
 MOST = 64  # of those that can be asked for
-CARRIED = 240  # numbers of a text whose terms a saved page has
+CARRIED = 480  # numbers of a text whose terms a saved page has
 DEEPEST = 60  # lines of one walk that goes to the bottom
+SCORES = 5  # lines from a weight of attention to its score
 
 
 class _Points:
@@ -82,25 +84,31 @@ def shown_first(run: Run) -> Iterator[str]:
 
 
 def carried(run: Run) -> Iterator[str]:
-    """What a saved page can open: one walk down to the bottom, then breadth first from what it
-    shows at the beginning, as many as there is room for."""
+    """What a saved page can open: from the first number that it shows down to the bottom, from
+    other patterns down to their scores, then breadth first, as many as there is room for."""
     first = list(shown_first(run))
     known: dict[str, None] = {}
-    address = first[0] if first else ""
-    for _ in range(DEEPEST):
-        if not address or address in known:
-            break
-        known[address] = None
-        below = _opened(run, address).numbers
-        computed = [number.address for number in below if number.kind == "point"]
-        varying = [
-            one for one in computed if "[" in one and "mask[" not in one
-        ]  # no scale, no mask
-        address = (varying or computed or [number.address for number in below] or [""])[0]
-    waiting = deque([*known, *first])
+    for number, address in enumerate(first):
+        if len(known) < CARRIED and (number == 0 or ".pattern[" in address):
+            known |= dict.fromkeys(_down(run, address, SCORES if number else DEEPEST))
+    waiting = deque([*first, *known])
     while waiting and len(known) < CARRIED:
         address = waiting.popleft()
         known[address] = None
         if len(known) + len(waiting) < CARRIED:
             waiting.extend(one.address for one in _opened(run, address).numbers)
-    yield from known
+    yield from itertools.islice(known, CARRIED)
+
+
+def _down(run: Run, address: str, lines: int) -> Iterator[str]:
+    """A number, the first of those that made it, and so on, so many lines or to the bottom."""
+    for _ in range(lines):
+        yield address
+        below = _opened(run, address).numbers
+        if not below:
+            return
+        computed = [number.address for number in below if number.kind == "point"]
+        varying = [
+            one for one in computed if "[" in one and "mask[" not in one
+        ]  # no scale, no mask
+        address = (varying or computed or [number.address for number in below])[0]

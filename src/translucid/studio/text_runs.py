@@ -81,7 +81,11 @@ class Opened:
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
                     "scale": scale_of(name),
-                    **({"formula": as_mathml(own[name])} if own[name] != formula(entry(name)) else {}),
+                    **(
+                        {"formula": as_mathml(own[name])}
+                        if own[name] != formula(entry(name))
+                        else {}
+                    ),
                 }
                 for name, shape in shapes.items()
             ]  # fmt: skip

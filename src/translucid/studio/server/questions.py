@@ -13,6 +13,8 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/catalogue"): "catalogue", ("POST", "/api/runs"): "new_run",
     ("GET", "/api/runs/{run}"): "run", ("GET", "/api/runs/{run}/tensors"): "tensors",
     ("GET", "/api/runs/{run}/heads"): "heads", ("GET", "/api/runs/{run}/terms"): "terms",
+    ("GET", "/api/runs/{run}/contributions"): "contributions",
+    ("GET", "/api/runs/{run}/lens"): "lens", ("GET", "/api/runs/{run}/saliency"): "saliency",
     ("GET", "/api/runs/{run}/steps"): "steps", ("GET", "/api/runs/{run}/decode"): "decode",
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",

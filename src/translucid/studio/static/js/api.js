@@ -83,6 +83,12 @@ export const terms = async (id, address, top) => ({
   ...(await once(`/api/runs/${id}/terms?${query({ address, top })}`, json)),
   top: top ?? 0,
 });
+// What each part adds to the logit of an output at a position; what each layer would say there; how much what was read
+// counted for what stands there.
+export const contributions = (id, position, output) =>
+  once(`/api/runs/${id}/contributions?${query({ position, output })}`, json);
+export const lens = (id, position) => once(`/api/runs/${id}/lens?${query({ position })}`, json);
+export const saliency = (id, position) => once(`/api/runs/${id}/saliency?${query({ position })}`, json);
 export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
 // The likeliest tokens of all positions of a run, k of each: { at, steps: [{ n, words, ids, probabilities, ... }] }.
 // positions: '3:5' for some of them; tokens: along this text instead of the run's own, with what is looked at.

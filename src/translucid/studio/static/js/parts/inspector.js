@@ -7,7 +7,7 @@ import { pointOf } from '../anatomy.js';
 
 const SMALL = 26; // so many words on a side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
-// opened, likely, go }
+// opened, likely, credit, go }
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
@@ -51,6 +51,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     ),
     told.entry?.meaning && h('p', { class: 'quiet optional' }, capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
+    told.credit,
     told.values && !told.likely ? picture(told, inner, onpick) : null,
     told.opened && h('hr', { class: 'rule' }),
     told.opened,

@@ -81,8 +81,8 @@ export function terms(run, root) {
       const { name, index } = parsed(number.address);
       readout({
         at: [number.name.replaceAll('_', ' ')],
-        path: number.address,
-        python: points.has(name) ? `${name}${index.length ? `[${index.slice(1).join(', ')}]` : ''}` : null,
+        // a point as everywhere at the foot of the page, without the axis of the batch
+        path: points.has(name) && index.length > 1 ? `${name}[${index.slice(1).join(', ')}]` : number.address,
         value: number.value ?? Number.NaN,
         digits: 4,
       });

@@ -11,6 +11,7 @@ import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
 import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
+import { credit } from '../parts/credit.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
@@ -600,6 +601,29 @@ async function drawPanel(view) {
           )
           .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
       : [];
+  const choose = places => {
+    state.i = places;
+    settle({ i: places.join(',') });
+    drawPanel(view);
+  };
+  const owed =
+    likely &&
+    credit(
+      run,
+      {
+        position: shape.length > 1 ? index[0] : 0,
+        output: index.at(-1),
+        transformer: view.model.family === 'transformer' && at === 'head.logits',
+        word: likely.words[likely.ids.indexOf(index.at(-1))],
+      },
+      (part, head) => {
+        const to = points.has(`${part}.pattern`) ? `${part}.pattern` : `${part}.output`;
+        state.head = head ?? 0;
+        pick(view, points.has(to) ? to : (run.points.find(each => each.at.startsWith(`${part}.`))?.at ?? at));
+      },
+    );
+  await owed?.drawn;
+  if (!panel.isConnected || turn !== view.panelTurn) return;
   const made = inspector(
     {
       at,
@@ -635,10 +659,16 @@ async function drawPanel(view) {
       each: step * colStep,
       table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
       likely: likely && {
-        rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })),
+        rows: likely.words.map((text, i) => ({
+          word: text,
+          p: likely.probabilities[i],
+          on: likely.ids[i] === index.at(-1),
+        })),
         rest: likely.rest,
         others: likely.others,
+        onpick: i => choose([...index.slice(0, -1), likely.ids[i]]),
       },
+      credit: owed?.el,
       go: onward(at, state),
     },
     {
