@@ -21,21 +21,21 @@ def parts(run: Run, position: int, output: int) -> dict[str, Any]:
     """What each part adds to a logit; the values, the remainder and the rounding add up to it. And
     the same by token: what all heads together hand over from each token that they look at."""
     reading = _reading(run)
-    shares = contributions(reading, position, output)
+    contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
-    for one in shares.parts:
+    for one in contributed.parts:
         side = _looked_at(run, one)
         if side:
             before = by_token.get(side, [0.0] * len(one.by_token))
             by_token[side] = [a + b for a, b in zip(before, one.by_token, strict=True)]
     return {
-        "position": position, "output": output, "logit": shares.logit,
+        "position": position, "output": output, "logit": contributed.logit,
         "word": reading.names_at(position, [output])[0],
         "parts": [
-            {"part": one.part, "head": one.head, "value": one.value} for one in shares.parts
+            {"part": one.part, "head": one.head, "value": one.value} for one in contributed.parts
         ],
         "by_token": by_token,
-        "remainder": shares.remainder, "rounding": shares.rounding,
+        "remainder": contributed.remainder, "rounding": contributed.rounding,
     }  # fmt: skip
 
 
