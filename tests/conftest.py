@@ -13,6 +13,6 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
 
 # Here, since xdist's first process loads no other.
 pytest_plugins = [
-    "tests.first", "tests.invariants.summary", "tests.own_code", "tests.tiny.once",
-    "tests.tiny.toyland",
+    "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
+    "tests.first",
 ]  # fmt: skip
