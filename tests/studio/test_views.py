@@ -21,6 +21,7 @@ from tests.studio.shown import (
     variation,
 )
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+from tests.tiny.dealt import chosen
 
 from translucid.model import Model
 from translucid.see.reading import Reading
@@ -52,7 +53,7 @@ def end_of(trace: Reading) -> str:
 # ---- Flow ----
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "lstm", "language", "regress"))
 def test_flow_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """Panes of all kinds are clicked; the inspector and the read-out show one of their numbers."""
     trace = traces[family]
@@ -117,7 +118,7 @@ def kinds_in(trace: Reading) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("family", WITH["attention"])
+@pytest.mark.parametrize("family", chosen(WITH["attention"], "lstm", "language"))
 def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """All kinds, at each moment; a row of weights sums to 1; the sum behind a cell ends in it."""
     trace = traces[family]
@@ -282,7 +283,7 @@ def after(model: Model, family: str, begun: list[int]) -> Any:
 # ---- What-if ----
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "lstm", "classify"))
 def test_every_switch_does_what_its_edit_does(
     studio: Served, leaf: Page, traces: Any, family: str  # noqa: F811
 ) -> None:  # fmt: skip
