@@ -13,8 +13,8 @@ DEARER = ("slow", "thorough")
 
 
 def one_in(cases: int) -> int:
-    """Of 8 cases every second, of 16 every third, of 32 or more every fourth."""
-    return 1 + (cases >= 8) + (cases >= 16) + (cases >= 32)
+    """Of 4 cases every second, of 12 every third, of 32 or more every fourth."""
+    return 1 + (cases >= 4) + (cases >= 12) + (cases >= 32)
 
 
 @pytest.hookimpl(tryfirst=True)

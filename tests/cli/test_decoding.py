@@ -84,6 +84,7 @@ def lines(count: int, seed: int = 0) -> list[str]:
 # --- many lines
 
 
+@pytest.mark.slow
 def test_order_is_kept_over_lines_of_all_lengths(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
