@@ -118,7 +118,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize(
-    "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+    "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
 )
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command

@@ -117,7 +117,9 @@ def test_the_words_of_the_sentence_are_those_of_the_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", chosen(FAMILIES, "translate-transformer", "tag-lstm", "language-rnn", "regress-mlp")
+)
 def test_every_view_opens(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
     leaf.turn(where(studio, family))
     offered = leaf.inner.eval_on_selector_all(

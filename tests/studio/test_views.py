@@ -173,7 +173,7 @@ def test_the_mean_of_all_heads_is_theirs(studio: Served, leaf: Page, traces: Any
 # ---- Recurrent ----
 
 
-@pytest.mark.parametrize("family", WITH["recurrent"])
+@pytest.mark.parametrize("family", chosen(WITH["recurrent"], "tag"))
 def test_recurrent_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """Gates and states of all units and of one, and one step as a sum, in every layer."""
     trace = traces[family]
@@ -243,7 +243,7 @@ def check_texts(page: Page, texts: Any) -> None:
         assert same(score, text.score)
 
 
-@pytest.mark.parametrize("family", WITH["decode"])
+@pytest.mark.parametrize("family", chosen(WITH["decode"], "lstm"))
 def test_a_forced_word_is_followed(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
     """The likeliest words of a step are the trace's; what follows a forced one is `decode`'s."""
     model = trained()[family]
@@ -320,7 +320,7 @@ def trace_target(trace: Reading, family: str) -> str | None:
     return trained()[family].target_for(TEXTS[family], None)
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "translate", "tag"))
 def test_switched_off_is_the_trace_with_the_edit(
     studio: Served, leaf: Page, traces: Any, family: str  # noqa: F811
 ) -> None:  # fmt: skip
