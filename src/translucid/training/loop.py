@@ -239,7 +239,8 @@ def _gradients(
     layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
         return Captured(state.network, task, config, state.device, layers)
-    return Gradients(state.called, task, config, state.device, state.processes, layers)
+    called = state.called if state.carried is None else state.carried
+    return Gradients(called, task, config, state.device, state.processes, layers)
 
 
 def _update(state: State, config: TrainingConfig, gradients: Gradients) -> Update:
@@ -281,6 +282,8 @@ def _leave_out(
         watchers.save()
         raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
+    if state.carried is not None:  # what it has read last may be no number
+        state.carried.reset()
     watchers.say(f"{bad}: left out, {state.skipped} so far")
 
 
