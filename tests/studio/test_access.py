@@ -62,6 +62,15 @@ def test_no_rule_is_broken_in_the_dark(
     assert violations(leaf, ["wcag2aa", "wcag21aa", "wcag22aa"]) == []
 
 
+def test_an_opened_number_and_its_credit_break_no_rule(studio: Served, leaf: Page) -> None:  # noqa: F811
+    opened = "head.logits[0, 1, 7];decoder.final_norm.output[0, 1, 3]"
+    for theme in ("light", "dark"):
+        more = {"at": "head.logits", "i": "1,7", "walk": opened, "theme": theme}
+        leaf.turn(address_of(studio, "translate", "flow", **more))
+        leaf.wait("document.querySelector('.terms .crumbs')")
+        assert violations(leaf, RULES) == []
+
+
 def library_switches(studio: Served, family: str) -> Any:
     return next(each for each in studio.library.opened.values() if each.name == family).switches
 
