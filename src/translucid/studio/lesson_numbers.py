@@ -1,6 +1,6 @@
 """Numbers of a lesson that no point of the trace holds: weights, inputs, gradients, neighbours."""
 
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
@@ -8,6 +8,9 @@ from translucid.errors import InputError
 from translucid.see.gradients import gradients
 from translucid.see.tables import neighbours
 from translucid.studio.text_runs import Run
+
+# As long as its run is kept: a lesson asks for several positions of one gradient.
+_norms: WeakKeyDictionary[Run, dict[tuple[str, int], list[float]]] = WeakKeyDictionary()
 
 
 def weight(run: Run, name: str) -> Tensor | None:
@@ -22,16 +25,19 @@ def read_numbers(run: Run) -> list[float]:
     return [float(cell) for cell in run.text.replace(",", " ").split()]
 
 
-@lru_cache(maxsize=8)
 def gradient_norms(run: Run, at: str, of: int) -> list[float]:
     """How long the gradient of one target's loss is at each position of a point: what
     backpropagation through time brings there."""
-    model = run.opened.model
-    found = gradients(model.network, model.task, run.example, of=of, keep=[at], budget_bytes=None)
-    return [float(row.norm()) for row in found[at][0]]
+    of_run = _norms.setdefault(run, {})
+    if (at, of) not in of_run:
+        model = run.opened.model
+        all_ = gradients(
+            model.network, model.task, run.example, of=of, keep=[at], budget_bytes=None
+        )
+        of_run[at, of] = [float(row.norm()) for row in all_[at][0]]
+    return of_run[at, of]
 
 
-@lru_cache(maxsize=64)
 def nearest_words(run: Run, word: str, k: int) -> list[tuple[str, float]]:
     """The words whose embeddings point most nearly where this word's does, with the cosines."""
     source = run.example.source or run.example.target
