@@ -120,7 +120,8 @@ class Checked(Filler):
         way, _, rest = text.partition(" ")
         if way in ("mean", "largest", "least"):
             value = self.numbers(rest)
-            return float({"mean": value.mean, "largest": value.amax, "least": value.amin}[way]())
+            made = {"mean": value.mean(), "largest": value.amax(), "least": value.amin()}
+            return float(made[way])
         if "[" in text:
             value = self.numbers(text)
             return float(value)

@@ -129,7 +129,7 @@ def _check(check: Mapping[str, Any], where: str, known: Mapping[str, Any]) -> di
                 "problem NAME, differs"
             )
         if re.search(r" (>=|<=|=|>|<) ", condition):
-            _letters(condition, known, f"{where}: that")
+            _check_names(condition, known, f"{where}: that")
     return {"check: right": check["right"], "check: wrong": check["wrong"]}
 
 
@@ -168,10 +168,10 @@ def _asked(text: str, known: Mapping[str, Any], where: str) -> None:
             )
         plain = function in ("weight", "input", "answer")
         named = re.sub(r"^[\w.]+", "", rest) if plain else rest if rest else asked
-        _letters(named if function in FUNCTIONS else asked, known, where)
+        _check_names(named if function in FUNCTIONS else asked, known, where)
 
 
-def _letters(text: str, known: Mapping[str, Any], where: str) -> None:
+def _check_names(text: str, known: Mapping[str, Any], where: str) -> None:
     for letter in NAME.findall(re.sub(r"\b(column|mean|largest|least)\b", "", text)):
         if letter not in known:
             raise InputError(

@@ -255,13 +255,13 @@ class Filler:
                     raise Lacks("the sentence is too short")
                 return {"word": follows[place], "means": f"tgt:{place}"}
             case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
-                return self._beside(kind, rest)
+                return self._outside_the_trace(kind, rest)
             case "size":
                 name, axis = rest.split(" ")
                 return {"text": f"{self._point(name).shape[int(axis)]:,}"}
             case "likeliest" | "probability":
-                place, _, word = rest.partition(" ")
-                n = self.index(place)
+                at, _, word = rest.partition(" ")
+                n = self.index(at)
                 if word:
                     return self._probability(n, word)
                 likely = steps(self.run, range(n, n + 1), 1)
@@ -288,7 +288,7 @@ class Filler:
         if len(ids) != 1:
             raise Lacks(f"{word} is no word of its own to this model")
         value = float(self.run.logits[0, n].softmax(-1)[ids[0]])
-        return self._told(value, f"softmax {self.run.output_point}", [n, ids[0]])
+        return self._value_piece(value, f"softmax {self.run.output_point}", [n, ids[0]])
 
     def answer(self) -> str:
         """What the model says, as one text."""
@@ -303,7 +303,7 @@ class Filler:
                             for part in answer)  # fmt: skip
         return f"{answer:.3g}" if isinstance(answer, float) else str(answer)
 
-    def _beside(self, kind: str, rest: str) -> dict[str, Any]:
+    def _outside_the_trace(self, kind: str, rest: str) -> dict[str, Any]:
         """What is asked for by a weight, an input, a gradient, a neighbour."""
         if kind == "answer":
             return {"word": self.answer(), "means": ""}
@@ -319,14 +319,14 @@ class Filler:
             weight = lesson_numbers.weight(self.run, match[1])
             if weight is None or len(places) != weight.dim():
                 raise Lacks("this model has no such weight")
-            return self._told(float(weight[tuple(places)]), f"weight {match[1]}", places)
+            return self._value_piece(float(weight[tuple(places)]), f"weight {match[1]}", places)
         self._point(match[1])
         if kind == "gradient":
             of = self.index(match[3]) if match[3] else -1
             norms = lesson_numbers.gradient_norms(self.run, self.points[match[1]], of)
             if places[0] >= len(norms):
                 raise Lacks("the sentence is too short")
-            return self._told(norms[places[0]], f"gradient {self.points[match[1]]}", places)
+            return self._value_piece(norms[places[0]], f"gradient {self.points[match[1]]}", places)
         words = self._words(match[1], 0)[1]
         if places[0] >= len(words):
             raise Lacks("the sentence is too short")
@@ -336,7 +336,7 @@ class Filler:
         word, cosine = near[int(match[3] or 0)]
         if kind == "neighbour":
             return {"word": word, "means": ""}
-        return self._told(cosine, f"cosine {words[places[0]]} {word}", [])
+        return self._value_piece(cosine, f"cosine {words[places[0]]} {word}", [])
 
-    def _told(self, value: float, at: str, index: list[int]) -> dict[str, Any]:
+    def _value_piece(self, value: float, at: str, index: list[int]) -> dict[str, Any]:
         return {"value": value, "at": at, "index": index, "digits": 3}

@@ -14,7 +14,7 @@ from translucid.studio.lesson_files import OPENING, OWN, opening, stations, tour
 from translucid.studio.lesson_filler import Filler, Lacks
 from translucid.studio.text_runs import Run, clipped
 
-Own = Mapping[str, Any] | None  # a teacher's lesson
+Own = dict[str, Any] | None  # a teacher's lesson
 
 
 def lessons() -> dict[str, dict[str, Any]]:
@@ -35,11 +35,11 @@ def lesson(key: str, own: Own = None) -> dict[str, Any]:
 def listed(opened: Mapping[str, str], own: Own = None) -> list[dict[str, Any]]:
     """What there is to choose from: the tours, and the stations whose models are open. opened:
     the names of models, by letter."""
-    letters = {name: m for m, name in opened.items()}
+    of_name = {name: m for m, name in opened.items()}
     entries = []
     led = {**stations(), OPENING: opening()}
     for key, entry in {**_own(own), **lessons(), **led}.items():
-        of = letters.get(entry["model"] or "")
+        of = of_name.get(entry["model"] or "")
         if of is None and key in led:
             continue
         about = {

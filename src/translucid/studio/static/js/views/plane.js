@@ -71,7 +71,7 @@ export async function plane(stage, { model, params }) {
       digits: kind === 'mlp' ? 4 : 0,
     });
   }
-  const room = () => (stage.clientWidth < 860 * unit() ? stage.clientWidth : stage.clientHeight - 24 * unit());
+  const room = () => (stage.clientWidth < 860 * unit() ? 440 * unit() : stage.clientHeight - 24 * unit());
   const button = (act, name, onclick, more = {}) =>
     h('button', { class: 'edit', 'data-act': act, onclick, ...more }, name);
   function controls() {

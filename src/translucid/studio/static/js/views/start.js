@@ -42,7 +42,7 @@ function station(each, number) {
       h(
         'span',
         { class: 'quiet count' },
-        `${each.steps} stops, ${each.tasks} tasks${done ? `, ${done} done` : ''} · ${each.model}`,
+        `${each.steps} stops, ${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''} · ${each.model}`,
       ),
     ),
   );
