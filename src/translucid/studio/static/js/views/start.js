@@ -29,6 +29,7 @@ export async function start(stage, { all, params }, listed, say) {
 }
 function station(each, number) {
   const done = doneIn(each.id);
+  const tasks = `${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''}`;
   const href = to('lesson', { lesson: `${each.id}.1`, m: each.m, text: each.text, target: null, pin: null });
   return h(
     'li',
@@ -39,11 +40,7 @@ function station(each, number) {
       h('span', { class: 'n number', 'aria-hidden': 'true' }, String(number)),
       h('b', null, each.name),
       h('span', { class: 'quiet' }, each.teaches),
-      h(
-        'span',
-        { class: 'quiet count' },
-        `${each.steps} stops, ${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''} · ${each.model}`,
-      ),
+      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · ${each.model}`),
     ),
   );
 }
