@@ -156,8 +156,11 @@ def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
             address = f"attention?kind=cross&layer={layer}&head={head}"
             done = lesson_checks.check(run, run, station, place, address)["done"]
             assert done == bool(pattern[head, q, k] >= 0.9)
-    inner = "attention?kind=encoder&layer=1&head=0"
-    assert not lesson_checks.check(run, run, station, place, inner)["done"]
+    for kind in ("encoder", "decoder", "cross"):
+        address = f"#/attention?kind={kind}&layer=1&head=0"
+        here = lesson_checks.Checked(run, run, {}, {}, address)
+        others = [name for name in ("encoder", "decoder", "cross") if here.holds(f"kind {name}")]
+        assert others == [kind]
 
 
 def test_the_page_asks_for_a_check(library: Library) -> None:
@@ -236,7 +239,11 @@ def test_a_perceptron_is_its_rule_point_by_point() -> None:
     y = torch.tensor([row["y"] for row in plane.points("and")])
     unit = build(PerceptronConfig(inputs=2))
     assert isinstance(unit, Perceptron)
-    unit.learn(x, y)  # all points once
+    unit.learn(x[:7], y[:7])
+    shown = plane.answer("perceptron", "and", 7)
+    assert shown["weights"]["weight"] == pytest.approx(unit.weight.tolist())
+    assert shown["sample"] == 6
+    unit.learn(x[7:], y[7:])  # all points once
     shown = plane.answer("perceptron", "and", len(x))
     assert shown["weights"]["weight"] == pytest.approx(unit.weight.tolist())
     assert shown["mistakes"] == int((unit(x) != y).sum())
