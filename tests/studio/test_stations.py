@@ -1,6 +1,7 @@
 """Start here: every stop of every station on its model, every task undone and then done, and what
 is drawn of a training in the plane."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +175,14 @@ def test_the_page_asks_for_a_check(library: Library) -> None:
         assert (b'"done":true' in reply.body) == done
     assert handlers.ask("GET", f"/api/runs/{run}/check/lstm/99?address=").status == 422
     assert handlers.ask("GET", f"/api/runs/{run}/check/none/1?address=").status == 422
+
+
+def test_where_the_sum_of_a_perceptron_comes_from(library: Library) -> None:
+    run = run_of(library, "neuron")
+    reply = Handlers(library).ask("GET", f"/api/runs/{run.key}/terms?address=perceptron.sum")
+    assert reply.status == 200, reply.body
+    opened = json.loads(reply.body)
+    assert opened["value"] == pytest.approx(float(run["perceptron.sum"][0]))
 
 
 # ---- a teacher's own ----
