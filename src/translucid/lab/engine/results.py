@@ -42,7 +42,8 @@ LIMITS = {  # what a verdict does not say, by what stands behind it
     "trained toy": "Small nets on made-up tasks were measured; larger ones, and real text, may "
     "differ.",
     "timing": "Times are those of one machine and of this library's code.",
-    "real data": "One data set or one model was measured, not all of them.",
+    "real data": "One data set or a few models were measured, not all of them; where weights were "
+    "there already, seeds are samples of texts, not of models.",
 }
 AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
 
@@ -227,6 +228,17 @@ class Row:
         if self.real is None or (finding := self.real.findings.get(self.claim.key)) is None:
             return ""
         return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
+
+    @property
+    def rule_beyond(self) -> str:
+        """The rule of that second answer, since when it stands, and what it does not say."""
+        key = self.claim.key
+        if self.real is None or key not in self.real.rules:
+            return ""
+        day = self.real.frozen.get(key)
+        frozen = f"The rule {self.real.hashes.get(key)} is frozen since {day}." if day else ""
+        limits = LIMITS.get(self.real.labels.get(key, ""), "")
+        return " ".join(filter(None, [self.real.rules[key], frozen, limits]))
 
     @property
     def limits(self) -> str:
