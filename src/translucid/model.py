@@ -424,9 +424,9 @@ def load(
     folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None
 ) -> Model:
     """The model in a folder that training wrote, or one that another tool has made: a folder in
-    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, or `hf:org/name`, a name on the
-    hub. device: cpu, cuda, or auto, a GPU if there is one. say: is told what was done to a foreign
-    model, a line each."""
+    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, `hf:org/name`, a name on the
+    hub, or `demo:translate`, one that comes with the package. device: cpu, cuda, or auto, a GPU if
+    there is one. say: is told what was done to a foreign model, a line each."""
     chosen = str(pick_device(device))
     folder = fetched(folder)
     return Model(load_any(folder, chosen, say), folder)

@@ -86,6 +86,7 @@ def text(measured: list[Row]) -> str:
     return page(measured)
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_loads_nothing(text: str) -> None:
     found = Page(text)
     ids = found.values("id")

@@ -55,11 +55,11 @@ def check_foot(page: Page, trace: Reading, value: float | None = None) -> str:
 def ledger(page: Page, within: str = "#stage") -> dict[str, str]:
     """The sums on the page: name -> number."""
     rows = page.inner.eval_on_selector_all(
-        f"{within} .ledger tr",
-        "all => all.map(row => [row.querySelector('th').textContent,"
-        " row.querySelector('td.n').textContent])",
+        f"{within} .ledger tr:not(.below)",
+        "all => all.map(row => [(row.querySelector('.called') ?? row.querySelector('th'))"
+        ".textContent.trim(), row.querySelector('td.n').textContent])",
     )
-    return dict(rows)
+    return {name.partition("[")[0]: number for name, number in rows}
 
 
 def loss_of(logits: Tensor, targets: Tensor) -> float:

@@ -8,6 +8,7 @@ from tests.studio.browser import Page, leaf, opened, running, window  # noqa: F4
 from tests.studio.serving import Served, serving
 from tests.studio.shown import check_foot, foot
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+from tests.tiny.dealt import chosen
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +62,15 @@ def test_no_rule_is_broken_in_the_dark(
     assert violations(leaf, ["wcag2aa", "wcag21aa", "wcag22aa"]) == []
 
 
+def test_an_opened_number_and_its_credit_break_no_rule(studio: Served, leaf: Page) -> None:  # noqa: F811
+    opened = "head.logits[0, 1, 7];decoder.final_norm.output[0, 1, 3]"
+    for theme in ("light", "dark"):
+        more = {"at": "head.logits", "i": "1,7", "walk": opened, "theme": theme}
+        leaf.turn(address_of(studio, "translate", "flow", **more))
+        leaf.wait("document.querySelector('.terms .crumbs')")
+        assert violations(leaf, RULES) == []
+
+
 def library_switches(studio: Served, family: str) -> Any:
     return next(each for each in studio.library.opened.values() if each.name == family).switches
 
@@ -112,9 +122,11 @@ def stops(page: Page, most: int = 400) -> list[str]:
     raise AssertionError(f"Tab does not come to an end: {found[-3:]}")
 
 
-@pytest.mark.parametrize(("family", "view"), [("translate", "flow"), ("classify", "attention"),
-                                              ("tag", "recurrent"), ("language", "decode"),
-                                              ("tag", "whatif"), ("tag", "compare")])  # fmt: skip
+CONTROLS = [("tag", "flow"), ("classify", "attention"), ("language", "decode"), ("tag", "whatif"),
+            ("translate", "flow"), ("tag", "recurrent"), ("tag", "compare")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "view"), chosen(CONTROLS, *CONTROLS[:4]))
 def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, view: str) -> None:  # noqa: F811
     leaf.turn(address_of(studio, family, view))
     wanted = leaf.inner.evaluate(REACHABLE)

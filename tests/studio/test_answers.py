@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -270,59 +271,12 @@ def test_heads(studio: Served, family: str, kind: str, pool: int) -> None:
     assert len(header["at"]) == len(got)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_number_has_all_its_digits(studio: Served, family: str) -> None:
-    run, trace = both(studio, family)
-    for point in run["points"]:
-        if not point["shape"]:
-            continue
-        index = [size // 2 for size in point["shape"]]
-        path = f"/api/runs/{run['run']}/cell?at={point['at']}&index={','.join(map(str, index))}"
-        said = studio.get(path)
-        assert said.status == 200, said.body
-        true = float(trace[point["at"]][(0, *index)])
-        assert said.json["value"] == repr(true)
-        assert said.json["index"] == index
-
-
-def test_how_a_number_came_about_ends_in_it(studio: Served) -> None:
-    for family, at in (
-        ("translate-transformer", "encoder.layers.1.self_attention.pattern"),
-        ("translate-transformer", "decoder.layers.0.self_attention.pattern"),
-        ("translate-lstm", "encoder.recurrent.layers.0.lstm.cell"),
-        ("translate-lstm", "encoder.recurrent.layers.0.lstm.hidden"),
-    ):
-        run, trace = both(studio, family)
-        at = next(name for name in trace if name.endswith(at.split("encoder.recurrent.")[-1]))
-        index = [1] * (trace[at].dim() - 1)
-        path = f"/api/runs/{run['run']}/cell?at={at}&index={','.join(map(str, index))}"
-        said = studio.get(path).json
-        assert said["worked"][-1]["value"] == pytest.approx(float(said["value"]), abs=1e-6)
-
-
 @pytest.fixture(scope="module")
 def told_apart() -> Iterator[Served]:
     """Models whose positions change what the scores are made of."""
     made = {name: model("language-transformer", positions=name) for name in ("alibi", "rotary")}
     with serving(made | {"gated": model("language-transformer", activation="swiglu")}) as served:
         yield served
-
-
-def test_the_bias_of_the_positions_is_a_line_of_its_own(told_apart: Served) -> None:
-    run = told_apart.run(key(told_apart, "alibi"), text_for("language-transformer"))
-    trace = told_apart.library.opened[run["m"]].model.trace(text_for("language-transformer"))
-    scope = "decoder.layers.0.self_attention"
-    for point in ("scaled", "biased", "masked", "pattern"):
-        path = f"/api/runs/{run['run']}/cell?at={scope}.{point}&index=1,3,1"
-        lines = {line["name"]: line for line in told_apart.get(path).json["worked"]}
-        assert ("biased" in lines) == (point != "scaled")
-        assert lines["scaled"]["value"] == float(trace[f"{scope}.scaled"][0, 1, 3, 1])
-        if point != "scaled":
-            bias = float(trace["decoder.positions.bias"][0, 1, 3, 1])
-            assert bias < 0
-            assert lines["biased"]["operation"] == f"− {-bias:.4g}"
-            assert lines["biased"]["value"] == pytest.approx(lines["scaled"]["value"] + bias)
-            assert lines["biased"]["value"] == float(trace[f"{scope}.biased"][0, 1, 3, 1])
 
 
 def test_a_point_has_the_formula_by_which_its_model_computes_it(told_apart: Served) -> None:
@@ -482,7 +436,7 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
 
 
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
-    """Of a long text: the weights of a head, its scores and the sum of a cell take one reading."""
+    """Of a long text: the weights of a head, its scores and their terms take one reading."""
     monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
     whole = text_runs.Run._read
@@ -497,8 +451,9 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         for name in near:
             ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
             assert np.array_equal(got, alone(trace[name]), equal_nan=True)
-        cell = served.get(f"/api/runs/{run['run']}/cell?at={scope}.pattern&index=0,1,0").json
-        assert float(cell["value"]) == float(trace[f"{scope}.pattern"][0, 0, 1, 0])
+        address = quote(f"{scope}.pattern[0, 0, 1, 0]")
+        opened = served.get(f"/api/runs/{run['run']}/terms?address={address}").json
+        assert opened["value"] == float(trace[f"{scope}.pattern"][0, 0, 1, 0])
         assert len(read) == 1
         found = served.library.runs[run["run"]]
         assert sorted(found.lately) == sorted(near)

@@ -228,7 +228,7 @@ def test_headers_stand_there_once(studio: Served, path: str) -> None:
 def test_only_runs_are_kept_by_the_browser(studio: Served) -> None:
     run = studio.run("a", TEXT)["run"]
     for path in ("/", f"/open/{TOKEN}", "/api/models", "/nothing", "/api/runs/none",
-                 f"/api/runs/{run}/cell", f"/api/runs/{run}/tensors?at=none"):  # fmt: skip
+                 f"/api/runs/{run}/terms", f"/api/runs/{run}/tensors?at=none"):  # fmt: skip
         assert studio.get(path).header("cache-control") == ["no-store"], path
     assert studio.post("/api/runs", {"m": "a", "text": TEXT}).header("cache-control") == [
         "no-store"
@@ -239,7 +239,7 @@ def test_only_runs_are_kept_by_the_browser(studio: Served) -> None:
         "/steps",
         "/heads",
         "/tensors?at=head.logits",
-        "/cell?at=head.logits&index=0,0",
+        "/terms?address=head.logits[0,0,0]",
     ):
         (said,) = studio.get(f"/api/runs/{run}{path}").header("cache-control")
         assert "immutable" in said
@@ -382,12 +382,16 @@ WRONG_NUMBERS = {
     "tensors?at=head.logits&index=1,,2": "index: a whole number",
     "heads?kind=none": "it has encoder, decoder, cross",
     "heads?pool=1": "pool: a whole number from 4",
-    "cell": "at: it must be given",
-    "cell?at=head.logits": "index",
-    "cell?at=head.logits&index=0": "index",
-    "cell?at=head.logits&index=0,*": "leave * and : out",
-    "cell?at=head.logits&index=0:1,0": "leave * and : out",
-    "cell?at=head.logits&index=0,100000": "index",
+    "terms": "address: it must be given",
+    "terms?address=head.logits": "head.logits has the shape (1, 7,",
+    "terms?address=head.logits[0,0]": "[0, 0] is not in it",
+    "terms?address=head.logits[0,0,*]": "is no address",
+    "terms?address=head.logits[0,0,100000]": "give one place for each axis",
+    "terms?address=head.logits[0,0," + "9" * 5000 + "]": "one whole number for each axis",
+    "terms?address=head.logit[0]": "did you mean head.logits",
+    "terms?address=head.__class__.__name__": "is no point, no weight and no input",
+    "terms?address=forward.__globals__": "is no point, no weight and no input",
+    "terms?address=head.logits[0,0,0]&top=65": "top: a whole number from 1 to 64",
     "steps?positions=99:100": "positions: there are 0 to 6, not 99:100",
     "steps?positions=6:8": "positions: there are 0 to 6, not 6:8",
     "steps?positions=3": "positions: a whole number from 4",
@@ -411,7 +415,7 @@ def test_wrong_numbers_are_told(studio: Served, path: str) -> None:
     assert WRONG_NUMBERS[path] in answer.json["error"]
 
 
-@pytest.mark.parametrize("path", ["", "/tensors?at=head.logits", "/heads", "/cell?at=x&index=0",
+@pytest.mark.parametrize("path", ["", "/tensors?at=head.logits", "/heads", "/terms?address=x",
                                   "/steps", "/decode"])  # fmt: skip
 @pytest.mark.parametrize("run", ["0123456789abcdef", "%00", "..", "%ff", "x" * 5000])
 def test_runs_that_never_were(studio: Served, run: str, path: str) -> None:
@@ -459,6 +463,7 @@ def test_runs_have_a_size_together(studio: Served, monkeypatch: Any) -> None:
     assert len(studio.library.runs) == 1
 
 
+@pytest.mark.slow
 def test_many_ask_at_once_and_each_gets_its_own(studio: Served) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

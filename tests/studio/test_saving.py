@@ -15,6 +15,7 @@ from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.studio.readers import SEEN, SVG, Picture, words
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.trained import recorded as recorded_run
+from tests.tiny.dealt import chosen
 from typer.testing import CliRunner
 
 from translucid.cli import app
@@ -65,7 +66,10 @@ def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
     assert found["address"] == "#/flow"
     lessons = [f"/api/runs/{run.key}/lesson/{each}" for each in ("attn", "gates")]
     more = [["GET", path, ""] for path in ("/api/lessons", *lessons)]  # that a page leads to
-    assert [each[:3] for each in found["answers"]] == [*asked[:3], *more]
+    answered = [each[:3] for each in found["answers"]]
+    opened = [each for each in answered if "/terms?" in each[1]]
+    assert answered == [*asked[:3], *more, *opened]
+    assert len(opened) > 100
     for method, path, given, status, _, told in found["answers"]:
         assert status == 200
         assert handlers.ask(method, path, given.encode()).body.decode() == told
@@ -193,17 +197,23 @@ def test_a_whole_text_in_one_file(
         at, index = re.fullmatch(r"([\w.]+)\[([\d, ]+)\]", name).groups()  # type: ignore[union-attr]
         place = tuple(int(i) for i in index.split(","))
         assert value == pytest.approx(float(held.trace(EVIL)[at][0][place]), abs=5e-4), key
-        # How it came about is worked out by the page, as the server does it.
-        path = f"/api/runs/{library.run('a', EVIL).key}/cell?at={at}&index={index.replace(' ', '')}"
-        worked = json.loads(handlers.ask("GET", path).body)["worked"]
-        lines = root.locator(".sum tr").all_inner_texts()
-        assert [re.split(r"\s{2,}|\t", line.strip())[0] for line in lines] == [
-            line["name"] for line in worked
-        ]
-        for line, shown_line in zip(worked, lines, strict=True):
-            assert line["operation"] in shown_line
-            numbers = re.findall(r"−?\d+\.\d+", shown_line)
-            assert line["value"] == pytest.approx(float(numbers[-1].replace("−", "-")), abs=1e-4)
+        # Its terms are in the file, those of other cells are not, and the page says so.
+        run, address = library.run("a", EVIL).key, f"{at}[0, {index}]"
+        path = f"/api/runs/{run}/terms?address={quote(address)}"
+        terms = json.loads(handlers.ask("GET", path).body)["expression"]["arguments"]
+        buttons = root.locator(".sum .number")
+        assert buttons.all_inner_texts() == [one["text"].replace("-", "−") for one in terms]
+        buttons.first.click()
+        root.locator(".sum .crumbs").wait_for()
+        assert root.locator(".sum .missing").count() == 0
+        page.inner.mouse.move(1, 1)
+        root = walk(page, "attention", text=EVIL, kind="encoder", layer=str(layer), head=str(head),
+                    pin="src:3,src:2")  # fmt: skip
+        missing = root.locator(".sum .missing").inner_text()
+        assert f'trace.terms("{at}[0, {place[0]}, 3, 2]")' in missing
+        assert float(root.locator(".sum .strong td.n").inner_text()) == pytest.approx(
+            float(held.trace(EVIL)[at][0, place[0], 3, 2]), rel=1e-6
+        )
     root = walk(page, "decode", text=EVIL)  # a word that is forced is not: the tree stays
     root.locator(".force").nth(2).dispatch_event("click")
     root.locator(".told").wait_for()
@@ -235,7 +245,7 @@ def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", ["flow", "decode"])
+@pytest.mark.parametrize("view", chosen(["flow", "decode"], "decode"))
 def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
     page.see(f"{studio.address}#/{view}?text={quote(EVIL)}&theme=dark")
     live = page.inner.evaluate(SEEN)

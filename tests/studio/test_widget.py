@@ -67,7 +67,7 @@ def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
             "/api/models", "/api/model/a", "/api/catalogue", "/api/model/z", "/api/model/a%20b",
             f"/api/runs/{run}/tensors?at=head.logits&as=f32&index=1",
             f"/api/runs/{run}/steps?k=3", f"/api/runs/{run}/steps?tokens=5.6&k=3",
-            f"/api/runs/{run}/tensors?at=none", f"/api/runs/{run}/cell?at=head.logits&index=0,0",
+            f"/api/runs/{run}/tensors?at=none", f"/api/runs/{run}/terms?address=head.logits[0,0,0]",
             f"/api/runs/{run}/tensors?at=head.logits&at=decoder.embedding.lookup&pool=4",
             f"/api/runs/{run}/decode?beam_size=2", f"/api/runs/{run}/decode?beam_size=99",
             f"/api/runs/{run}/heads?kind=cross", "/api/nothing",

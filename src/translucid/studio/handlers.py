@@ -13,7 +13,7 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, cells, lessons, saved_session
+from translucid.studio import answers, credit, lessons, saved_session, terms
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
 from translucid.studio.run_follower import Reading, RunFollower, history
@@ -115,13 +115,23 @@ class Handlers:
         body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
         return Reply(body, BINARY, forever=True)
 
-    def cell(self, asked: Asked) -> Reply:
+    def terms(self, asked: Asked) -> Reply:
         query = asked.query
-        index = _index(query.text("index", ""))
-        places = tuple(place for place in index if isinstance(place, int))
-        if len(places) < len(index):
-            raise InputError("index: one number has a place along every axis; leave * and : out")
-        return json_reply(cells.cell(self._run(asked), _named(query, "at"), places), forever=True)
+        top = _whole(query.text("top", str(terms.TOP)), "top", 1, terms.MOST)
+        opened = terms.terms(self._run(asked), _named(query, "address"), top)
+        return json_reply(opened, forever=True)
+
+    def contributions(self, asked: Asked) -> Reply:
+        position, output = (_place_of(asked.query, name) for name in ("position", "output"))
+        return json_reply(credit.parts(self._run(asked), position, output), forever=True)
+
+    def lens(self, asked: Asked) -> Reply:
+        position = _place_of(asked.query, "position")
+        return json_reply(credit.layers(self._run(asked), position), forever=True)
+
+    def saliency(self, asked: Asked) -> Reply:
+        position = _place_of(asked.query, "position")
+        return json_reply(credit.inputs(self._run(asked), position), forever=True)
 
     def steps(self, asked: Asked) -> Reply:
         query, run = asked.query, self._run(asked)
@@ -254,6 +264,10 @@ def _whole(text: str | None, name: str, least: int, most: int) -> int:
         if least <= number <= most:
             return number
     raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def _place_of(query: Query, name: str) -> int:
+    return _whole(_named(query, name), name, 0, 10**7)
 
 
 def _tokens(text: str, name: str) -> list[int]:

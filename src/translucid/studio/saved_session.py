@@ -15,11 +15,13 @@ from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.library import Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import Cut, frame, unpacked
+from translucid.studio.terms import carried
 from translucid.studio.text_runs import Run
 
 BUDGET = 32_000_000  # characters of recorded answers in a file
 QUESTIONS = 5_000  # of a page
 SWITCHES = 200  # switched off one by one
+POSITIONS = 32  # whose logits have their contributions, lens and saliency in the file
 TABLES = 64  # of a training, asked for at once
 LIKELIEST = 60  # tokens of a position, as What-if asks for
 JSON = "application/json"
@@ -37,28 +39,36 @@ Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of t
 def recording(
     library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
 ) -> dict[str, Any]:
-    """The answers to these questions, then the whole tensors of the runs they speak of, as long as
-    there is room; what has none is told by the page when somebody looks for it."""
+    """The answers to these questions, then the whole tensors of the runs they speak of and the
+    terms of some of their numbers, as long as there is room; what has none is told by the page when
+    somebody looks for it."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
-    for question in questions:
-        if question in answers:
-            continue
+
+    def keep(question: Question) -> bytes | None:
+        nonlocal used
         status, kind, body = ask(question)
         encoded = body.decode() if kind == JSON else base64.b64encode(body).decode()
         if status != 200 or used + len(encoded) > budget:
-            continue
+            return None
         used += len(encoded)
         answers[question] = [status, kind, encoded]
-        if question[:2] == ("POST", "/api/runs") and not json.loads(question.body).get("off"):
-            runs.append(json.loads(body)["run"])  # of changed models the page shows differences
+        return body
+
+    for question in questions:
+        body = keep(question) if question not in answers else None
+        asked = json.loads(question.body) if question[:2] == ("POST", "/api/runs") else None
+        if body and asked and not asked.get("off"):  # of changed models there are differences only
+            runs.append(json.loads(body)["run"])
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
         kept_run = library.kept_run(key)
-        if kept_run.kept is not None and used + kept_run.bytes * 4 // 3 <= budget:
+        if used + kept_run.bytes * 4 // 3 <= budget:
             points[key] = base64.b64encode(_whole(kept_run)).decode()
             used += len(points[key])
+            for address in carried(kept_run) if kept_run.whole else ():
+                keep(_of({"run": key}, "terms", address=address))
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
 
 
@@ -181,7 +191,8 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
             yield _of(run, "heads", kind=kind, pool=pool)
     rows = max(len(run["tokens"][side]) for side in ("source", "target"))
     if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
-        yield _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows))
+        yield (question := _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows)))
+        yield from _credit(run, model, answer(question))
     if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
@@ -201,6 +212,15 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
             worst = apart.index(max(apart))
             yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
     yield from _lessons(run["run"], answer)
+
+
+def _credit(run: Any, model: Any, steps: Any) -> Iterator[Question]:
+    """To whom the likeliest logit of each of the first positions is owed."""
+    for step in (steps or {"steps": ()})["steps"][:POSITIONS]:
+        if model["family"] == "transformer" and steps["at"] == "head.logits":
+            yield _of(run, "contributions", position=step["n"], output=step["ids"][0])
+            yield _of(run, "lens", position=step["n"])
+        yield _of(run, "saliency", position=step["n"])
 
 
 def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:

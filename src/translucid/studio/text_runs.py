@@ -28,7 +28,7 @@ LENGTHS = 8  # of texts, whose points need not be told anew
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
 
 
-_set = cache(mathml)  # the same few formulas, in every layer
+as_mathml = cache(mathml)  # the same few formulas, in every layer
 
 
 def clipped(value: object) -> str:
@@ -81,7 +81,11 @@ class Opened:
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
                     "scale": scale_of(name),
-                    **({"formula": _set(own[name])} if own[name] != formula(entry(name)) else {}),
+                    **(
+                        {"formula": as_mathml(own[name])}
+                        if own[name] != formula(entry(name))
+                        else {}
+                    ),
                 }
                 for name, shape in shapes.items()
             ]  # fmt: skip

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from translucid.device import has_triton
 
 IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 
@@ -54,13 +54,8 @@ def _in_one_kernel(logits: Tensor) -> bool:
         and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and logits.stride(-1) == 1
         and logits.numel() > 0
-        and _has_triton()
+        and has_triton()
     )
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def plain_cross_entropy(

@@ -8,7 +8,6 @@ point of the trace has one too: `head.softmax.probabilities[0, 3, 17]`.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Protocol
 
 import torch
@@ -125,8 +124,9 @@ class Computation:
         return weight.detach()
 
     def _weight(self, name: str) -> Any:
+        path, _, own = name.rpartition(".")
         try:
-            return attrgetter(name)(self.network)
+            return getattr(self.network.get_submodule(path), own)
         except AttributeError:
             return None
 

@@ -74,7 +74,8 @@ def terms(c: Computation, address: str) -> Opened:
     if kind != "point":
         return Opened(
             address=written(name, index), kind=kind, value=value,
-            symbol=rf"\mathrm{{{name.rpartition('.')[2]}}}", meaning=MEANINGS[kind], formula="",
+            symbol=rf"\mathrm{{{name.rpartition('.')[2].replace('_', ' ')}}}",
+            meaning=MEANINGS[kind], formula="",
             symbols={}, expression=None, python=_python(c, name, index),
         )  # fmt: skip
     scope, _, point = name.rpartition(".")

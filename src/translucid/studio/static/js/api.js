@@ -78,7 +78,17 @@ export const tensors = (id, names, options = {}) =>
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
 export const heads = async (id, kind, pool = 48) =>
   (await once(`/api/runs/${id}/heads?${query({ kind, pool })}`, binary))[0];
-export const cell = (id, at, index) => once(`/api/runs/${id}/cell?${query({ at, index: index.join(',') })}`, json);
+// One number and the numbers that made it; top: so many terms of a long sum, by default eight.
+export const terms = async (id, address, top) => ({
+  ...(await once(`/api/runs/${id}/terms?${query({ address, top })}`, json)),
+  top: top ?? 0,
+});
+// What each part adds to the logit of an output at a position; what each layer would say there; how much what was read
+// counted for what stands there.
+export const contributions = (id, position, output) =>
+  once(`/api/runs/${id}/contributions?${query({ position, output })}`, json);
+export const lens = (id, position) => once(`/api/runs/${id}/lens?${query({ position })}`, json);
+export const saliency = (id, position) => once(`/api/runs/${id}/saliency?${query({ position })}`, json);
 export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
 // The likeliest tokens of all positions of a run, k of each: { at, steps: [{ n, words, ids, probabilities, ... }] }.
 // positions: '3:5' for some of them; tokens: along this text instead of the run's own, with what is looked at.

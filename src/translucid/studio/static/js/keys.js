@@ -2,6 +2,7 @@
 import { h } from './dom.js';
 import * as api from './api.js';
 import { dialog } from './parts/dialog.js';
+import { addressOf } from './parts/terms.js';
 
 const EVERYWHERE = [
   ['1 … 8', 'the views, in the order of the bar'],
@@ -24,6 +25,7 @@ const WITHIN = [
   ['Tab', 'from picture to picture'],
   ['← → ↑ ↓', 'inside a picture: from mark to mark'],
   ['Enter', 'pin, open, or go in'],
+  ['Backspace', 'in the terms of a number: back'],
 ];
 const OWN = {
   flow: [
@@ -124,5 +126,6 @@ export async function exactValue(told, run) {
   // all digits, where the number stands in one place
   const found = parsed(told, run);
   if (!found || found.soft || found.behind || !/^[\d, ]*$/.test(found.index)) return String(told.value);
-  return (await api.cell(run.run, found.name, found.index ? found.index.split(', ') : [])).value;
+  const opened = await api.terms(run.run, addressOf(found.name, found.index ? [found.index] : [], found.point.shape));
+  return opened.value === null ? opened.text : String(opened.value);
 }

@@ -112,55 +112,31 @@ function tensors(points, given) {
   });
   return new Blob(parts).arrayBuffer();
 }
-function cell(points, given) {
-  const frame = points.get(given.get('at'));
-  const index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
-  const place = index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0);
-  return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: worked(points, frame, index) };
-}
-// How a weight of attention came about, from the points before it, as answers.py has it; other sums need the model.
-const ATTENDED = ['scores', 'scaled', 'biased', 'masked', 'pattern'];
-function worked(points, frame, index) {
-  const scope = frame.at.slice(0, frame.at.lastIndexOf('.'));
-  const point = frame.at.slice(scope.length + 1);
-  const aligned = scope.endsWith('alignment') && ['scores', 'pattern'].includes(point);
-  if (!aligned && !(scope.endsWith('attention') && ATTENDED.includes(point))) return [];
-  const key = index.at(-1);
-  const row = name => {
-    const all = points.get(`${scope}.${name}`);
-    const width = all.shape.at(-1);
-    const start = index.slice(0, -1).reduce((sum, i, axis) => sum * all.shape[axis] + i, 0) * width;
-    return all.raw.subarray(start, start + width);
+// The file has the numbers of a run, and not the weights that made them: beside the terms that were recorded it can
+// say what a number is, and where to ask for more.
+function bare(points, at) {
+  const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
+  const frame = points.get(name);
+  if (!frame) return null;
+  const index = places ? places.split(',').map(Number).slice(1) : [];
+  const value = frame.raw[index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0)];
+  const finite = Number.isFinite(value);
+  return {
+    address: at,
+    kind: 'point',
+    value: finite ? value : null,
+    text: finite ? String(Number(value.toPrecision(6))) : value < 0 ? '-inf' : 'inf',
+    symbol: '',
+    meaning: '',
+    formula: '',
+    symbols: {},
+    remainder: 0,
+    python: `trace["${name}"]${places ? `[${places}]` : ''}`,
+    expression: null,
+    missing:
+      'The terms of this number are not in this file, which holds no weights: ' +
+      `translucid explore opens them, and in Python trace.terms("${at}").`,
   };
-  const line = (name, operation, value) => ({ name, operation, value: Number.isFinite(value) ? value : null });
-  const softmax = scores => {
-    const top = Math.max(...scores);
-    const grown = Array.from(scores, score => Math.exp(score - top));
-    const sum = grown.reduce((a, b) => a + b, 0);
-    return [
-      line('exponential', 'exp(s − max)', grown[key]),
-      line('row sum', 'Σ', sum),
-      line('weight', '÷', grown[key] / sum),
-    ];
-  };
-  if (aligned)
-    return [line('score', 'a(q, k)', row('scores')[key]), ...(point === 'pattern' ? softmax(row('scores')) : [])];
-  const short = value => String(Number(value.toPrecision(4)));
-  const found = [line('query · key', 'q·k', row('scores')[key])];
-  if (point === 'scores') return found;
-  const scaled = row('scaled')[key];
-  found.push(line('scaled', `× ${short(points.get(`${scope}.scale`)?.raw[0] ?? 1)}`, scaled));
-  if (point === 'scaled') return found;
-  if (points.has(`${scope}.biased`)) {
-    const biased = row('biased')[key];
-    const bias = biased - scaled;
-    found.push(line('biased', `${bias > 0 ? '+' : '−'} ${short(Math.abs(bias))}`, biased));
-  }
-  if (point === 'masked') {
-    const value = row('masked')[key];
-    found.push(line('masked', Number.isFinite(value) ? 'may be seen' : 'not seen', value));
-  }
-  return point === 'pattern' ? [...found, ...softmax(row('masked'))] : found;
 }
 // Of a training: the tables of these steps, out of those that were recorded together.
 const SIZES = { u8: 1, f16: 2, f32: 4 };
@@ -227,14 +203,17 @@ export function recorded({ answers, points }) {
       if (wanted.every(Boolean))
         return { status: 200, kind: 'application/octet-stream', bytes: await new Blob(wanted).arrayBuffer() };
     }
-    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell|steps)\?(.*)$/);
+    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|terms|steps)\?(.*)$/);
     const given = new URLSearchParams(asked?.[3]);
     if (asked?.[2] === 'steps') {
       const cut = stepsOf(asked[1], given.get('tokens')).map(all => steps(all, given));
       return json(cut.find(Boolean) ?? { error: GONE }, cut.some(Boolean) ? 200 : 404);
     }
+    if (asked?.[2] === 'terms') {
+      const plain = bare(pointsOf(asked[1]), given.get('address'));
+      return json(plain ?? { error: GONE }, plain ? 200 : 404);
+    }
     if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
-      if (asked[2] === 'cell') return json(cell(pointsOf(asked[1]), given));
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };
     }
     return json({ error: GONE }, 404);

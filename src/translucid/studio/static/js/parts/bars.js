@@ -4,7 +4,7 @@ import { css, num } from '../ink.js';
 import { twin } from '../twin.js';
 
 const ONE = { kind: 'seq', max: 1 };
-export function bars(rows, { rest, others, onover, onout } = {}) {
+export function bars(rows, { rest, others, onover, onout, onpick } = {}) {
   // rows: [{ word, p, on }]
   const el = h(
     'div',
@@ -18,7 +18,16 @@ export function bars(rows, { rest, others, onover, onout } = {}) {
           onmouseenter: () => onover?.(i),
           onmouseleave: () => onout?.(i),
         },
-        h('span', { class: special(row.word) ? 'word special' : 'word' }, row.word),
+        h(
+          onpick ? 'button' : 'span',
+          {
+            class: special(row.word) ? 'word special' : 'word',
+            'aria-pressed': onpick ? String(Boolean(row.on)) : null,
+            title: onpick ? `Who speaks for ${row.word}` : null,
+            onclick: onpick && (() => onpick(i)),
+          },
+          row.word,
+        ),
         h(
           'span',
           { class: 'track' },

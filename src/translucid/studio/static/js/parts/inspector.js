@@ -1,7 +1,5 @@
 // The inspector: what the selected part is, its numbers, its formula, and the numbers put in. Draws what it is given.
-import { h, formula, unit } from '../dom.js';
-import { num } from '../ink.js';
-import { ledger } from './ledger.js';
+import { h, unit } from '../dom.js';
 import { heatmap, headRoom } from './heatmap.js';
 import { map } from './map.js';
 import { bars } from './bars.js';
@@ -9,7 +7,7 @@ import { pointOf } from '../anatomy.js';
 
 const SMALL = 26; // so many words on a side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
-// worked, exact, likely, go }
+// opened, likely, credit, go }
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
@@ -53,11 +51,10 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     ),
     told.entry?.meaning && h('p', { class: 'quiet optional' }, capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
+    told.credit,
     told.values && !told.likely ? picture(told, inner, onpick) : null,
-    told.entry?.formula && h('hr', { class: 'rule' }),
-    // Too long for the panel, it is scrolled: by keys too.
-    told.entry?.formula && h('div', { class: 'formula', tabindex: 0 }, formula(told.entry.formula)),
-    told.exact !== undefined && ledger(lines(told)),
+    told.opened && h('hr', { class: 'rule' }),
+    told.opened,
     told.inUnits !== undefined &&
       h(
         'p',
@@ -138,23 +135,5 @@ function picture(told, inner, onpick) {
     onpick,
     table: told.table,
   });
-}
-function lines({ worked, exact, index, at }) {
-  const cell = index.length ? `[${index.join(', ')}]` : '';
-  if (!worked.length)
-    return [
-      [
-        h('span', { class: 'mono' }, `${pointOf(at)}${cell}`),
-        exact.length > 11 ? num(Number(exact), 6) : exact.replace('-', '−'),
-        '',
-        true,
-      ],
-    ];
-  return worked.map(({ name, operation, value }, i) => [
-    name,
-    value === null ? '–' : num(value, 3),
-    operation,
-    i === worked.length - 1,
-  ]);
 }
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,5 +1,3 @@
-// Attention: all heads small, one head large as a matrix and as ribbons, and the sum behind one cell.
-import { entryAt } from '../anatomy.js';
 import { h, m, unit, widest } from '../dom.js';
 import { brief, num } from '../ink.js';
 import * as api from '../api.js';
@@ -9,10 +7,10 @@ import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
 import { aim, looked, range, short, wordIn } from '../parts/aim.js';
-import { equation, exact } from '../parts/equation.js';
 import { MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
+import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
 import { rollTo } from '../parts/rolling.js';
 import { grid } from '../parts/table.js';
@@ -46,7 +44,7 @@ const PIECES = {
   weights: () => mi('softmax', { class: 'fn' }),
 };
 
-export async function attention(stage, { model, run, catalogue, params }) {
+export async function attention(stage, { model, run, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const kinds = kindsOf(points);
   const at = startAt(params, kinds);
@@ -311,8 +309,6 @@ export async function attention(stage, { model, run, catalogue, params }) {
   async function drawRight() {
     const kind = KINDS[at.kind];
     const box = h('div');
-    const entry = point => entryAt(catalogue, points, `${now.scope}.${point}`);
-    const told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
     right.append(
       h(
@@ -329,11 +325,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       ),
       box,
       h('hr', { class: 'rule' }),
-      h(
-        'div',
-        { class: 'equations', title: entry(now.point)?.meaning },
-        now.head === null ? meanOf() : told.map(point => equation(entry(point))),
-      ),
+      now.head === null ? h('div', { class: 'equations' }, meanOf()) : '',
       now.sum,
     );
     await Promise.all([
@@ -415,20 +407,17 @@ export async function attention(stage, { model, run, catalogue, params }) {
       return;
     }
     const index = [...(state.indexed ? [state.head] : []), q, k];
-    const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
+    const where = addressOf(`${state.scope}.${state.point}`, index, index);
+    const [opened] = await Promise.all([api.terms(run.run, where), lensed]);
     if (state !== now || wanted !== looked(link)) return;
-    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.operation]);
-    const told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
+    const told = exactly(q, k, opened.value ?? -Infinity);
     state.sum.replaceChildren(
       h(
         'p',
         { class: 'whose' },
         told.at.map(each => (each instanceof Node ? each.cloneNode(true) : each)),
       ),
-      ledger([
-        ...lines.slice(0, -1),
-        [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true],
-      ]),
+      terms(run, opened),
     );
     if (!hovering && state.coarse) rest(told);
     if (hovering && state.coarse && wanted.length > 1) readout(told);

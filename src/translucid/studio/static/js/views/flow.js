@@ -5,12 +5,14 @@ import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
 import { settle, link as hrefTo } from '../route.js';
-import { anatomy, byRows, entryAt, entryOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
 import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
 import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
+import { credit } from '../parts/credit.js';
+import { addressOf, terms } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { rolling } from '../parts/rolling.js';
@@ -333,7 +335,10 @@ function pointed(view, data, pane, band, event) {
   if (shape.length)
     soon(view, told, async () => {
       // all digits, a moment later
-      if (held.step === 1) return { value: Number((await api.cell(view.run.run, at, [...lead, ...few])).value) };
+      if (held.step === 1) {
+        const index = [...lead, ...few].join(',') || undefined;
+        return { value: (await api.tensor(view.run.run, at, { index, as: 'f32' })).raw[0] };
+      }
       const exact = (
         await api.tensor(view.run.run, at, {
           index: lead.join(',') || undefined,
@@ -548,8 +553,7 @@ async function drawPanel(view) {
     at === 'head.logits' || /(^|\.)(class_logits|ensemble\.logits)$/.test(at) || at === 'ngrams.sum'
       ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
       : null;
-  const cell = await api.cell(run.run, at, index).catch(() => null);
-  const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
+  const opened = await api.terms(run.run, addressOf(at, index, shape)).catch(() => null);
   const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
@@ -597,6 +601,29 @@ async function drawPanel(view) {
           )
           .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
       : [];
+  const choose = places => {
+    state.i = places;
+    settle({ i: places.join(',') });
+    drawPanel(view);
+  };
+  const owed =
+    likely &&
+    credit(
+      run,
+      {
+        position: shape.length > 1 ? index[0] : 0,
+        output: index.at(-1),
+        transformer: view.model.family === 'transformer' && at === 'head.logits',
+        word: likely.words[likely.ids.indexOf(index.at(-1))],
+      },
+      (part, head) => {
+        const to = points.has(`${part}.pattern`) ? `${part}.pattern` : `${part}.output`;
+        state.head = head ?? 0;
+        pick(view, points.has(to) ? to : (run.points.find(each => each.at.startsWith(`${part}.`))?.at ?? at));
+      },
+    );
+  await owed?.drawn;
+  if (!panel.isConnected || turn !== view.panelTurn) return;
   const made = inspector(
     {
       at,
@@ -626,18 +653,22 @@ async function drawPanel(view) {
       rowKey: rowSide ? i => `${rowSide}:${i * step}` : null,
       colKey: colSide ? j => `${colSide}:${j * colStep}` : null,
       picked: values ? [pi, pj] : null,
-      index,
-      exact: cell?.value,
+      opened: opened && terms(run, opened),
       inUnits,
-      worked,
       read,
       each: step * colStep,
       table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
       likely: likely && {
-        rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })),
+        rows: likely.words.map((text, i) => ({
+          word: text,
+          p: likely.probabilities[i],
+          on: likely.ids[i] === index.at(-1),
+        })),
         rest: likely.rest,
         others: likely.others,
+        onpick: i => choose([...index.slice(0, -1), likely.ids[i]]),
       },
+      credit: owed?.el,
       go: onward(at, state),
     },
     {
@@ -670,7 +701,7 @@ async function drawPanel(view) {
   link.paint();
   rest({
     ...(values ? here() : { at: [name] }),
-    value: cell ? Number(cell.value) : values?.[pi][pj],
+    value: opened ? (opened.value ?? -Infinity) : values?.[pi][pj],
     path: index.length ? `${at}[${index.join(', ')}]` : at,
     digits: 3,
   });
@@ -710,88 +741,6 @@ const loud = (row, from = 0, to = row.length) => {
 const peak = values =>
   (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) ||
   1;
-// Where the server gives no sum, the points that stand beside a number tell how it came about.
-const WORKED = {
-  'residual.sum': [
-    ['skip', 'x'],
-    ['branch', '+ f(x)'],
-    ['sum', '='],
-  ],
-  'norm.normalised': [
-    ['mean', 'μ'],
-    ['variance', 'σ²'],
-    ['rms', 'rms'],
-    ['normalised', '='],
-  ],
-  'norm.output': [
-    ['normalised', 'x'],
-    ['output', 'γ x + β'],
-  ],
-  'alignment.pattern': [
-    ['scores', 's'],
-    ['exponentials', 'exp(s − max)'],
-    ['normaliser', 'Σ'],
-    ['pattern', '÷'],
-  ],
-  'feedforward.activated': [
-    ['hidden', 'h'],
-    ['gate', 'g'],
-    ['activated', 'act'],
-  ],
-  'embedding.scaled': [
-    ['lookup', 'e'],
-    ['scaled', '× √d'],
-  ],
-  'dense.activation': [
-    ['preactivation', 'z'],
-    ['activation', 'act(z)'],
-  ],
-  'dense.sum': [
-    ['skip', 'x'],
-    ['activation', '+'],
-    ['sum', '='],
-  ],
-  'positions.output': [
-    ['encoding', '+ p'],
-    ['output', '='],
-  ],
-};
-for (const [cell, gates] of [
-  ['lstm', ['forget', 'input', 'output']],
-  ['gru', ['reset', 'update']],
-]) {
-  for (const gate of gates)
-    WORKED[`${cell}.${gate}_gate`] = [
-      [`${gate}_sum`, 'a'],
-      [`${gate}_gate`, 'σ(a)'],
-    ];
-  WORKED[`${cell}.candidate`] = [
-    ['candidate_sum', 'a'],
-    ['candidate', 'tanh a'],
-  ];
-}
-async function more(run, points, at, index) {
-  const scope = scopeOf(at);
-  const beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
-  const found = await Promise.all(
-    beside.map(([point]) => {
-      const name = `${scope}.${point}`;
-      const { shape } = points.get(name);
-      return api.cell(
-        run.run,
-        name,
-        index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)),
-      );
-    }),
-  );
-  return beside.length > 1
-    ? found.map((cell, k) => ({
-        name: beside[k][0].replaceAll('_', ' '),
-        operation: beside[k][1],
-        value: Number(cell.value),
-      }))
-    : [];
-}
 function goIn(state) {
   const next = onward(state.at, state);
   if (next) location.hash = next.href;

@@ -9,9 +9,10 @@ import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, word } from '../readout.js';
 import { aim, looked, range } from '../parts/aim.js';
-import { equation, exact } from '../parts/equation.js';
+import { equation } from '../parts/equation.js';
 import { headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
+import { addressOf, terms } from '../parts/terms.js';
 import { strips, unitLines, TITLE } from '../parts/strip.js';
 
 const ROWS = {
@@ -347,20 +348,10 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   async function steps(i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     const k = at.unit;
-    const cells = await Promise.all(states.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
-    return cells.flatMap((cell, p) => {
-      const lines = cell.worked
-        .slice(p ? 1 : 0)
-        // the second sum begins with the result of the first
-        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.operation]);
-      return [
-        p ? h('hr', { class: 'rule' }) : null,
-        now.here.cell === 'rnn' ? about('preactivation') : null,
-        about(states[p]),
-        numbersIn(now.here.cell, states[p], cell.worked),
-        ledger([...lines.slice(0, -1), [states[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]]),
-      ].filter(Boolean);
-    });
+    const opened = await Promise.all(
+      states.map(point => api.terms(run.run, addressOf(`${now.here.scope}.${point}`, [i, k], [i, k]))),
+    );
+    return opened.flatMap((one, p) => [p ? h('hr', { class: 'rule' }) : null, terms(run, one)].filter(Boolean));
   }
 
   await draw();
@@ -502,20 +493,4 @@ function mini(table, k) {
     ctx.fillRect((64 * i) / values.length, 0, 64 / values.length, 8);
   });
   return el;
-}
-// The formula with the numbers put in.
-function numbersIn(cell, point, worked) {
-  const of = how => worked.find(line => line.operation === how)?.value;
-  const few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2));
-  const put = v => (v < 0 ? `(${few(v)})` : few(v));
-  const last = worked.at(-1)?.value;
-  const text =
-    cell === 'lstm' && point === 'cell'
-      ? `${put(of('f'))} · ${put(of('c before'))} + ${put(of('i'))} · ${put(of('g'))}`
-      : cell === 'lstm'
-        ? `${put(of('o'))} · tanh ${put(of('c'))}`
-        : cell === 'gru'
-          ? `(1 − ${put(of('z'))}) · ${put(of('n'))} + ${put(of('z'))} · ${put(of('h before'))}`
-          : `act ${put(of('a'))}`;
-  return worked.length ? h('p', { class: 'numbersin n' }, `${text} = ${few(last)}`) : null;
 }

@@ -1,0 +1,87 @@
+"""To whom a logit of a run is owed, for the page: to parts, layer by layer, and to its inputs."""
+
+import math
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.see.contributions import Contribution, contributions
+from translucid.see.lens import lens
+from translucid.see.reading import Reading
+from translucid.see.saliency import saliency
+from translucid.studio.text_runs import Run
+
+# What contributions and the lens read of a trace.
+NEEDED = (
+    ".pattern", ".value", "feedforward.output", "norm.variance", "norm.rms", "norm.mean",
+    "norm.output", "residual.skip", "feedforward_residual.sum",
+)  # fmt: skip
+
+
+def parts(run: Run, position: int, output: int) -> dict[str, Any]:
+    """What each part adds to a logit; the values, the remainder and the rounding add up to it. And
+    the same by token: what all heads together hand over from each token that they look at."""
+    reading = _reading(run)
+    contributed = contributions(reading, position, output)
+    by_token: dict[str, list[float]] = {}
+    for one in contributed.parts:
+        side = _looked_at(run, one)
+        if side:
+            before = by_token.get(side, [0.0] * len(one.by_token))
+            by_token[side] = [a + b for a, b in zip(before, one.by_token, strict=True)]
+    return {
+        "position": position, "output": output, "logit": contributed.logit,
+        "word": reading.names_at(position, [output])[0],
+        "parts": [
+            {"part": one.part, "head": one.head, "value": one.value} for one in contributed.parts
+        ],
+        "by_token": by_token,
+        "remainder": contributed.remainder, "rounding": contributed.rounding,
+    }  # fmt: skip
+
+
+def _looked_at(run: Run, one: Contribution) -> str:
+    """The text whose tokens a head hands over; a part that is no head has none."""
+    if one.head is None:
+        return ""
+    across = one.part.endswith("cross_attention") or run.example.target is None
+    return "source" if across else "target"
+
+
+def layers(run: Run, position: int) -> dict[str, Any]:
+    """What the model would say at a position if it stopped after each layer."""
+    if not run.outputs.at_positions:
+        raise InputError("the lens of a position: this model says one thing of a whole text")
+    reading = _reading(run)
+    count = len(reading.labels)
+    if position >= count:
+        raise InputError(f"position: there are 0 to {count - 1}, not {position}")
+    heat = lens(reading, 1, tokens=(position, position + 1))
+    return {
+        "position": position, "after": list(heat.rows.labels),
+        "words": [row[0] for row in heat.texts or ()],
+        "probabilities": [float(row[0]) for row in heat.values],
+        "right": [row for row, _ in heat.frames],
+    }  # fmt: skip
+
+
+def inputs(run: Run, position: int) -> dict[str, Any]:
+    """Gradient × input: how much each token that was read counted for what stands at a position."""
+    if run.edit:
+        raise InputError("saliency is that of the model as trained: switch all parts on again")
+    model, example = run.opened.model, run.example
+    of = position if run.outputs.at_positions else None
+    read = saliency(model.network, model.task, example, of=of)
+    values = [float(value) for value in read.values]
+    sources = len(example.words.source or example.words.features)
+    return {
+        "position": position, "word": read.answer.name, "value": read.value, "unit": read.unit,
+        "source": values[:sources], "target": values[sources:],
+        "largest": max(map(abs, values), default=math.nan),
+    }  # fmt: skip
+
+
+def _reading(run: Run) -> Reading:
+    if run.whole:
+        return run.kept
+    names = [name for name in run.shapes if name.endswith(NEEDED) or name == run.output_point]
+    return run.reading(names)

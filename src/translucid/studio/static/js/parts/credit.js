@@ -1,0 +1,192 @@
+// To whom a logit is owed: what each part adds to it, or what the heads hand over from each token; what the model would
+// say after each layer; and how much each token that was read counted.
+import { h } from '../dom.js';
+import * as api from '../api.js';
+import { css, num } from '../ink.js';
+import { twin } from '../twin.js';
+import { title } from '../anatomy.js';
+import { readout, word } from '../readout.js';
+
+const SHOWN = 8; // parts that stand by themselves
+const NEGLIGIBLE = 1e-4; // of a logit: the rounding of the model's own precision
+const signed = (value, digits = 3) => `${value > 0 ? '+' : ''}${num(value, digits)}`;
+const ways = ['part', 'token'];
+let way = 'part'; // how it was looked at last
+
+// asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
+export function credit(run, asked, onpart) {
+  const box = h('section', { class: 'credit', 'aria-label': 'Lens and contributions' });
+  const fill = (answer, draw) => {
+    const place = h('div');
+    box.append(place);
+    return answer.then(
+      found => place.replaceWith(...draw(found).filter(Boolean)),
+      error => place.replaceWith(h('p', { class: 'quiet small' }, error.message)),
+    );
+  };
+  const { position, output, transformer } = asked;
+  const all = transformer
+    ? [
+        fill(api.contributions(run.run, position, output), found => parts(run, found, onpart)),
+        fill(api.lens(run.run, position), found => layers(found, asked)),
+      ]
+    : [];
+  all.push(fill(api.saliency(run.run, position), found => inputs(run, found)));
+  return { el: box, drawn: Promise.all(all) };
+}
+function nameOf({ part, head }) {
+  const layer = part.match(/layers\.(\d+)/);
+  const { name } = title(part);
+  return `${name}${layer ? ` ${layer[1]}` : ''}${head === null ? '' : `, head ${head}`}`;
+}
+// Of many lines the largest, and the rest as one: all of them add up to the same.
+function fewer(lines) {
+  const order = [...lines].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const rest = order.slice(SHOWN);
+  if (rest.length < 2) return order;
+  const value = rest.reduce((sum, line) => sum + line.value, 0);
+  return [...order.slice(0, SHOWN), { name: `the other ${rest.length} together`, value, quiet: true }];
+}
+function byToken(run, found) {
+  const lines = Object.entries(found.by_token).flatMap(([side, values]) =>
+    values.map((value, i) => ({
+      name: [
+        word(run.tokens[side][i] ?? String(i)),
+        h('span', { class: 'quiet' }, side === 'source' ? ' read' : ' before'),
+      ],
+      text: `${run.tokens[side][i]} (${side})`,
+      value,
+    })),
+  );
+  for (const one of found.parts) if (one.head === null) lines.push({ name: nameOf(one), value: one.value });
+  return lines.filter(line => line.value !== 0);
+}
+function parts(run, found, onpart) {
+  const box = h('div', { class: 'shares' });
+  const draw = () => {
+    const lines =
+      way === 'part'
+        ? found.parts.map(one => ({ name: nameOf(one), value: one.value, go: () => onpart(one.part, one.head) }))
+        : byToken(run, found);
+    const largest = Math.max(...lines.map(line => Math.abs(line.value)), 1e-9);
+    box.replaceChildren(
+      ...[
+        ...fewer(lines),
+        { name: 'norms and biases', value: found.remainder, quiet: true },
+        Math.abs(found.rounding) > NEGLIGIBLE * Math.max(1, Math.abs(found.logit))
+          ? { name: 'what these do not give', value: found.rounding, quiet: true }
+          : null,
+      ]
+        .filter(Boolean)
+        .map(line => share(line, largest)),
+      h(
+        'div',
+        { class: 'share total' },
+        h('span', { class: 'who' }, 'logit of ', word(found.word)),
+        h('span'),
+        h('span', { class: 'n' }, num(found.logit, 3)),
+      ),
+    );
+    twin(box, 'Contributions', () => ({
+      corner: way,
+      columns: ['contribution'],
+      rows: [
+        ...lines,
+        { name: 'norms and biases', value: found.remainder },
+        { name: 'rounding', value: found.rounding },
+      ].map(line => [line.text ?? line.name, line.value]),
+      note: `They add up to the logit, ${found.logit}.`,
+    }));
+  };
+  const choice = h(
+    'div',
+    { class: 'seg', role: 'group', 'aria-label': 'Contributions' },
+    ways.map(each =>
+      h(
+        'button',
+        {
+          'aria-pressed': String(each === way),
+          onclick: event => {
+            way = each;
+            for (const button of choice.children) button.setAttribute('aria-pressed', String(button === event.target));
+            draw();
+          },
+        },
+        `by ${each}`,
+      ),
+    ),
+  );
+  draw();
+  return [h('header', { class: 'row' }, h('h3', null, 'Who speaks for ', word(found.word)), choice), box];
+}
+function share({ name, value, quiet, go }, largest) {
+  const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
+  const from = value < 0 ? (50 - Number(width)).toFixed(2) : '50';
+  const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
+  return h(
+    'div',
+    { class: 'share' },
+    h('span', { class: quiet ? 'who quiet' : 'who' }, go ? h('button', { onclick: go }, name) : name),
+    h('span', { class: 'track' }, h('i', { style: `left:${from}%;width:${width}%;background:${colour}` })),
+    h('span', { class: 'n' }, signed(value)),
+  );
+}
+function layers(found, { word: wanted }) {
+  const box = h(
+    'div',
+    { class: 'lenses' },
+    found.after.map((after, i) =>
+      h(
+        'div',
+        { class: 'share' },
+        h('span', { class: 'who' }, h('span', { class: 'quiet' }, after === 'embedding' ? after : `after ${after}`)),
+        h('span', { class: found.words[i] === wanted ? 'says same' : 'says' }, word(found.words[i])),
+        h('span', { class: 'n' }, num(found.probabilities[i], 3)),
+      ),
+    ),
+  );
+  twin(box, 'Logit lens', () => ({
+    corner: 'after',
+    columns: ['likeliest', 'probability'],
+    rows: found.after.map((after, i) => [after, found.words[i], found.probabilities[i]]),
+    note: '',
+  }));
+  return [h('h3', null, 'What each layer would say'), box];
+}
+function inputs(run, found) {
+  const { tokens } = run;
+  const scale = { kind: 'div', max: found.largest || 1 };
+  const read = [
+    ...(tokens.source.length ? tokens.source : tokens.features).map((text, i) => [text, found.source[i]]),
+    ...tokens.target.map((text, i) => [text, found.target[i]]),
+  ].filter(([, value]) => value !== undefined);
+  const box = h(
+    'p',
+    { class: 'salient', role: 'list', 'aria-label': 'Saliency' },
+    read.map(([text, value]) =>
+      h(
+        'span',
+        {
+          role: 'listitem',
+          class: 'word',
+          title: signed(value, 4),
+          style: `border-color:${css(value, scale)}`,
+          onmouseenter: () => readout({ at: [word(text), ': gradient × input'], value, scale, digits: 4 }),
+          onmouseleave: () => readout(),
+        },
+        text,
+      ),
+    ),
+  );
+  twin(box, 'Saliency', () => ({
+    corner: 'token',
+    columns: ['gradient × input'],
+    rows: read,
+    note: `Of the ${found.unit} ${found.value}.`,
+  }));
+  return [
+    h('h3', null, 'What was read, for ', word(found.word)),
+    box,
+    h('p', { class: 'small quiet' }, `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
+  ];
+}

@@ -1,0 +1,352 @@
+// Where a number comes from: its formula and the numbers that made it. Each of them opens its own, down to weights,
+// tokens and constants; a breadcrumb leads back.
+import { h, formula } from '../dom.js';
+import * as api from '../api.js';
+import { address as here, settle } from '../route.js';
+import { copy } from '../clipboard.js';
+import { notice, readout } from '../readout.js';
+import { exact } from './equation.js';
+import { pointOf } from '../anatomy.js';
+
+const INFIX = ['+', '-', '·', '/', '^', '<=', '<', '>'];
+const TIGHT = { '<=': 0, '<': 0, '>': 0, '+': 1, '-': 1, '·': 2, '/': 2, '^': 3 };
+const SIGNS = { '-': '−', '<=': '≤', '/': '÷' };
+const LONG = 3; // terms of a sum that stand in a line; more have a line each
+const MOST = 64; // terms of a sum that are shown when asked for
+const NEGLIGIBLE = 1e-5; // of the value: the rounding of the model's own precision
+const FOLDED = 5; // crumbs; of more the middle is folded away
+
+const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
+const shown = text => text.replace('-inf', '−∞').replace('inf', '∞').replace(/-/g, '−');
+const parsed = at => {
+  const [, name, index] = /^([\w.]+)(?:\[(.*)\])?$/.exec(at);
+  return { name, index: index ? index.split(', ').map(Number) : [] };
+};
+const brief = at => {
+  const { name, index } = parsed(at);
+  const last = pointOf(name);
+  const own = /^(weight|bias)$/.test(last) ? name.split('.').slice(-2).join('.') : last;
+  return `${own}${index.length ? `[${index.join(', ')}]` : ''}`;
+};
+export const addressOf = (at, index, shape) => `${at}${shape.length ? `[${[0, ...index].join(', ')}]` : ''}`;
+
+// Of all sums on the page the one that was walked into last stands in the link: root;number;number.
+const linked = root => {
+  const [first, ...below] = here().params.get('walk')?.split(';') ?? [];
+  return first === root ? below : [];
+};
+
+// root: what api.terms answered for the number that the view is about.
+export function terms(run, root) {
+  const box = h('section', { class: 'terms', 'aria-label': 'Where this number comes from' });
+  const heard = h('p', { class: 'unseen', 'aria-live': 'polite' });
+  const body = h('div', { class: 'opened' });
+  box.append(body, heard);
+  const points = new Map(run.points.map(point => [point.at, point]));
+  let trail = [root];
+  let turn = 0;
+
+  async function open(to, from = null, top = undefined) {
+    const mine = ++turn;
+    const opened = await api.terms(run.run, to, top).catch(error => ({ address: to, refused: error.message }));
+    if (mine !== turn) return;
+    if (from !== null) trail[trail.length - 1].left = from;
+    trail = top === undefined ? [...trail, opened] : [...trail.slice(0, -1), opened];
+    moved();
+  }
+  function back(to) {
+    turn += 1;
+    trail = trail.slice(0, to + 1);
+    moved();
+  }
+  function moved() {
+    const below = trail.slice(1).map(each => each.address);
+    settle({ walk: below.length ? [root.address, ...below].join(';') : null });
+    draw();
+    const opened = trail.at(-1);
+    heard.textContent = `${opened.address} is ${opened.text ?? opened.refused}. ${opened.meaning ?? ''}`;
+    const again = opened.left && box.querySelector(`[data-to="${CSS.escape(opened.left)}"]`);
+    (again || box.querySelector('button.number') || box.querySelector('.crumbs button'))?.focus({
+      preventScroll: true,
+    });
+    body.firstElementChild?.scrollIntoView({ block: 'nearest' });
+  }
+  const light = name => {
+    for (const el of box.querySelectorAll('[data-name]'))
+      el.classList.toggle('lit', name !== null && el.dataset.name === name);
+  };
+  function meet(el, number) {
+    const look = () => {
+      light(number.name);
+      const { name, index } = parsed(number.address);
+      readout({
+        at: [number.name.replaceAll('_', ' ')],
+        // a point as everywhere at the foot of the page, without the axis of the batch
+        path: points.has(name) && index.length > 1 ? `${name}[${index.slice(1).join(', ')}]` : number.address,
+        value: number.value ?? Number.NaN,
+        digits: 4,
+      });
+    };
+    const away = () => {
+      light(null);
+      readout();
+    };
+    for (const [when, act] of [
+      ['mouseenter', look],
+      ['focus', look],
+      ['mouseleave', away],
+      ['blur', away],
+    ])
+      el.addEventListener(when, act);
+    return el;
+  }
+  function opener(one) {
+    const text = [shown(one.text), one.token === undefined ? '' : [' ', h('span', { class: 'word' }, one.token)]];
+    if (!one.address) return h('span', { class: 'constant', 'data-name': one.name }, text);
+    return meet(
+      h(
+        'button',
+        {
+          class: 'number',
+          'data-name': one.name,
+          'data-to': one.address,
+          title: one.address,
+          'aria-label': `${one.name.replaceAll('_', ' ')} ${shown(one.text)}: ${one.address}, open`,
+          onclick: () => open(one.address, one.address),
+        },
+        text,
+      ),
+      one,
+    );
+  }
+  const symbol = (opened, one) => formula(opened.symbols[one.name], false) ?? one.name;
+
+  const named = (opened, one) => h('span', { class: 'named' }, symbol(opened, one), ' ', opener(one));
+
+  // The words that an address of a point means: a head, the tokens along its axes.
+  function whose(at) {
+    const { name, index } = parsed(at);
+    const axes = points.get(name)?.axes ?? [];
+    const own = /(^|\.)encoder\./.test(name) || !run.tokens.target.length ? 'source' : 'target';
+    const said = axes.flatMap((axis, i) => {
+      const place = index[i + 1];
+      const side = axis === 'keys' && /(cross_attention|alignment)\./.test(name) ? 'source' : own;
+      if (['length', 'queries', 'keys'].includes(axis) && run.tokens[side][place] !== undefined)
+        return [h('span', { class: 'word' }, run.tokens[side][place])];
+      return axis.endsWith('heads') ? [`head ${place}`] : [];
+    });
+    return said.length
+      ? h(
+          'p',
+          { class: 'whose' },
+          said.flatMap((each, i) => (i ? [' · ', each] : [each])),
+        )
+      : null;
+  }
+
+  // ---- an expression in numbers; long sums in it have a line for each term below
+  function line(expression, tight, sums) {
+    if ('rest' in expression) return [`[${expression.rest} more: ${shown(expression.text)}]`];
+    if (!('operation' in expression)) {
+      const text = h('span', { class: 'part', 'data-name': expression.name }, shown(expression.text));
+      return expression.text.startsWith('-') && tight ? ['(', text, ')'] : [text];
+    }
+    const { operation, arguments: inside } = expression;
+    if (['+', 'max'].includes(operation) && inside.length > LONG) {
+      sums.push(expression);
+      return [h('span', { class: 'part' }, shown(expression.text))];
+    }
+    if (operation === 'table') return line(inside[0], tight, sums);
+    if (!INFIX.includes(operation))
+      return [
+        `${operation}(`,
+        ...inside.flatMap((one, i) => [i ? ', ' : '', ...line(one, 0, sums)]),
+        operation === 'where' ? ', −∞)' : ')',
+      ];
+    const own = TIGHT[operation];
+    const sign = operation === '^' ? '^' : ` ${SIGNS[operation] ?? operation} `;
+    const parts = inside.flatMap((one, i) => [i ? sign : '', ...line(one, own + (i > 0), sums)]);
+    return own < tight ? ['(', ...parts, ')'] : parts;
+  }
+  const leaves = expression =>
+    expression.arguments?.flatMap(leaves) ?? ('rest' in expression || !expression.address ? [] : [expression]);
+
+  // The addresses stand below, over the whole width.
+  const row = (name, value, addresses) => [
+    h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, value)),
+    addresses ? h('tr', { class: 'below' }, h('td', { colspan: 2, class: 'addresses' }, addresses)) : null,
+  ];
+  function term(opened, one) {
+    if ('rest' in one) {
+      const most = opened.top >= MOST;
+      const text = `the other ${one.rest.toLocaleString('en')} together`;
+      const more = () => open(opened.address, null, MOST).catch(() => {});
+      const name = most ? text : h('button', { class: 'rest', title: `Show ${MOST} terms`, onclick: more }, text);
+      return row(name, shown(one.text));
+    }
+    const factors = one.operation === '·' ? one.arguments : [one];
+    const plain = factors.every(each => !('operation' in each) && !('rest' in each));
+    const inside = plain
+      ? factors.flatMap((each, i) => [i ? ' · ' : '', named(opened, each)])
+      : [...line(one, 0, []), ...leaves(one).flatMap(each => [' ', named(opened, each)])];
+    return row(
+      inside,
+      shown(one.text),
+      leaves(one)
+        .map(each => brief(each.address))
+        .join(' · '),
+    );
+  }
+  function where(opened, numbers) {
+    const name = one => [symbol(opened, one), h('span', { class: 'called' }, ` ${one.name.replaceAll('_', ' ')}`)];
+    return numbers.map(one => row(name(one), opener(one), brief(one.address)));
+  }
+  function sum(opened) {
+    const { expression } = opened;
+    const many = expression.operation === '+' && expression.arguments.length > LONG;
+    const sums = many ? [expression] : [];
+    const written = many ? null : h('p', { class: 'numbersin n' }, '= ', line(expression, 0, sums));
+    const within = new Set(sums.flatMap(leaves));
+    const alone = leaves(expression).filter(one => !within.has(one));
+    const known = [...new Map(alone.map(one => [one.address, one])).values()];
+    return [
+      written,
+      ...sums.map(one => [
+        many
+          ? null
+          : h(
+              'p',
+              { class: 'small quiet' },
+              `${shown(one.text)} ${one.operation === 'max' ? 'is the largest of' : 'is the sum of'}`,
+            ),
+        h(
+          'table',
+          { class: 'ledger sums' },
+          h(
+            'tbody',
+            null,
+            one.arguments.map(each => term(opened, each)),
+          ),
+        ),
+      ]),
+      known.length ? h('table', { class: 'ledger' }, h('tbody', null, where(opened, known))) : null,
+    ];
+  }
+  function equation(opened) {
+    const right = formula(opened.formula, false);
+    if (!right) return null;
+    const numbers = leaves(opened.expression ?? {});
+    for (const [name, markup] of Object.entries(opened.symbols)) {
+      const first = numbers.find(one => one.name === name);
+      const wanted = formula(markup, false);
+      if (!first || wanted.children.length !== 1) continue;
+      const same = wanted.firstElementChild.outerHTML;
+      for (const el of right.querySelectorAll('*'))
+        if (el.outerHTML === same && !el.closest('.symbol')) {
+          el.classList.add('symbol');
+          el.dataset.name = name;
+          meet(el, first);
+          el.addEventListener('click', () => open(first.address, first.address));
+        }
+    }
+    // Too long for the panel, it is scrolled: by keys too.
+    return h(
+      'div',
+      { class: 'formula', tabindex: 0, role: 'group', 'aria-label': 'Formula' },
+      h('div', { class: 'equation' }, formula(opened.symbol, false), h('span', { class: 'is' }, '='), right),
+    );
+  }
+  function crumbs() {
+    if (trail.length < 2) return null;
+    const crumb = (opened, i) =>
+      h(
+        'li',
+        null,
+        i === trail.length - 1
+          ? h('span', { 'aria-current': 'step' }, brief(opened.address))
+          : h('button', { title: opened.address, onclick: () => back(i) }, brief(opened.address)),
+      );
+    const all = trail.map(crumb);
+    if (all.length > FOLDED) {
+      const folded = all.splice(1, all.length - FOLDED + 1);
+      const unfold = event => event.currentTarget.parentNode.replaceWith(...folded);
+      const label = `${folded.length} more steps`;
+      all.splice(1, 0, h('li', null, h('button', { 'aria-label': label, title: label, onclick: unfold }, '…')));
+    }
+    return h('nav', { 'aria-label': 'The way here' }, h('ol', { class: 'crumbs' }, all));
+  }
+  function draw() {
+    const opened = trail.at(-1);
+    if (opened.refused) {
+      body.replaceChildren(...[crumbs(), h('p', { class: 'quiet' }, opened.refused)].filter(Boolean));
+      return;
+    }
+    const value = opened.value === null ? shown(opened.text) : exact(opened.value);
+    const rest =
+      opened.expression && Math.abs(opened.remainder ?? 0) > NEGLIGIBLE * Math.max(1, Math.abs(opened.value));
+    const made = [
+      crumbs(),
+      trail.length > 1 ? whose(opened.address) : null,
+      trail.length > 1 || opened.kind !== 'point'
+        ? h('p', { class: 'quiet meaning' }, capital(opened.meaning), '.')
+        : null,
+      opened.token === undefined ? null : h('p', null, 'The token ', h('span', { class: 'word' }, opened.token)),
+      equation(opened),
+      ...(opened.expression ? sum(opened).flat() : []),
+      opened.missing ? h('p', { class: 'quiet missing' }, opened.missing) : null,
+      h(
+        'table',
+        { class: 'ledger total' },
+        h(
+          'tbody',
+          null,
+          rest
+            ? h(
+                'tr',
+                null,
+                h('th', { scope: 'row' }, 'what the terms do not give'),
+                h('td', { class: 'n' }, shown(String(Number(opened.remainder.toPrecision(6))))),
+              )
+            : null,
+          h(
+            'tr',
+            { class: 'strong' },
+            h('th', { scope: 'row' }, h('span', { class: 'mono' }, brief(opened.address))),
+            h('td', { class: 'n' }, value),
+          ),
+        ),
+      ),
+      h(
+        'p',
+        { class: 'copies' },
+        h('button', { title: opened.address, onclick: () => copy(opened.address) }, 'Copy address'),
+        h('button', { title: opened.python, onclick: () => copy(script(opened)) }, 'Copy Python'),
+      ),
+    ];
+    body.replaceChildren(...made.filter(Boolean));
+  }
+  const script = opened => {
+    const given = [run.text, ...(run.target === null ? [] : [run.target])].map(text => JSON.stringify(text));
+    return `trace = model.trace(${given.join(', ')})\n${opened.python}`;
+  };
+  box.addEventListener('keydown', event => {
+    if (event.key !== 'Backspace' || trail.length < 2) return;
+    event.preventDefault();
+    event.stopPropagation(); // the view would go out
+    back(trail.length - 2);
+  });
+  draw();
+  const before = linked(root.address);
+  if (before.length)
+    Promise.all(before.map(at => api.terms(run.run, at)))
+      .then(all => {
+        if (turn) return; // somebody was faster
+        trail = [root, ...all].map((opened, i) => ({ ...opened, left: all[i]?.address }));
+        draw();
+      })
+      .catch(error => {
+        settle({ walk: null });
+        notice(`the link's walk is left out: ${error.message}`);
+      });
+  return box;
+}

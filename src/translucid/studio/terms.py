@@ -1,0 +1,114 @@
+"""One number of a run and the numbers that made it, for the page: formulas as MathML, tokens by
+name. The sums are those of `trace.terms(address)`."""
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+
+from translucid.see.terms.computation import read_address, written
+from translucid.see.terms.opened import Opened, as_json
+from translucid.see.terms.terms import computation
+from translucid.see.terms.terms import terms as opened_at
+from translucid.studio.text_runs import Run, as_mathml
+
+TOP = 8  # terms of a long sum that stand by themselves
+MOST = 64  # of those that can be asked for
+CARRIED = 480  # numbers of a text whose terms a saved page has
+DEEPEST = 60  # lines of one walk that goes to the bottom
+SCORES = 5  # lines from a weight of attention to its score
+
+
+class _Points:
+    """The points of a run, those of a long text too, which are computed again when asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.run[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.run.shapes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.run.shapes)
+
+
+def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
+    """The number at an address, opened."""
+    plain = as_json(_opened(run, address, top))
+    plain["symbol"] = as_mathml(plain["symbol"])
+    plain["formula"] = as_mathml(plain["formula"]) if plain["formula"] else ""
+    plain["symbols"] = {name: as_mathml(latex) for name, latex in plain["symbols"].items()}
+    _name_tokens(run, plain)
+    return plain
+
+
+def _opened(run: Run, address: str, top: int = TOP) -> Opened:
+    return opened_at(computation(run.kept, points=_Points(run), shown=top), address)
+
+
+def _name_tokens(run: Run, number: dict[str, Any]) -> None:
+    """An id means nothing to people: its token stands beside it."""
+    if number.get("kind") == "input":
+        name, _ = read_address(number["address"])
+        for side in (run.example.source, run.example.target):
+            if side is not None and side.name == name:
+                number["token"] = side.tokenizer.pieces([int(number["value"])])[0]
+    inside = number.get("expression")
+    for part in [inside] if inside else number.get("arguments", ()):
+        _name_tokens(run, part)
+
+
+def shown_first(run: Run) -> Iterator[str]:
+    """The numbers that a page shows before anybody points: of each point the largest in its first
+    row, of attention in every head; the ends of the model and its patterns before all others."""
+
+    def late(name: str) -> int:
+        return 0 if name.endswith(".pattern") else 1 if name == run.output_point else 2
+
+    for name in sorted(run.shapes, key=late):
+        shape = run.shapes[name]
+        if not math.prod(shape):
+            continue
+        values = run[name]
+        heads = range(shape[1] if name.endswith(".pattern") and len(shape) == 4 else 1)
+        for head in heads if shape else ():
+            leading = (0, head, *(0 for _ in shape[2:]))[: len(shape) - 1]
+            largest = int(values[leading].float().nan_to_num(neginf=0.0).abs().argmax())
+            yield written(name, (*leading, largest))
+
+
+def carried(run: Run) -> Iterator[str]:
+    """What a saved page can open: from the first number that it shows down to the bottom, from
+    other patterns down to their scores, then breadth first, as many as there is room for."""
+    first = list(shown_first(run))
+    known: dict[str, None] = {}
+    for number, address in enumerate(first):
+        if len(known) < CARRIED and (number == 0 or ".pattern[" in address):
+            known |= dict.fromkeys(_down(run, address, SCORES if number else DEEPEST))
+    waiting = deque([*first, *known])
+    while waiting and len(known) < CARRIED:
+        address = waiting.popleft()
+        known[address] = None
+        if len(known) + len(waiting) < CARRIED:
+            waiting.extend(one.address for one in _opened(run, address).numbers)
+    yield from itertools.islice(known, CARRIED)
+
+
+def _down(run: Run, address: str, lines: int) -> Iterator[str]:
+    """A number, the first of those that made it, and so on, so many lines or to the bottom."""
+    for _ in range(lines):
+        yield address
+        below = _opened(run, address).numbers
+        if not below:
+            return
+        computed = [number.address for number in below if number.kind == "point"]
+        varying = [
+            one for one in computed if "[" in one and "mask[" not in one
+        ]  # no scale, no mask
+        address = (varying or computed or [number.address for number in below])[0]
