@@ -203,7 +203,7 @@ class Row:
         """Was it measured on another kind of machine, and what came out? A sentence."""
         if self.finding is None or self.kept is None or self.kept.quick:
             return ""
-        other = self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+        other = self.repeated_elsewhere
         if self.elsewhere is None or other is None:
             return "Not measured on another kind of machine."
         begin = f"On another kind of machine ({self.elsewhere.machine}; "
@@ -265,22 +265,32 @@ class Row:
         return self.again.findings.get(self.claim.key) if self.again else None
 
     @property
+    def repeated_elsewhere(self) -> Finding | None:
+        """What another kind of machine gave, with other seeds where there is chance."""
+        return self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+
+    @property
+    def repetitions(self) -> list[Finding]:
+        """All that was measured again."""
+        return [again for again in (self.repeated, self.repeated_elsewhere) if again is not None]
+
+    @property
     def repetition(self) -> str:
-        """How that compares: a sentence."""
+        """How other seeds compare: a sentence."""
         if self.again is None or self.repeated is None or self.finding is None:
-            alone = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
-            return "Not measured again with other seeds." if alone and self.finding else ""
+            once = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
+            missing = once and self.finding is not None and self.repeated_elsewhere is None
+            return "Not measured again with other seeds." if missing else ""
         begin = f"Measured again with {self.again.seeds_text}:"
-        if self.wavers:
+        if self.repeated.verdict != self.finding.verdict:
             begin = f"{begin} {self.repeated.verdict}. {self.repeated.why}"
         return " ".join([begin, *compared(self.finding, self.repeated)])
 
     @property
     def wavers(self) -> bool:
-        """Did other seeds give another verdict?"""
-        return bool(
-            self.finding and self.repeated and self.repeated.verdict != self.finding.verdict
-        )
+        """Did a repetition give another verdict?"""
+        first = self.finding
+        return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 
 
 def difference(claim: Claim, verdict: Verdict) -> str:
