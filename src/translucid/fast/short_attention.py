@@ -16,7 +16,7 @@ from torch import Tensor
 
 from translucid.parts.attention import Layout, fused
 
-LONGEST = 64  # positions of a row; above it, tiles of 64 are full (measured on an H200)
+MAX_LENGTH = 64  # positions of a row; above it, tiles of 64 are full (measured on an H200)
 D_HEADS = (16, 32, 64, 128)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -31,8 +31,8 @@ def short_attention(
         and q.shape[-1] in D_HEADS
         and q.dtype == k.dtype == v.dtype
         and q.dtype in DTYPES
-        and q.shape[2] <= LONGEST
-        and k.shape[2] <= LONGEST
+        and q.shape[2] <= MAX_LENGTH
+        and k.shape[2] <= MAX_LENGTH
     )
     if not fits:
         return fused(q, k, v, layout, scale, dropout)
@@ -174,7 +174,7 @@ def _options(
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     strides = (0, 0, 0, 0) if mask is None else mask.expand(shape).stride()
     # Few programs, since each takes a second to make: square, of two sizes.
-    size = LONGEST // 2 if max(q.shape[2], k.shape[2]) <= LONGEST // 2 else LONGEST
+    size = MAX_LENGTH // 2 if max(q.shape[2], k.shape[2]) <= MAX_LENGTH // 2 else MAX_LENGTH
     made_for = {
         "CAUSAL": causal and mask is None, "MASKED": mask is not None, "DROPS": dropout > 0,
         "D": q.shape[-1], "M": size, "N": size, "num_warps": size // 16,

@@ -21,6 +21,7 @@ class Batch:
     count: int  # targets that count
     lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
     idle: bool = False  # its loss does not count: only there to keep step with other processes
+    first: bool = False  # of an epoch, where a state that is carried begins anew
 
     def to(self, device: torch.device) -> "Batch":
         """On a device. A GPU copies from pinned memory while the CPU goes on."""

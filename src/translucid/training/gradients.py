@@ -11,6 +11,7 @@ from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
+from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
 
@@ -38,6 +39,8 @@ class Gradients:
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
         """Add the gradient of scale times the loss; returns the loss. Gradients are exchanged
         between processes after the last batch of a step."""
+        if batch.first and isinstance(self.model, CarriedState):
+            self.model.reset()
         with self._processes.syncing(self.model, last):
             return self._pass(batch.to(self.device), scale)
 

@@ -135,13 +135,13 @@ def train(
             loss += gradients.add(batch, scale, last=place == len(micro))
         return _Launched(micro, targets, loss, prepared)
 
-    ahead: _Launched | None = None  # the next step's gradients, which change no weight
+    prefetched: _Launched | None = None  # the next step's gradients, which change no weight
     saved, session_began = False, time.monotonic()
     while not state.finished:
         step_began = time.monotonic()
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         learning_rate = config.learning_rate * factor
-        launched = ahead or launch(state.step)
+        launched = prefetched or launch(state.step)
         targets = launched.targets
 
         watched = watchers.watches(state.step + 1)
@@ -149,7 +149,7 @@ def train(
         loss = processes.sum(launched.loss)
         update.take(learning_rate)
         alone = update.waits or _pauses(state.step + 1, config)
-        ahead = None if alone else launch(state.step + 1)
+        prefetched = None if alone else launch(state.step + 1)
         norm = update.norm()
         if math.isfinite(norm):
             state.loss_sum += loss.float()
@@ -195,11 +195,11 @@ def train(
             state.seconds = time.monotonic() - began
             watchers.save()
             saved = True
-        if ahead is not None and (interrupted or state.finished):
+        if prefetched is not None and (interrupted or state.finished):
             gradients.clear(state.optimizers)
         if interrupted and not state.finished:
             return "interrupted"
-        prepared = launched.prepared if ahead is None else ahead.prepared
+        prepared = launched.prepared if prefetched is None else prefetched.prepared
         watchers.ticked(state.step, max(now - step_began - prepared, 0.0))
         marked += time.monotonic() - now  # to evaluate, look and save is not to train
     return _ending(state, config)
@@ -239,7 +239,8 @@ def _gradients(
     layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
         return Captured(state.network, task, config, state.device, layers)
-    return Gradients(state.called, task, config, state.device, state.processes, layers)
+    called = state.called if state.carried is None else state.carried
+    return Gradients(called, task, config, state.device, state.processes, layers)
 
 
 def _update(state: State, config: TrainingConfig, gradients: Gradients) -> Update:
@@ -281,6 +282,8 @@ def _leave_out(
         watchers.save()
         raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
+    if state.carried is not None:  # what it has read last may be no number
+        state.carried.reset()
     watchers.say(f"{bad}: left out, {state.skipped} so far")
 
 
