@@ -4,6 +4,8 @@ const MOMENTS = ['scores', 'scaled', 'biased', 'masked', 'weights'];
 const SIDES = ['encoder', 'decoder', 'cross'];
 const FREE = ['text', 'target', 'embed', 'i', 'swap', 'side', 'pic', 'force', 'with', 'member', 'walk'];
 const whole = text => /^\d+$/.test(text);
+const within = (least, most) => value =>
+  /^\d+(\.\d+)?$/.test(value) && Number(value) >= least && Number(value) <= most ? '' : `${least} to ${most}`;
 const list = text => text.split(',').filter(Boolean);
 
 export function leftOut(view, { all, model, run, params, lessons }, absent) {
@@ -44,6 +46,12 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
     numbers: among(['off']),
     unit: below(config.hidden ?? config.d_model ?? undefined, 'units'),
     beam_size: value => (whole(value) && value >= 1 && value <= 8 ? '' : '1 to 8'),
+    mode: among(['sample']),
+    temperature: within(0, 2),
+    top_k: within(0, 50),
+    top_p: within(0.05, 1),
+    repetition_penalty: within(1, 3),
+    seed: below(undefined, 'seeds'),
     step: below(undefined, 'steps'),
     node: below(undefined, 'nodes'),
     off: value => {
