@@ -88,6 +88,7 @@ def studio() -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.slow
 def test_flow_shows_contributions_that_add_up(studio: Served, leaf: Page) -> None:  # noqa: F811
     leaf.turn(f"{studio.address}#/flow?at=head.logits&i=2,5&text={quote(TEXT)}")
     leaf.wait("document.querySelector('.credit .share.total')")
