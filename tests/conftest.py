@@ -14,4 +14,5 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
 # Here, since xdist's first process loads no other.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
+    "tests.first", "tests.some_cases",
 ]  # fmt: skip

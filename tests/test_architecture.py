@@ -99,6 +99,7 @@ def test_training(trained: tuple[Path, Entered]) -> None:
     check("translucid train", trained[1])
 
 
+@pytest.mark.slow
 def test_translating(trained: tuple[Path, Entered], tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("the dog sleeps .\n")
     with Entered() as entered:
@@ -106,6 +107,7 @@ def test_translating(trained: tuple[Path, Entered], tmp_path: Path) -> None:
     check("translucid translate", entered)
 
 
+@pytest.mark.slow
 def test_tracing(trained: tuple[Path, Entered]) -> None:
     model = load(trained[0])
     with Entered() as entered:
@@ -113,6 +115,7 @@ def test_tracing(trained: tuple[Path, Entered]) -> None:
     check("model.trace", entered)
 
 
+@pytest.mark.slow
 def test_a_question(trained: tuple[Path, Entered]) -> None:
     library = Library({"again": load(trained[0])})
     key = library.run("a", "the dog sleeps .").key
@@ -122,6 +125,7 @@ def test_a_question(trained: tuple[Path, Entered]) -> None:
     check("A question", entered)
 
 
+@pytest.mark.slow
 def test_a_claim(tmp_path: Path) -> None:
     words = ("lab", "run", "C39", "--quick", "--seeds", "1", "--out")
     run(*words, str(tmp_path / "first"))  # all is imported now

@@ -17,7 +17,16 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 LAYERS = [
     {"errors"},
     {"terminal", "untrusted_files"},
-    {"atomic_files", "catalogue", "device", "renamed", "spelling", "toyland", "weights"},
+    {
+        "atomic_files",
+        "catalogue",
+        "device",
+        "renamed",
+        "shipped_models",
+        "spelling",
+        "toyland",
+        "weights",
+    },
     {"render"},
     {"config", "registry", "trace"},
     {"extensions"},

@@ -40,7 +40,7 @@ def test_a_notebook_is_kept_as_it_is_before_it_runs(task: str) -> None:
     [
         pytest.param(
             task,
-            marks=pytest.mark.slow if task in ("classify", "regress") else pytest.mark.thorough,
+            marks=pytest.mark.slow if task == "regress" else pytest.mark.thorough,
         )
         for task in TASKS
     ],

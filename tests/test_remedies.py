@@ -4,7 +4,6 @@ All texts of the package are read, but for docstrings: what looks like `section.
 `translucid command` must be one.
 """
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.parsed import facts
 from typer.main import get_command
 
 import translucid
@@ -35,7 +35,7 @@ FILES = [
 ]
 
 KEY = re.compile(r"(?<![\w./])(task|data|tokenizer|model|training|decoding)\.([a-z]\w*)(?![\w(])")
-OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)")
 COMMAND = re.compile(r"translucid ([a-z]+)(?: ([a-z]+)\b)?")
 
 # What reads like a key, but is the name of a file, of metadata in one, or of something in Python.
@@ -62,32 +62,15 @@ def commands() -> dict[tuple[str, ...], frozenset[str]]:
     return dict(_commands(get_command(app), ()))
 
 
+@cache
+def options() -> frozenset[str]:
+    return frozenset().union(*commands().values())
+
+
 def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[Any, frozenset[str]]]:
     yield words, frozenset(o for param in command.params for o in param.opts + param.secondary_opts)
     for name, inner in getattr(command, "commands", {}).items():
         yield from _commands(inner, (*words, name))
-
-
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a file and their lines; what is filled in stands as {}."""
-    tree = ast.parse(path.read_text("utf-8"))
-    passed_over = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    passed_over |= {
-        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }  # fmt: skip
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            parts = (p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
-            yield node.lineno, "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and id(node) not in passed_over:
-            yield node.lineno, str(node.value)
 
 
 def missing(text: str) -> Iterator[str]:
@@ -96,15 +79,14 @@ def missing(text: str) -> Iterator[str]:
         name = match[0]
         if name not in keys() and name not in NOT_KEYS and not _of_model(*match.groups()):
             yield name
-    options = {option for known in commands().values() for option in known}
     for match in OPTION.finditer(text):
-        if match[0] not in options and match[1] not in OTHER_OPTIONS:
+        if match[0] not in options() and match[1] not in OTHER_OPTIONS:
             yield match[0]
     for match in COMMAND.finditer(text):
         first, second = match.groups()
-        groups = {words[0] for words in commands() if len(words) == 2}
         if first in PROSE:
             continue
+        groups = {words[0] for words in commands() if len(words) == 2}
         if (first,) not in commands() or (
             first in groups and second and (first, second) not in commands()
         ):
@@ -120,7 +102,7 @@ def test_what_a_text_names_exists() -> None:
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: {name}"
         for path in FILES
-        for line, text in texts(path)
+        for line, text in facts(path).texts
         for name in missing(text)
     ]
     assert not wrong, "\n".join(wrong)

@@ -2,7 +2,6 @@
 do the names in the code. Every key, option and trace point that the glossary names exists.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.parsed import Facts, facts
 
 from translucid import catalogue
 from translucid.cli import app
@@ -165,32 +165,12 @@ def of_the_studio() -> Iterator[tuple[str, str]]:
         yield path.name, json.dumps(json.loads(path.read_text("utf-8")), ensure_ascii=False)
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
+def sources() -> Iterator[tuple[str, Facts]]:
     """The rooms whose names and messages are in the field's words."""
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
         if place != "renamed.py":
-            yield place, ast.parse(path.read_text("utf-8"))
-
-
-def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every name that a file gives to something of its own."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.arg(arg=name):
-                yield node.lineno, name
-            case (
-                ast.FunctionDef(name=name)
-                | ast.AsyncFunctionDef(name=name)
-                | ast.ClassDef(name=name)
-            ):
-                yield node.lineno, name
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield node.lineno, name
-            case ast.ExceptHandler(name=str(name)) | ast.alias(asname=str(name)):
-                yield node.lineno, name
+            yield place, facts(path)
 
 
 def words_of(name: str) -> list[str]:
@@ -210,16 +190,12 @@ def allowed(place: str) -> set[str]:
     }
 
 
-def messages(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
 def faults(texts: Iterator[tuple[str, str]], words: dict[str, str]) -> list[str]:
+    any_of_them = re.compile("|".join(words), re.IGNORECASE)
     return [
         f"{place}: {found[0]!r}; the field says: {better}"
         for place, text in texts
+        if any_of_them.search(text)
         for word, better in words.items()
         if (found := re.search(word, text, re.IGNORECASE))
     ]
@@ -239,15 +215,15 @@ def test_the_studio_is_in_the_fields_words() -> None:
 
 
 def test_messages_are_in_the_fields_words() -> None:
-    texts = ((place, text) for place, tree in sources() for text in messages(tree))
+    texts = ((place, text) for place, facts in sources() for text in facts.strings)
     assert not faults(texts, PHRASES | NOUNS)
 
 
 def test_names_say_what_they_hold() -> None:
     wrong = [
         f"{place}:{line}: {name}; better: {better}"
-        for place, tree in sources()
-        for line, name in bound(tree)
+        for place, facts in sources()
+        for line, name in facts.names
         if (better := refused(name)) and not {*words_of(name)} & allowed(place)
     ]
     assert not wrong, "\n".join(wrong)
@@ -256,8 +232,8 @@ def test_names_say_what_they_hold() -> None:
 @pytest.mark.thorough
 def test_every_exception_is_needed() -> None:
     for room, (names, reason) in ALLOWED.items():
-        trees = [tree for place, tree in sources() if place.startswith(room)]
-        used = {word for tree in trees for _, name in bound(tree) for word in words_of(name)}
+        bound = [facts.names for place, facts in sources() if place.startswith(room)]
+        used = {word for file in bound for _, name in file for word in words_of(name)}
         assert names <= used, f"{room}: {names - used} is not there any more ({reason})"
 
 

@@ -145,7 +145,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         raise InputError(
             f"{folder} is no model folder: it holds no {CONFIG}"
             + ("" if folder.is_dir() else " (there is no such folder)")
-            + "; give the folder that training wrote, or hf:ORG/NAME for a model on the hub"
+            + "; give the folder that training wrote, demo:NAME for a model of the package, or "
+            "hf:ORG/NAME for one on the hub"
         )
     try:
         opened = _load(folder)

@@ -2,6 +2,8 @@
 
 import os
 from contextlib import suppress
+from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -20,6 +22,12 @@ def pick_device(wanted: str, name: str = "device") -> torch.device:
         return torch.zeros((), device=wanted).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"{name} = {wanted!r}: {error}; try auto or cpu") from None
+
+
+@lru_cache
+def has_triton() -> bool:
+    """Can kernels of our own be made for a GPU?"""
+    return find_spec("triton") is not None
 
 
 def available_bytes(device: torch.device) -> int | None:

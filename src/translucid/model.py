@@ -19,6 +19,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.interop.export.card import about
 from translucid.interop.export.exporting import Exported, export
+from translucid.interop.export.onnx.folder import OnnxOptions
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
 from translucid.models.base import SequenceConfig
@@ -398,14 +399,20 @@ class Model:
         *,
         overwrite: bool = False,
         licence: str = "",
+        int8: bool = False,
+        trace: bool = False,
+        verify: bool = False,
     ) -> Exported:
-        """Write the model for another tool: ctranslate2, gguf or huggingface. What was done to the
-        weights is in the notes of what is returned; a model that the tool cannot compute is
-        refused. overwrite: replace a folder that is not empty. licence: for the model card."""
+        """Write the model for another tool: ctranslate2, gguf, huggingface or onnx. What was done
+        to the weights is in the notes of what is returned; a model that the tool cannot compute is
+        refused. overwrite: replace a folder that is not empty. licence: for the model card.
+
+        Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
+        verify: compare with onnxruntime before anything is written."""
         name = Path(folder).name
         return export(
             self._bundle, format, Path(folder), about(self.folder, name, licence),
-            overwrite=overwrite,
+            overwrite=overwrite, options=OnnxOptions(int8, trace, verify),
         )  # fmt: skip
 
     def summary(self, length: int = 128) -> str:
@@ -424,9 +431,9 @@ def load(
     folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None
 ) -> Model:
     """The model in a folder that training wrote, or one that another tool has made: a folder in
-    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, or `hf:org/name`, a name on the
-    hub. device: cpu, cuda, or auto, a GPU if there is one. say: is told what was done to a foreign
-    model, a line each."""
+    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, `hf:org/name`, a name on the
+    hub, or `demo:translate`, one that comes with the package. device: cpu, cuda, or auto, a GPU if
+    there is one. say: is told what was done to a foreign model, a line each."""
     chosen = str(pick_device(device))
     folder = fetched(folder)
     return Model(load_any(folder, chosen, say), folder)

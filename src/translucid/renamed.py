@@ -31,6 +31,8 @@ ADDED: dict[str, Any] = {
     "training.learning_rates": {},
     "training.layer_decay": None,
     "tokenizer.vocabulary": "keep",
+    "training.carry_state": False,
+    "decoding.carry_state": False,
 }
 
 # Beginnings of the names of weights, within one network.

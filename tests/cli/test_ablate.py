@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_a_translator_in_rows_a_picture_and_the_next_command(folder: Path) -> None:
     words = ["ablate", "t", "--data", "a.en", "a.de", "--of", "heads,layers", "--limit", "5"]
     done = run(*words, "--figure", "f.svg", cwd=folder)

@@ -84,6 +84,7 @@ def lines(count: int, seed: int = 0) -> list[str]:
 # --- many lines
 
 
+@pytest.mark.slow
 def test_order_is_kept_over_lines_of_all_lengths(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
@@ -117,7 +118,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize(
-    "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+    "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
 )
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command

@@ -43,6 +43,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_lines_come_back_in_order_and_empty_lines_stay_empty(translator: Path) -> None:
     done = process("translate", str(translator), "--json", stdin="The dog sleeps.\n\nI wait.\n")
     assert done.returncode == 0, done.stderr

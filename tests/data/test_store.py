@@ -151,6 +151,7 @@ def test_the_store_is_what_memory_holds(
     ]
 
 
+@pytest.mark.slow
 def test_processes_and_shards_change_nothing(tmp_path: Path, text: Path, tokenizer) -> None:
     expected, characters, loading = in_memory(text, tokenizer)
     one = build_store([text], tokenizer, tmp_path / "a", processes=1, shard_bytes=9000)

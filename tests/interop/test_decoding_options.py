@@ -45,6 +45,7 @@ def test_what_comes_back_writes_the_same_without_options(
     assert Model(translator()).translate(ENGLISH) != texts  # or nothing was shown
 
 
+@pytest.mark.slow
 def test_transformers_searches_with_them(tmp_path: Path) -> None:
     library = transformers()
     held = translator(**SEARCHES[1])

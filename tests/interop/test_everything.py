@@ -381,6 +381,7 @@ def test_cuda_graphs_write_what_the_processor_does(foreign: Foreign) -> None:
         assert [c.tokens for c in captured.texts] == [c.tokens for c in plain.texts]
 
 
+@pytest.mark.slow
 @all_families
 def test_commands(foreign: Foreign, tmp_path: Path) -> None:
     """Each command that fits, thinly."""

@@ -61,7 +61,10 @@ def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
 
 def test_what_is_no_single_transformer_is_refused(tmp_path: Path) -> None:
     for held, message in (
-        (own("translate", recurrent=True, hidden=16), "a RecurrentConfig is no Transformer; "),
+        (
+            own("translate", recurrent=True, hidden=16),
+            "a RecurrentConfig is no Transformer, which ",
+        ),
         (own("classify", ensemble_size=2), "an ensemble of 2 networks is no single model; export"),
     ):
         bundle.save(held, tmp_path / held.task)

@@ -58,6 +58,7 @@ def test_peak_memory_is_that_of_the_model(tmp_path: Path) -> None:
     assert peak < 1.15 * size + largest + (20 << 20)
 
 
+@pytest.mark.slow
 def test_the_trace_budget_at_30_layers_and_2048_tokens() -> None:
     """What a trace would keep is known without running it, on a device that computes nothing; it
     is the parabola through what short texts do keep."""

@@ -21,14 +21,14 @@ SHARED = os.environ.get("TRANSLUCID_SHARED")
 needs_files = pytest.mark.skipif(
     SHARED is None, reason="TRANSLUCID_SHARED does not name a folder with real text and weights"
 )
-HEADS = {"own": 0.2, "variance": 11.0, "scaled": 0.6, "raw": 0.2, "apart": 0.5, "largest": 16.0,
-         "same": 0.4, "sum": 1e-7, "above": 0.9, "below": 0.0}  # fmt: skip
+HEADS = {"variance": 11.0, "apart": 0.5, "largest": 16.0, "same": 0.4, "sum": 1e-7, "above": 0.9,
+         "below": 0.0}  # fmt: skip
 
 
 def test_each_asks_claims_that_toys_answer() -> None:
     toys = {key for made in experiments().values() for key in made.claims}
     real = [key for made in real_experiments().values() for key in made.claims]
-    assert len(real) == len(set(real)) >= 10
+    assert len(real) == len(set(real)) >= 20
     assert set(real) <= toys & set(claims())
     assert all(made.real for made in real_experiments().values())
     assert not any(made.real for made in experiments().values())
@@ -37,9 +37,7 @@ def test_each_asks_claims_that_toys_answer() -> None:
 @pytest.mark.parametrize(
     ("key", "name", "values"),  # what supports, refutes and leaves a claim open
     [
-        ("C46", "raw", (0.1, 0.6, 0.3)),
         ("C47", "variance", (1.0, 11.0, 1.1)),
-        ("C48", "own", (0.99, 0.2, 0.9)),
         ("C50", "apart", (0.5, 0.01, 0.1)),
         ("C73", "largest", (2.0, 16.0, 4.0)),
         ("C85", "above", (0.9, 0.001, 0.05)),
@@ -86,7 +84,7 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
 
 
 def test_full_results_of_real_files_have_a_file_of_their_own(tmp_path: Path) -> None:
-    data = tuple({**HEADS, "own": value} for value in around(0.2, 0.01))
+    data = tuple({**HEADS, "apart": value} for value in around(0.2, 0.01))
     results.keep(tmp_path, Result(pretrained.heads, data, quick=False, seconds=1.0))
     assert results.read(tmp_path) == {}
     assert set(results.read(tmp_path, results.REAL)["real-heads"].findings) == set(
@@ -99,5 +97,4 @@ def test_full_results_of_real_files_have_a_file_of_their_own(tmp_path: Path) -> 
 def test_real_weights_are_measured() -> None:
     data = pretrained.heads.run(0, True)
     check(pretrained.heads, [data] * 10)
-    assert data["own"] < 0.5
     assert data["below"] == 0.0 or data["above"] > data["below"]

@@ -1,22 +1,35 @@
 """The page of the lab: one file, everything in it escaped, with the numbers that were measured."""
 
 import re
+import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from translucid.lab.claims import experiments
-from translucid.lab.engine.claims import Claim, claims
+from translucid.lab.engine.claims import Claim, claims, in_plain_words
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report import page, write
 from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_front import WORKED
-from translucid.lab.engine.results import Kept, Row, keep, latest, rows
+from translucid.lab.engine.results import (
+    AGAIN,
+    ELSEWHERE,
+    Kept,
+    Row,
+    keep,
+    latest,
+    read,
+    rows,
+    shipped,
+)
 from translucid.lab.engine.runner import Result, run
-from translucid.lab.engine.verdict import Finding
+from translucid.lab.engine.verdict import Finding, Verdict
 from translucid.render.drawing import SIZE
 from translucid.see.draw import draw
 from translucid.see.picture_data import Axis
@@ -73,6 +86,7 @@ def text(measured: list[Row]) -> str:
     return page(measured)
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_loads_nothing(text: str) -> None:
     found = Page(text)
     ids = found.values("id")
@@ -124,8 +138,85 @@ def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
     told = page([replace(row, kept=kept)])
     sentence = "The literature calls this wrong; these measurements support it."
     assert told.count(sentence) == 2  # on the front, and in its section
-    assert "Where measurement and literature differ" in told
+    assert "where measurement and literature differ" in told
     assert sentence not in page([row])
+
+
+def test_what_surprises_stands_first_with_a_sentence_and_a_small_figure(
+    measured: list[Row],
+) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    told = {}
+    for verdict in ("refuted", "depends", "undecided"):
+        kept = replace(row.kept, findings={"C48": Finding(verdict, "as numbers have it")})
+        told[verdict] = page([replace(row, kept=kept)])
+    for verdict, text in told.items():
+        there = text.index('id="surprises"') < text.index(f'id="{verdict}"') if (
+            'id="surprises"' in text) else False  # fmt: skip
+        assert there == (verdict != "undecided"), verdict  # nobody is surprised by what is open
+        assert text.count('<div class="small"><svg') == there
+    sentence = in_plain_words("C48", "refuted")
+    assert told["refuted"].count(sentence) == 2  # on the front, and in its section
+    assert sentence not in told["depends"]
+    small = re.findall(r'<div class="small">(.*?)</div>', told["refuted"])
+    assert "<rect" in small[0]  # the bars of its figure
+    assert "<text" not in small[0]
+
+
+def test_sentences_belong_to_claims_and_verdicts() -> None:
+    """Every verdict that stands first on the page of the package has one."""
+    sentences = tomllib.loads(
+        files("translucid.lab.engine").joinpath("plain_words.toml").read_text("utf-8")
+    )
+    assert set(sentences) <= set(claims())
+    for by_verdict in sentences.values():
+        assert set(by_verdict) <= set(get_args(Verdict))
+        assert all(30 < len(sentence) < 200 and sentence.endswith(".")
+                   for sentence in by_verdict.values())  # fmt: skip
+    for row in rows(experiments(), shipped()):
+        if row.surprising and row.finding and not row.older_rule:
+            assert in_plain_words(row.claim.key, row.finding.verdict), row.claim.key
+
+
+def test_how_sure_says_where_else_it_was_measured(measured: list[Row]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    full = replace(row.kept, quick=False, seeds=10)
+    alone = replace(row, kept=full)
+    assert alone.confidence[-3:] == [
+        "Not measured again with other seeds.",
+        "Not measured on another kind of machine.",
+        "Not asked at another size than what was varied here.",
+    ]
+    moved = replace(full, machine="a mainframe", first_seed=3000)
+    real = replace(full, findings={"C48": Finding("depends", "in truth")})
+    sure = replace(alone, again=replace(full, first_seed=2000), elsewhere=moved, real=real)
+    again, elsewhere, size = sure.confidence[-3:]
+    assert again.startswith("Measured again with 10 seeds from 2000 on: the same verdict.")
+    assert elsewhere.startswith("On another kind of machine (a mainframe; 10 seeds from 3000 on): "
+                                "the same verdict.")  # fmt: skip
+    assert size == "Asked at another size, beyond the toy: depends."
+    other = replace(moved, findings={"C48": Finding("undecided", "too close")})
+    assert "undecided. too close" in replace(sure, elsewhere=other).other_machine
+
+
+def test_another_kind_of_machine_has_a_file_of_its_own(tmp_path: Path) -> None:
+    result = next(iter(run(of_file(FILE)[:1], tmp_path)))
+    assert isinstance(result, Result)
+    kept = keep(tmp_path, replace(result, first=0))
+    keep(tmp_path, replace(result, first=100))
+    assert set(read(tmp_path, AGAIN)) == {"planted"}
+    assert read(tmp_path, ELSEWHERE) == {}
+    content = (tmp_path / "results.json").read_text("utf-8")
+    (tmp_path / "results.json").write_text(content.replace(kept.machine, "a mainframe"), "utf-8")
+    keep(tmp_path, replace(result, first=200))
+    assert read(tmp_path, AGAIN)["planted"].first_seed == 100
+    elsewhere = read(tmp_path, ELSEWHERE)
+    assert elsewhere["planted"].first_seed == 200
+    by_name = [read(tmp_path), read(tmp_path, AGAIN), {}, elsewhere]
+    (row,) = [row for row in rows({}, *by_name) if row.claim.key == "planted"]
+    assert row.elsewhere == elsewhere["planted"]
 
 
 def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Row]) -> None:

@@ -343,7 +343,7 @@ def test_other_seeds_stand_beside_a_verdict(
     assert row(other).wavers
     for changed in (replace(other, code="other"), replace(other, quick=not other.quick)):
         assert row(changed).again is None
-        assert row(changed).repetition == ""
+        assert row(changed).repetition == "Not measured again with other seeds."
 
 
 def test_the_shipped_repetition_is_of_the_shipped_code() -> None:

@@ -180,6 +180,7 @@ def test_comparisons_behind_a_gate_count_once_it_is_open() -> None:
     assert [made.adjusted for made in finding.comparisons] == pytest.approx(holm(p_values))
 
 
+@pytest.mark.slow
 def test_wrong_verdicts_at_the_bar_stay_below_five_in_a_hundred() -> None:
     """Eight conditions at their bars: without the correction every third claim would be refuted."""
     generator = np.random.default_rng(5)

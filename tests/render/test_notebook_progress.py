@@ -50,6 +50,7 @@ def printed(outputs: list[Any]) -> str:
     return "".join(output.text for output in outputs if output.output_type == "stream")
 
 
+@pytest.mark.slow
 def test_one_display_is_updated_to_the_end(outputs: list[list[Any]]) -> None:
     (bar,) = shown(outputs[0])
     assert bar.data["text/plain"] == "steps 2,000/2,000  100%  loss <1>"
@@ -58,6 +59,7 @@ def test_one_display_is_updated_to_the_end(outputs: list[list[Any]]) -> None:
     assert printed(outputs[0]) == "half\n"
 
 
+@pytest.mark.slow
 def test_a_training_is_one_display_and_its_lines(outputs: list[list[Any]]) -> None:
     (bar,) = shown(outputs[1])
     assert re.match(r"step 30/30  100%  loss ", bar.data["text/plain"])

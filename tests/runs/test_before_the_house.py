@@ -79,6 +79,7 @@ def test_a_regressor_says_what_it_said() -> None:
     near(tl.load(OLD / "regress").predict(wanted["rows"]), wanted["logits"])
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To where the code that began it would have come."""
     shutil.copytree(OLD / "translate", tmp_path / "run")

@@ -143,6 +143,7 @@ def test_a_probe_is_the_trace_of_the_model_that_was_kept(
     assert first["answer"] != last["answer"] or first["values"] != last["values"]
 
 
+@pytest.mark.slow
 def test_by_default_the_first_validation_example_is_followed(tmp_path: Path) -> None:
     chosen = small("translate", "transformer")
     train_recipe(chosen, tmp_path / "run", quiet=True, recording=Recording())

@@ -296,6 +296,7 @@ def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path:
     assert {p.name for p in tmp_path.iterdir()} == {"best"}
 
 
+@pytest.mark.slow
 def test_what_is_written_aside_is_what_was(tmp_path: Path) -> None:
     """Training changes the weights while they are being written; the file has the old ones."""
     weights = torch.zeros(20_000_000)

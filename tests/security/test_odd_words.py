@@ -127,6 +127,7 @@ def odd_trainings() -> list[list[str]]:
     return lines
 
 
+@pytest.mark.slow
 def test_odd_keys_of_a_training_are_answered(tmp_path: Path) -> None:
     place(tmp_path)
     assert attack(tmp_path, random.Random(5).sample(odd_trainings(), 25)).bad == []

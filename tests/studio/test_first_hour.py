@@ -11,6 +11,7 @@ from tests.see.small import pair
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, address_of, trained
+from tests.tiny.dealt import chosen
 
 from translucid.bundle import Bundle
 from translucid.model import Model
@@ -318,7 +319,7 @@ LAST_CELL = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [360, 820, 1024])
+@pytest.mark.parametrize("width", chosen([360, 820, 1024], 360))
 def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) -> None:  # noqa: F811
     leaf.inner.set_viewport_size({"width": width, "height": 780})
     try:

@@ -463,6 +463,7 @@ def test_runs_have_a_size_together(studio: Served, monkeypatch: Any) -> None:
     assert len(studio.library.runs) == 1
 
 
+@pytest.mark.slow
 def test_many_ask_at_once_and_each_gets_its_own(studio: Served) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

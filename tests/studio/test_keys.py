@@ -10,6 +10,7 @@ import torch
 from tests.studio.browser import PATIENCE, Page, running, window  # noqa: F401  (fixtures)
 from tests.studio.browser import leaf as page  # noqa: F401  (one page for all of them)
 from tests.studio.serving import TEXT, Served, model, serving
+from tests.tiny.dealt import chosen
 
 from translucid.studio import lessons
 from translucid.studio.text_runs import Run
@@ -61,8 +62,10 @@ def told(text: str) -> float:
 # ---- the tour ----
 
 
-@pytest.mark.parametrize(("family", "key"), [("translate-transformer", "attn"),
-                                             ("translate-lstm", "gates")])  # fmt: skip
+TOURS = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
+
+
+@pytest.mark.parametrize(("family", "key"), chosen(TOURS, TOURS[1]))
 def test_the_whole_tour_with_keys_only(
     studio: Served, page: Page, family: str, key: str  # noqa: F811
 ) -> None:  # fmt: skip
@@ -335,7 +338,7 @@ BOXES = """() => {
 }"""
 
 
-@pytest.mark.parametrize("lesson", ["", "lesson=attn.7"])
+@pytest.mark.parametrize("lesson", chosen(["", "lesson=attn.7"], "lesson=attn.7"))
 def test_a_small_window_has_room_for_all(
     studio: Served, page: Page, lesson: str  # noqa: F811
 ) -> None:  # fmt: skip

@@ -9,7 +9,7 @@ from tests.studio.at_rest import AtRest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
-from tests.tiny.dealt import dealt
+from tests.tiny.dealt import chosen, dealt
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_texts_keep_to_their_places(
         assert leaf.inner.evaluate(wide) <= list(size), view
 
 
-@pytest.mark.parametrize("words", [40, 300])
+@pytest.mark.parametrize("words", chosen([40, 300], 300))
 def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int) -> None:  # noqa: F811
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
     text = " ".join((TEXTS["translate"].split() * 50)[:words])
@@ -77,7 +77,7 @@ def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int)
         assert leaf.inner.evaluate(LAYOUT) == [], (family, view)
 
 
-@pytest.mark.parametrize("view", FULLER)
+@pytest.mark.parametrize("view", chosen(FULLER, "attention", "recurrent", "decode"))
 def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
     """A link is copied, with pins and choices; opened elsewhere it shows the same."""
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})

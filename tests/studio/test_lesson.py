@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+from tests.tiny.dealt import chosen
 
 from translucid.catalogue import CATALOGUE
 from translucid.studio import lessons
@@ -221,9 +222,11 @@ def hash_of(page: Page) -> str:  # noqa: F811
     return str(page.inner.evaluate("location.hash"))
 
 
+TOURS = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "key"), [("translate-transformer", "attn"),
-                                             ("translate-lstm", "gates")])  # fmt: skip
+@pytest.mark.parametrize(("family", "key"), chosen(TOURS, TOURS[1]))
 def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> None:  # noqa: F811
     """The view, what is chosen and what is pinned, as one who follows the tour has them."""
     with serving({family: model(family)}) as studio:

@@ -11,6 +11,7 @@ import pytest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import behind, check_foot, foot, same
+from tests.tiny.dealt import chosen
 
 from translucid.model import Model
 from translucid.see.reading import Reading
@@ -273,7 +274,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
 
 
 @pytest.mark.parametrize("view", NODES)
-@pytest.mark.parametrize("count", [120, 512])
+@pytest.mark.parametrize("count", chosen([120, 512], 512))
 def test_a_long_text_has_few_nodes(studio: Served, leaf: Page, view: str, count: int) -> None:  # noqa: F811
     moved = []
     heard = lambda answer: moved.append(answer) if "/tensors" in answer.url else None  # noqa: E731
@@ -349,7 +350,8 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
 
 @pytest.mark.parametrize(("count", "head"), [
     (120, "2"), pytest.param(512, "2", marks=pytest.mark.thorough),
-    pytest.param(512, "mean", marks=pytest.mark.thorough), (1030, "mean"),
+    pytest.param(512, "mean", marks=pytest.mark.thorough),
+    pytest.param(1030, "mean", marks=pytest.mark.thorough),
 ])  # fmt: skip
 def test_ribbons_of_a_long_text_are_those_of_one_word(
     studio: Served, leaf: Page, small: Model, count: int, head: str  # noqa: F811

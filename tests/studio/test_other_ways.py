@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tests.see.small import LABELS, TAGS, pair
+from tests.tiny.dealt import dealt
 
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -35,8 +36,9 @@ def run(task: str, **keys: Any) -> tuple[Library, Run]:
     return library, library.run("a", "0.5 1 -2" if task == "regress" else TEXT)
 
 
-@pytest.mark.parametrize("kind", ["word", "bpe"])
-@pytest.mark.parametrize("task", ["translate", "language"])
+@pytest.mark.parametrize(
+    ("task", "kind"), dealt(["translate", "language"], ["word", "bpe"], share=2)
+)
 def test_the_step_after_a_beginning_is_what_the_search_saw(task: str, kind: str) -> None:
     _, read = run(task, kind=kind)
     nodes = answers.decode(read, 2, 2, {})["tree"]["nodes"]

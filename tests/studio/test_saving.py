@@ -15,6 +15,7 @@ from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.studio.readers import SEEN, SVG, Picture, words
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.trained import recorded as recorded_run
+from tests.tiny.dealt import chosen
 from typer.testing import CliRunner
 
 from translucid.cli import app
@@ -244,7 +245,7 @@ def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", ["flow", "decode"])
+@pytest.mark.parametrize("view", chosen(["flow", "decode"], "decode"))
 def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
     page.see(f"{studio.address}#/{view}?text={quote(EVIL)}&theme=dark")
     live = page.inner.evaluate(SEEN)

@@ -21,6 +21,7 @@ from tests.studio.shown import (
     variation,
 )
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+from tests.tiny.dealt import chosen
 
 from translucid.model import Model
 from translucid.see.reading import Reading
@@ -52,7 +53,7 @@ def end_of(trace: Reading) -> str:
 # ---- Flow ----
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "lstm", "language", "regress"))
 def test_flow_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """Panes of all kinds are clicked; the inspector and the read-out show one of their numbers."""
     trace = traces[family]
@@ -117,7 +118,7 @@ def kinds_in(trace: Reading) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("family", WITH["attention"])
+@pytest.mark.parametrize("family", chosen(WITH["attention"], "lstm", "language"))
 def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """All kinds, at each moment; a row of weights sums to 1; the sum behind a cell ends in it."""
     trace = traces[family]
@@ -172,7 +173,7 @@ def test_the_mean_of_all_heads_is_theirs(studio: Served, leaf: Page, traces: Any
 # ---- Recurrent ----
 
 
-@pytest.mark.parametrize("family", WITH["recurrent"])
+@pytest.mark.parametrize("family", chosen(WITH["recurrent"], "tag"))
 def test_recurrent_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: str) -> None:  # noqa: F811
     """Gates and states of all units and of one, and one step as a sum, in every layer."""
     trace = traces[family]
@@ -242,7 +243,7 @@ def check_texts(page: Page, texts: Any) -> None:
         assert same(score, text.score)
 
 
-@pytest.mark.parametrize("family", WITH["decode"])
+@pytest.mark.parametrize("family", chosen(WITH["decode"], "lstm"))
 def test_a_forced_word_is_followed(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
     """The likeliest words of a step are the trace's; what follows a forced one is `decode`'s."""
     model = trained()[family]
@@ -282,7 +283,7 @@ def after(model: Model, family: str, begun: list[int]) -> Any:
 # ---- What-if ----
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "lstm", "classify"))
 def test_every_switch_does_what_its_edit_does(
     studio: Served, leaf: Page, traces: Any, family: str  # noqa: F811
 ) -> None:  # fmt: skip
@@ -319,7 +320,7 @@ def trace_target(trace: Reading, family: str) -> str | None:
     return trained()[family].target_for(TEXTS[family], None)
 
 
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize("family", chosen(VIEWS, "translate", "tag"))
 def test_switched_off_is_the_trace_with_the_edit(
     studio: Served, leaf: Page, traces: Any, family: str  # noqa: F811
 ) -> None:  # fmt: skip

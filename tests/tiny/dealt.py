@@ -7,6 +7,21 @@ from typing import Any
 import pytest
 
 
+def chosen(
+    values: Iterable[Any], *those: Any, rest: pytest.MarkDecorator = pytest.mark.thorough
+) -> list[Any]:
+    """Cases of a test: those as they are, the rest of the values marked."""
+    values = list(values)
+    assert all(value in values for value in those), "of these there is one that is no value"
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=() if value in those else rest,
+        )
+        for value in values
+    ]
+
+
 def dealt(
     *options: Iterable[Any], share: int, rest: pytest.MarkDecorator = pytest.mark.thorough
 ) -> list[Any]:

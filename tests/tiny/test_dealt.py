@@ -3,7 +3,7 @@
 from itertools import combinations, product
 
 import pytest
-from tests.tiny.dealt import dealt
+from tests.tiny.dealt import chosen, dealt
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ def test_every_two_values_meet(sizes: tuple[int, ...], share: int) -> None:
         met = {(row[one], row[other]) for row in always}
         assert met == set(product(range(sizes[one]), range(sizes[other]))), (one, other)
     assert all(mark.name == "thorough" for case in cases for mark in case.marks)
+
+
+def test_those_that_are_chosen_stay_and_none_is_lost() -> None:
+    cases = chosen([("a", 1), ("b", 2), "c"], ("b", 2), rest=pytest.mark.slow)
+    assert [case.values for case in cases] == [("a", 1), ("b", 2), ("c",)]
+    assert [[mark.name for mark in case.marks] for case in cases] == [["slow"], [], ["slow"]]
+    with pytest.raises(AssertionError, match="no value"):
+        chosen("ab", "c")

@@ -55,6 +55,7 @@ def batch(shape: str, rows: int, source: int, target: int) -> dict[str, Tensor]:
     return {"source": texts(rows, source), "target": texts(rows, target), "source_mask": mask}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "positions", "kinds"),
     [

@@ -113,6 +113,7 @@ def test_ctrl_c_is_heard_while_a_batch_is_waited_for() -> None:
     assert not threads()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_run_does_not_depend_on_how_far_ahead_its_batches_are(
     accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -92,6 +92,7 @@ def test_a_language_models_body_classifies_and_tags(tmp_path: Path) -> None:
     assert np.isfinite(tagger.saliency("Anna").values).all()
 
 
+@pytest.mark.slow
 def test_an_encoder_of_transformers_becomes_a_classifier(tmp_path: Path) -> None:
     folder = once("tuning: BERT", lambda folder: encoders.bert(folder))
     setup = started(folder, write_reviews(tmp_path), limits={"max_length": 20})

@@ -21,6 +21,7 @@ EXTRAS = {
     "notebook": ["anywidget"],
     "bench": ["transformers", "ctranslate2"],
     "tensorboard": ["tensorboard"],
+    "onnx": ["onnx", "onnxruntime"],
     "dev": [
         "tensorboard",
         "pytest",
@@ -35,6 +36,8 @@ EXTRAS = {
         "axe-playwright-python",
         "transformers",
         "sentencepiece",
+        "onnx",
+        "onnxruntime",
     ],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]

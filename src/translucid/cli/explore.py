@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
+from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
 from translucid.errors import ConfigError, InputError
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 def explore(
     models: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            help="Run or model folders, models of other tools, or hf:ORG/NAME on the hub.",
+            help="Run or model folders, models of other tools, demo:NAME, or hf:ORG/NAME on the "
+            "hub; without one, the models that come with the package.",
             callback=fetch,
         ),
-    ],
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="0: any [8642, or the next that is free]."),
@@ -45,12 +47,15 @@ def explore(
 ) -> None:
     """Open models in the studio: a page in your browser, served by and for this machine only.
 
+    Example: translucid explore
+
     Example: translucid explore runs/demo
 
     Example: translucid explore runs/lstm runs/transformer
 
     Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
     """
+    models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
         raise InputError("--text goes with --save; the page asks for a text itself")
     if len(models) > 8:

@@ -11,11 +11,21 @@ from translucid.cli.shared.generation_options import Folder
 
 def export(
     model: Folder,
-    to: Annotated[str, typer.Option("--to", help="The format: ctranslate2, gguf or huggingface.")],
+    to: Annotated[
+        str, typer.Option("--to", help="The format: ctranslate2, gguf, huggingface or onnx.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
     licence: Annotated[str, typer.Option(help="The licence that the model card names.")] = "",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an older folder.")
+    ] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Of onnx: weights in 8 bits.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Of onnx: every point of the trace is an output.")
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Of onnx: compare with onnxruntime, print the difference."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
@@ -28,7 +38,9 @@ def export(
     """
     from translucid.model import load
 
-    exported = load(model).export(to, out, overwrite=overwrite, licence=licence)
+    exported = load(model).export(
+        to, out, overwrite=overwrite, licence=licence, int8=int8, trace=trace, verify=verify
+    )
     if as_json:
         facts = {
             "format": exported.format, "folder": str(exported.folder), "files": exported.files,

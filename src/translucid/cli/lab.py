@@ -185,14 +185,15 @@ def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
     Example: translucid lab verify --results runs/lab
     """
     from translucid.lab.claims import experiments, real_experiments
-    from translucid.lab.engine.results import AGAIN, FILE, REAL, latest
+    from translucid.lab.engine.results import AGAIN, ELSEWHERE, FILE, REAL, latest
     from translucid.lab.engine.surety import surety
     from translucid.lab.engine.verify import verified
 
     known = {**experiments(), **real_experiments()}
     checked = {
-        file: list(verified(known, latest(results, file))) for file in (FILE, AGAIN, REAL)
-    }  # fmt: skip
+        file: list(verified(known, latest(results, file)))
+        for file in (FILE, AGAIN, ELSEWHERE, REAL)
+    }
     if as_json:
         report = [
             {"file": file, "claim": one.key, "state": one.state, "stored": one.stored.verdict,
@@ -293,9 +294,10 @@ def _is_file(word: str) -> bool:
 
 def _rows(results: Path) -> "list[Row]":
     from translucid.lab.claims import experiments
-    from translucid.lab.engine.results import AGAIN, REAL, latest, rows
+    from translucid.lab.engine.results import AGAIN, ELSEWHERE, REAL, latest, rows
 
-    return rows(experiments(), latest(results), latest(results, AGAIN), latest(results, REAL))
+    others = (latest(results, file) for file in (AGAIN, REAL, ELSEWHERE))
+    return rows(experiments(), latest(results), *others)
 
 
 def _row(claim: str, results: Path) -> "Row":

@@ -1,10 +1,14 @@
-"""Which of torch's attention kernels a GPU may choose from."""
+"""Which attention kernels a GPU may choose from: torch's, and one for short rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 import torch
+from torch import nn
+
+from translucid.device import has_triton
+from translucid.parts.attention import CrossAttention, SelfAttention
 
 _LOCK = Lock()
 _inside, _before = 0, True  # callers that are within, and what the switch was before the first
@@ -45,3 +49,28 @@ def with_plans(wanted: bool) -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+class ShortRows:
+    """Within `used()`, attention over short rows has a kernel of its own (`short_attention`)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        """Parts that are not exactly ours are left alone."""
+        kinds = (SelfAttention, CrossAttention)
+        self._parts = [part for part in network.modules() if type(part) in kinds]
+
+    @staticmethod
+    def fit(device: torch.device) -> bool:
+        return device.type == "cuda" and has_triton()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        from translucid.fast.short_attention import short_attention  # on demand: it needs Triton
+
+        for part in self._parts:
+            vars(part)["kernel"] = short_attention
+        try:
+            yield
+        finally:
+            for part in self._parts:
+                del vars(part)["kernel"]

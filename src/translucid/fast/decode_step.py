@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.device import has_triton
 from translucid.fast import plain_kernels
 from translucid.fast.known import BIASED, known
 from translucid.fast.merged import Merged
@@ -94,7 +94,7 @@ class DecodeStep:
                 False  # the GPU's kernels have no bias, and no captured graph has shown the other
             )
         sizes = {layer.self_attention.d_head for layer in layers}
-        return sizes <= {*D_HEADS} and find_spec("triton") is not None
+        return sizes <= {*D_HEADS} and has_triton()
 
     def refresh(self) -> None:
         """Take over the weights of which a copy is kept; they may have been trained since."""

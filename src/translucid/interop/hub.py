@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from translucid import shipped_models
 from translucid.errors import ConfigError, InputError
 
 BEGIN = "hf:"
@@ -53,8 +54,10 @@ def parse(path: str | Path) -> HubName:
 
 
 def fetched(path: str | Path) -> Path:
-    """Where the files of such a name lie, downloaded where the cache lacks them; any other path as
-    it is."""
+    """Where the files of such a name lie, downloaded where the cache lacks them; those of a model
+    that comes with the package (demo:translate); any other path as it is."""
+    if shipped_models.is_shipped_name(path):
+        return shipped_models.find(path)
     if not is_hub_name(path):
         return Path(path)
     name = parse(path)

@@ -18,7 +18,7 @@ from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.models.bridge import Bridge, BridgeName, CopyBridge, make_bridge
 from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
-from translucid.parts.dropout import make_dropout
+from translucid.parts.dropout import EmbeddingDropout, make_dropout
 from translucid.parts.embedding import Embedding
 from translucid.parts.input_feeding import OneStep
 from translucid.parts.recurrent import CellName, Recurrent
@@ -46,6 +46,10 @@ class RecurrentConfig(SequenceConfig):
     )
     forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
     locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
+    embedding_dropout: float = key(
+        0.0, "embedding dropout: fraction of the vocabulary whose vectors are 0 while training",
+        ge=0, lt=1,
+    )  # fmt: skip
     weight_dropout: float = key(
         0.0, "DropConnect: fraction of the recurrent weights set to 0 while training", ge=0, lt=1
     )
@@ -100,6 +104,7 @@ class RecurrentEncoder(Encoder):
         self.embedding = Embedding(config.vocab, config.d_model)
         for name, part in parts.items():
             self.add_module(name, part)
+        self.embedding_dropout = EmbeddingDropout(config.vocab, config.embedding_dropout)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
         hidden = config.encoder_hidden or config.hidden
         self.recurrent = _stack(config, hidden, bidirectional=config.bidirectional)
@@ -107,7 +112,7 @@ class RecurrentEncoder(Encoder):
         initialise.recurrent(self, config.forget_bias)
 
     def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
-        x = self.dropout(self.look_up(tokens, trace))
+        x = self.dropout(self.embedding_dropout(self.look_up(tokens, trace), tokens.ids))
         outputs, state = self.recurrent(x, tokens.mask, trace=trace.at("recurrent"))
         return Encoded(self.dropout(outputs), tokens.mask, state)
 
@@ -117,7 +122,9 @@ class RecurrentDecoder(Decoder):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
-        self.embedding = Embedding(config.target_vocab or config.vocab, config.d_model)
+        vocab = config.target_vocab or config.vocab
+        self.embedding = Embedding(vocab, config.d_model)
+        self.embedding_dropout = EmbeddingDropout(vocab, config.embedding_dropout)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
         self.feeding = config.input_feeding
         inputs = config.d_model + (config.hidden if self.feeding else 0)
@@ -184,7 +191,8 @@ class RecurrentDecoder(Decoder):
         encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
-        x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        looked_up = self.embedding(ids, trace.at("embedding"))
+        x = self.dropout(self.embedding_dropout(looked_up, ids))
         if self.feeding:
             return self._feed(x, mask, state, encoder_output, trace)
         outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))

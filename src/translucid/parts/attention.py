@@ -5,6 +5,7 @@ Masks are boolean and broadcast to (batch, heads, queries, keys); True means "ma
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -54,6 +55,10 @@ class Layout:
             object.__setattr__(self, "turns", (self.angles.cos(), self.angles.sin()))
 
 
+# q, k, v, layout, the scale of the scores, the probability of dropout -> mixed
+Kernel = Callable[[Tensor, Tensor, Tensor, Layout, float, float], Tensor]
+
+
 def attend(
     q: Tensor,
     k: Tensor,
@@ -63,17 +68,18 @@ def attend(
     scaled: bool = True,
     factor: float = 1.0,
     dropout: float = 0.0,
+    kernel: Kernel | None = None,
     trace: NoTrace = NO_TRACE,
 ) -> Tensor:
     """softmax(factor q kᵀ / sqrt(d_head) + bias) v; a query that may see nothing gets zeros.
 
     q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
-    heads / kv_heads query heads.
+    heads / kv_heads query heads. kernel: not set, `fused`.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
     scale = scale * factor
     if not trace.wants(*INSIDE):
-        return _attend_fused(q, k, v, layout, scale, dropout)
+        return (kernel or fused)(q, k, v, layout, scale, dropout)
 
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
@@ -99,9 +105,8 @@ def _mask(layout: Layout, q: Tensor) -> Tensor | None:
     return masks.causal(slots, slots)[None, None]
 
 
-def _attend_fused(
-    q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
-) -> Tensor:
+def fused(q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float) -> Tensor:
+    """By a kernel of torch's; the scores are never stored."""
     mask = layout.mask
     if layout.bias is not None:
         mask = _as_bias(layout, q)
@@ -133,6 +138,7 @@ class MultiHead(nn.Module):
     """What self- and cross-attention share: the sizes, the heads, the output projection."""
 
     factor = 1.0  # of the scores, beside the scale
+    kernel: Kernel | None = None  # while training on a GPU, another than `fused`
 
     def __init__(
         self,
@@ -187,8 +193,9 @@ class MultiHead(nn.Module):
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, layout: Layout, trace: NoTrace) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         mixed = attend(
-            q, k, v, layout, scaled=self.scaled, factor=self.factor, dropout=dropout, trace=trace
-        )
+            q, k, v, layout, scaled=self.scaled, factor=self.factor, dropout=dropout,
+            kernel=self.kernel, trace=trace,
+        )  # fmt: skip
         mixed = trace("mixed", mixed)  # (batch, heads, queries, d_head)
         joined = mixed.transpose(1, 2).flatten(2)
         return trace("output", linear(self.output, joined, trace.at("output")))

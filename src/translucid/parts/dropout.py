@@ -1,4 +1,4 @@
-"""Dropout that hides the same numbers at every position of a row."""
+"""Dropout that hides the same numbers at every position of a row, or the same tokens everywhere."""
 
 from torch import Tensor, nn
 
@@ -20,6 +20,22 @@ class LockedDropout(nn.Module):
             return x
         kept = x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(1 - self.probability)
         return x * (kept / (1 - self.probability))
+
+
+class EmbeddingDropout(nn.Module):
+    """While training, the vectors of a fraction of all tokens of the vocabulary are 0, wherever the
+    token stands. Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287"""
+
+    def __init__(self, vocab: int, probability: float) -> None:
+        super().__init__()
+        self.vocab, self.probability = vocab, probability
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        """x: (batch, length, d_model), the vectors of ids (batch, length)."""
+        if not self.training or self.probability == 0:
+            return x
+        kept = x.new_empty(self.vocab).bernoulli_(1 - self.probability)
+        return x * (kept / (1 - self.probability))[ids][..., None]
 
 
 def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:

@@ -76,7 +76,7 @@ def full_name(key: str) -> str | None:
 
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
-    values = with_overrides(values, overrides, full_name)
+    values = _carrying(with_overrides(values, overrides, full_name))
     written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
     old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
     if old:
@@ -93,9 +93,43 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     model = dict(values.get("model", {}))
     task = parsed["task"].kind if "task" in parsed else None
     mistakes += [f"model.{mistake}" for mistake in _check_model(model, task)]
+    if task is not None:
+        mistakes += _check_carrying(model, task, parsed)
     if mistakes:
         raise ConfigError(*mistakes)
     return Recipe(model=model, **parsed)
+
+
+def _carrying(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state that is carried in training is carried in evaluation too, unless that is said."""
+    training, decoding = values.get("training", {}), values.get("decoding", {})
+    if training.get("carry_state") is not True or "carry_state" in decoding:
+        return values
+    return {**values, "decoding": {**decoding, "carry_state": True}}
+
+
+def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, Any]) -> list[str]:
+    """Only one recurrent network that reads from left to right has a state to carry."""
+    named = [
+        f"{name}.carry_state = true"
+        for name in ("training", "decoding")
+        if name in parsed and parsed[name].carry_state
+    ]
+    if not named:
+        return []
+    kind, networks = model.get("kind"), model.get("ensemble_size", 1)
+    if (TASKS[task].shape, TASKS[task].head) != ("decoder", "language"):
+        return [f"{key}: for language models, not for task {task}; leave it out" for key in named]
+    if kind != "recurrent":
+        return [
+            f"{key}: a {kind} has no state to carry; use model.kind = recurrent, or "
+            "decoding.context for tokens before those that are scored"
+            for key in named
+        ]
+    if networks != 1:
+        return [f"{key}: for one network, not {networks}; set model.ensemble_size = 1"
+                for key in named]  # fmt: skip
+    return []
 
 
 def _check_model(model: dict[str, Any], name: str | None) -> list[str]:

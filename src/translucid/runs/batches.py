@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translucid.data.batching import Plan, plan_batches
+from translucid.data.streams import plan_streams
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
 from translucid.tasks.base import Task, sizes_of
@@ -32,6 +33,8 @@ def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> Plan:
             f"training.batch_tokens = {training.batch_tokens}: an example has {largest:,} tokens; "
             "raise it, or lower data.max_length"
         )
+    if training.carry_state:
+        return plan_streams(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
     plan = plan_batches(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
     return replace(plan, tokens=tokens)
 
@@ -66,13 +69,20 @@ class Stream:
         if self._index >= len(self._plan.batches):
             self._epoch, self._index = self._epoch + 1, 0
             self._begin_epoch()
-        chosen = self._plan.batches[self._index]
+        chosen, first = self._plan.batches[self._index], self._index == 0
         self._index += 1
         batch = self._collate_own_rows([self._items[i] for i in chosen])
         training = self._recipe.training
+        if training.carry_state:
+            return replace(batch, first=first)
         if training.cuda_graphs is not True:
             return batch
         return in_few_shapes(batch, training.batch_tokens, self._max_length)
+
+    @property
+    def most_rows(self) -> int:
+        """Of the largest batch."""
+        return max(map(len, self._plan.batches))
 
     def _collate_own_rows(self, items: Sequence[Any]) -> Batch:
         """This process's rows of a batch; its count is that of all rows."""

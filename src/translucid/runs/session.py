@@ -65,8 +65,9 @@ class Session:
         criterion = task.criterion(training.best_metric)
         self.best_models = BestModels(out, task, training.keep_best, criterion)
         self.fingerprint = fingerprint.fingerprint_of(setup, processes)
-        self.state = State(setup.network, training, processes, criterion=criterion)
         self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
+        rows = self.stream.most_rows if training.carry_state else None
+        self.state = State(setup.network, training, processes, criterion=criterion, rows=rows)
         self.recording = recording
 
     def put_back(self, checkpoint: Checkpoint) -> None:

@@ -42,10 +42,12 @@ def describe_model(opened: Opened) -> dict[str, Any]:
 
 
 def _examples(opened: Opened) -> list[str]:
-    """Texts to begin with: one of the model's own data, where it was trained with that noted."""
-    own = opened.model.facts.get("example")
-    samples = opened.model.task.samples
-    return [own, *samples] if isinstance(own, str) and own.strip() else list(samples)
+    """Texts to begin with: of the model's own data, where those are noted; else of its task."""
+    facts = opened.model.facts
+    own = facts.get("examples", [facts.get("example")])
+    texts = [text for text in own if isinstance(text, str) and text.strip()]
+    samples = [] if "examples" in facts and texts else opened.model.task.samples
+    return [*texts, *samples]
 
 
 def _standardised(outputs: Outputs) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
+from translucid import shipped_models
 from translucid.bundle import CONFIG, place
 from translucid.errors import InputError
 from translucid.interop.hub import repository_of
@@ -104,7 +105,9 @@ def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel |
     has not saved a model yet."""
     models: dict[str, StudioModel | None] = {}
     for folder in folders:
-        base = name = repository_of(folder) or folder.resolve().name
+        base = name = (
+            repository_of(folder) or shipped_models.name_of(folder) or folder.resolve().name
+        )
         number = 2
         while name in models:
             name, number = f"{base} ({number})", number + 1

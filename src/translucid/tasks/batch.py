@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from translucid.device import has_triton
 
 IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 
@@ -21,6 +21,7 @@ class Batch:
     count: int  # targets that count
     lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
     idle: bool = False  # its loss does not count: only there to keep step with other processes
+    first: bool = False  # of an epoch, where a state that is carried begins anew
 
     def to(self, device: torch.device) -> "Batch":
         """On a device. A GPU copies from pinned memory while the CPU goes on."""
@@ -54,13 +55,8 @@ def _in_one_kernel(logits: Tensor) -> bool:
         and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and logits.stride(-1) == 1
         and logits.numel() > 0
-        and _has_triton()
+        and has_triton()
     )
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def plain_cross_entropy(

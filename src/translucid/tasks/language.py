@@ -16,11 +16,17 @@ from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
+from translucid.fast.attention_kernels import without_plans
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import DecoderModel
+from translucid.models.modes import evaluating
+from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
 from translucid.tasks.base import LazyItems, Score, Task, never_generated, summed_loss
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
 from translucid.tasks.next_tokens import NextTokens
@@ -32,6 +38,7 @@ from translucid.toyland import Toyland
 
 MOST_ROWS = 20_000  # of the training text, in which a baseline counts tokens
 BEGINNING = 6  # words of a text that a model is asked to go on with
+STRETCH = 1024  # tokens of a stream that are read at once; of no effect but on time and memory
 CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
 
 
@@ -92,7 +99,7 @@ class Language(Task[Text, LanguageItem]):
     command = "generate"
     asks_about, answer_name = ("text",), "continuation"
     data_keys = ("text_column", "unit", "keep_empty", "max_length")
-    decoding_keys = ("context",)
+    decoding_keys = ("context", "carry_state")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
@@ -108,8 +115,11 @@ class Language(Task[Text, LanguageItem]):
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        context = resources.decoding.context
-        return cls(resources.tokenizer, smoothing=resources.smoothing, context=context)
+        decoding = resources.decoding
+        return cls(
+            resources.tokenizer, smoothing=resources.smoothing, context=decoding.context,
+            carry_state=decoding.carry_state,
+        )  # fmt: skip
 
     def training_items(
         self, records: Sequence[Text], data: DataConfig, say: Callable[[str], None]
@@ -159,8 +169,12 @@ class Language(Task[Text, LanguageItem]):
         whole = self._continued(model, text, FOLLOWED)
         return whole[len(text) :] if whole.startswith(text) else whole
 
-    def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0,
+        carry_state: bool = False,
+    ) -> None:  # fmt: skip
         self.tokenizer, self.smoothing, self.context = tokenizer, smoothing, context
+        self.carry_state = carry_state
 
     @property
     def start_id(self) -> int:
@@ -246,7 +260,30 @@ class Language(Task[Text, LanguageItem]):
         return rows
 
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
+        if self.carry_state:
+            return self._score(self._loss_of_stream(model, items), items)
         return self._score(summed_loss(model, self.with_context(items), self), items)
+
+    @torch.no_grad()
+    def _loss_of_stream(self, model: nn.Module, items: Sequence[LanguageItem]) -> float:
+        """-Σ log p(target), each token after all that stand before it: one long text, read in
+        stretches, the state carried from one to the next."""
+        if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
+            raise InputError(
+                "carry_state = true: this model has no state to carry; leave it out, or give "
+                "tokens before each row with context"
+            )
+        ids = torch.tensor([i for item in items for i in item.ids], dtype=torch.long)
+        targets = torch.tensor([i for item in items for i in item.targets], dtype=torch.long)
+        state, total = model.start(GenerationInputs(1), len(ids)), 0.0
+        with evaluating(model), without_plans(model.device):
+            for start in range(0, len(ids), STRETCH):
+                part = slice(start, start + STRETCH)
+                logits = model.step(ids[None, part].to(model.device), state)
+                labels = targets[None, part].to(model.device)
+                total += float(self.outputs.summed_loss(logits, labels))
+                advance(min(start + STRETCH, len(ids)), len(ids))
+        return total
 
     def baseline(self, train: Sequence[LanguageItem], held_out: Sequence[LanguageItem]) -> Baseline:
         rows = spread_out(train, MOST_ROWS)

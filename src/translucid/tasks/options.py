@@ -131,6 +131,18 @@ class DecodingConfig(Config):
         "context: tokens a language model reads before those it is scored on; 0: none",
         ge=0,
     )
+    carry_state: bool = key(
+        False, "a recurrent language model is scored on one stream; set by training.carry_state"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_read_on(self) -> "DecodingConfig":
+        if self.carry_state and self.context:
+            raise ValueError(
+                f"carry_state = true reads all that stands before a token, so that context = "
+                f"{self.context} has no meaning; set context = 0"
+            )
+        return self
 
     def search(self) -> dict[str, Any]:
         """What a translator searches with: keys of `GenerationConfig`."""

@@ -20,6 +20,7 @@ from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.models.mlp import MLP
+from translucid.models.perceptron import Perceptron
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task, in_batches
 from translucid.tasks.batch import Batch
@@ -121,8 +122,7 @@ class Regress(Task[Numbers, RegressItem]):
 
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
         """The numbers of a line, separated by commas or spaces."""
-        assert isinstance(network, MLP)
-        wanted, cells = network.config.inputs, line.replace(",", " ").split()
+        (wanted, _), cells = _columns(network), line.replace(",", " ").split()
         if len(cells) != wanted:
             count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
             raise InputError(
@@ -141,13 +141,12 @@ class Regress(Task[Numbers, RegressItem]):
 
     def check_item(self, item: RegressItem, where: str, network: nn.Module) -> None:
         """Refuse rows that have other columns than the training data."""
-        assert isinstance(network, MLP)
-        config = network.config
-        columns = len(item.inputs), len(item.targets) or config.outputs
-        if columns != (config.inputs, config.outputs):
+        takes, gives = _columns(network)
+        columns = len(item.inputs), len(item.targets) or gives
+        if columns != (takes, gives):
             raise InputError(
                 f"{where}: {columns[0]} inputs and {columns[1]} outputs, but the model takes "
-                f"{config.inputs} and gives {config.outputs}; choose the columns with "
+                f"{takes} and gives {gives}; choose the columns with "
                 "data.input_columns and data.output_columns"
             )
 
@@ -196,7 +195,8 @@ class Regress(Task[Numbers, RegressItem]):
 
     def predict(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
         def act(batch: Batch) -> list[list[float]]:
-            return self.outputs.plain(model(**batch.inputs))
+            outputs = model(**batch.inputs)  # of a perceptron (batch,)
+            return self.outputs.plain(outputs if outputs.dim() > 1 else outputs[:, None])
 
         return in_batches(model, items, self, act)
 
@@ -241,6 +241,14 @@ class Regress(Task[Numbers, RegressItem]):
     @property
     def outputs(self) -> Values:
         return Values(self.target_scale)
+
+
+def _columns(network: nn.Module) -> tuple[int, int]:
+    """How many numbers a network takes and gives."""
+    if isinstance(network, Perceptron):
+        return network.config.inputs, 1
+    assert isinstance(network, MLP)
+    return network.config.inputs, network.config.outputs
 
 
 def _tensor(rows: Sequence[Sequence[float]], scale: Scale | None) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 from translucid.tasks.batch import IGNORE, Batch
 
 SMALLEST = 4  # what a length is rounded up to at least; the more, the fewer shapes
+SHORT = 128  # up to this length a mask that hides nothing is kept
 FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than this fraction of them
 
 
@@ -53,8 +54,11 @@ def in_few_shapes(batch: Batch, budget: int, max_length: int) -> Batch:
 
 def _needless(name: str, tensor: Tensor) -> bool:
     """Is it a mask without which attention computes the same, by a faster kernel? Padding of a
-    target stands behind all that is read, so no position that counts sees it."""
-    return tensor.dtype is torch.bool and (name == "target_mask" or bool(tensor.all()))
+    target stands behind all that is read, so no position that counts sees it. Over short rows
+    kernels with a mask are as fast, and one kind of batch is compiled once."""
+    if tensor.dtype is not torch.bool:
+        return False
+    return name == "target_mask" or (tensor.shape[1] > SHORT and bool(tensor.all()))
 
 
 def _lengthen(tensor: Tensor, max_length: int, value: int) -> Tensor:

@@ -38,6 +38,9 @@ class TrainingConfig(Config):
     minutes: float | None = key(None, "time limit: stop even if steps are left", gt=0)
     batch_tokens: int = key(4096, "batch size in tokens, padding counted", gt=0)
     accumulate: int = key(1, "gradient accumulation: batches per step", gt=0)
+    carry_state: bool = key(
+        False, "stateful batches: a recurrent language model goes on where the last batch ended"
+    )
     optimizer: OptimizerName = key("adamw", "optimizer: how a gradient becomes a step")
     learning_rate: float = key(1e-3, "peak learning rate: how long the longest steps are", gt=0)
     schedule: ScheduleName = key("cosine", "learning rate schedule: how it goes down after warmup")

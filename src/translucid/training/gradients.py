@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
+from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
 
@@ -29,6 +31,7 @@ class Gradients:
         self.model, self.task, self.device = model, task, device
         self._processes, self._layers = processes, layers
         self._half = config.precision == "bfloat16"
+        self._short_rows = ShortRows(model) if ShortRows.fit(device) else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
         """Do what must be done before the random draws of a step begin: nothing."""
@@ -36,6 +39,8 @@ class Gradients:
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
         """Add the gradient of scale times the loss; returns the loss. Gradients are exchanged
         between processes after the last batch of a step."""
+        if batch.first and isinstance(self.model, CarriedState):
+            self.model.reset()
         with self._processes.syncing(self.model, last):
             return self._pass(batch.to(self.device), scale)
 
@@ -43,6 +48,8 @@ class Gradients:
         with ExitStack() as ways:
             if self._half:
                 ways.enter_context(torch.autocast(self.device.type, torch.bfloat16))
+            if self._short_rows is not None:
+                ways.enter_context(self._short_rows.used())
             if self._layers is not None:
                 ways.enter_context(self._layers.used())
             loss = self.task.loss(self.model, batch)

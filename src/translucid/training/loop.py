@@ -57,6 +57,16 @@ class Step:
     sizes: list[float]  # the norm of each parameter's gradient, before clipping
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """The batches of a step whose gradients are being computed."""
+
+    micro: list[Batch]
+    targets: int
+    loss: Tensor  # their sum
+    prepared: float  # seconds spent on what later steps use again
+
+
 def _ignore(*_: Any) -> None:
     pass
 
@@ -75,7 +85,8 @@ class Watchers:
     # and `looked`, of the network as it is after it? The second: is it evaluated there?
     looks: Callable[[int, bool], bool] = lambda step, evaluating: False
     looked: Callable[[nn.Module], None] = _ignore
-    # After each step: how many there were, and the seconds of this one, evaluations not counted.
+    # After each step: how many there were, and the seconds of this one, without evaluations and
+    # without what is made once.
     ticked: Callable[[int, float], None] = _ignore
 
 
@@ -110,31 +121,41 @@ def train(
         look(state, watchers)
         marked = time.monotonic()
 
+    def launch(step: int) -> _Launched:
+        # Divide by the targets of the whole step: batches of unequal length weigh as they should.
+        micro = [next(batches) for _ in range(config.accumulate)]
+        targets = sum(batch.count for batch in micro)
+        scale = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        before = time.monotonic()
+        gradients.prepare(micro)
+        prepared = time.monotonic() - before
+        seed_step(config.seed, step, device, processes.rank)
+        loss = torch.zeros((), device=device)
+        for place, batch in enumerate(micro, start=1):
+            loss += gradients.add(batch, scale, last=place == len(micro))
+        return _Launched(micro, targets, loss, prepared)
+
+    prefetched: _Launched | None = None  # the next step's gradients, which change no weight
     saved, session_began = False, time.monotonic()
     while not state.finished:
         step_began = time.monotonic()
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         learning_rate = config.learning_rate * factor
-
-        # Divide by the targets of the whole step: batches of unequal length weigh as they should.
-        micro = [next(batches) for _ in range(config.accumulate)]
-        targets = sum(batch.count for batch in micro)
-        scale = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
-        gradients.prepare(micro)
-        seed_step(config.seed, state.step, device, processes.rank)
-        step_loss = torch.zeros((), device=device)
-        for place, batch in enumerate(micro, start=1):
-            step_loss += gradients.add(batch, scale, last=place == len(micro))
+        launched = prefetched or launch(state.step)
+        targets = launched.targets
 
         watched = watchers.watches(state.step + 1)
         sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
-        loss = processes.sum(step_loss)
-        norm = update.take(learning_rate)
+        loss = processes.sum(launched.loss)
+        update.take(learning_rate)
+        alone = update.waits or _pauses(state.step + 1, config)
+        prefetched = None if alone else launch(state.step + 1)
+        norm = update.norm()
         if math.isfinite(norm):
             state.loss_sum += loss.float()
             state.target_sum += targets
         else:
-            _leave_out(state, norm, micro, config, watchers)
+            _leave_out(state, norm, launched.micro, config, watchers)
         state.step += 1
         state.batches += config.accumulate
         if sizes is not None:
@@ -174,11 +195,20 @@ def train(
             state.seconds = time.monotonic() - began
             watchers.save()
             saved = True
+        if prefetched is not None and (interrupted or state.finished):
+            gradients.clear(state.optimizers)
         if interrupted and not state.finished:
             return "interrupted"
-        watchers.ticked(state.step, now - step_began)
+        prepared = launched.prepared if prefetched is None else prefetched.prepared
+        watchers.ticked(state.step, max(now - step_began - prepared, 0.0))
         marked += time.monotonic() - now  # to evaluate, look and save is not to train
     return _ending(state, config)
+
+
+def _pauses(step: int, config: TrainingConfig) -> bool:
+    """Is the model scored or saved after so many steps, or are they all?"""
+    every = (config.evaluate_every, config.save_every or config.evaluate_every)
+    return step >= config.steps or any(step % n == 0 for n in every)
 
 
 def _ending(state: State, config: TrainingConfig) -> Ending:
@@ -209,7 +239,8 @@ def _gradients(
     layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
         return Captured(state.network, task, config, state.device, layers)
-    return Gradients(state.called, task, config, state.device, state.processes, layers)
+    called = state.called if state.carried is None else state.carried
+    return Gradients(called, task, config, state.device, state.processes, layers)
 
 
 def _update(state: State, config: TrainingConfig, gradients: Gradients) -> Update:
@@ -251,6 +282,8 @@ def _leave_out(
         watchers.save()
         raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
+    if state.carried is not None:  # what it has read last may be no number
+        state.carried.reset()
     watchers.say(f"{bad}: left out, {state.skipped} so far")
 
 

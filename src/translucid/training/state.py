@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from translucid.errors import ConfigError
 from translucid.fast.padded_linear import pad_heads
 from translucid.tasks.score import Criterion
 from translucid.training.averaging import Average
+from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
 from translucid.training.optimisers import make_optimizer
@@ -57,13 +59,21 @@ class State:
         processes: Processes = ALONE,
         *,
         criterion: Criterion = Criterion("score"),  # noqa: B008 (frozen)
+        rows: int | None = None,
     ) -> None:
+        """rows: of the largest batch, if the state of a recurrent network is carried from one to
+        the next."""
         self.network, self.processes = network, processes
         if next(network.parameters()).is_cuda:
             pad_heads(network)
         freeze(network, config.freeze)
         self._whole = copy.deepcopy(network) if processes.sharded else None
         self.called = processes.wrap(network)  # before the optimizers: it may change the tensors
+        if rows is not None and not processes.alone:
+            raise ConfigError(
+                "training.carry_state = true is for one process, not several; leave out torchrun"
+            )
+        self.carried = None if rows is None else CarriedState(network, rows)
         self.optimizers = make_optimizer(
             network,
             config.optimizer,
@@ -94,6 +104,8 @@ class State:
                     tensors[f"optimizer.{number}.{place}.{key}"] = value
         if self.average is not None:
             tensors |= {f"average.{name}": value for name, value in self.average.weights.items()}
+        if self.carried is not None:
+            tensors |= {f"carried.{name}": value for name, value in self.carried.tensors().items()}
         return tensors | {"loss_sum": self.loss_sum}
 
     def numbers(self) -> dict[str, Any]:

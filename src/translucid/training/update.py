@@ -15,13 +15,21 @@ from translucid.training.state import State
 class Update:
     """One update of the weights after another."""
 
+    waits = True  # is it known when `take` returns whether the norm is finite?
+
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
         """clear: forgets the gradients."""
         self._state, self._clip_norm, self._clear = state, config.clip_norm, clear
         self._parameters = list(state.network.parameters())
+        self._taken = math.nan
 
-    def take(self, learning_rate: float) -> float:
-        """The norm of the gradient before clipping; if it is not finite nothing has changed."""
+    def norm(self) -> float:
+        """Of the gradient of the last update, before clipping; if it is not finite, the update
+        has changed nothing."""
+        return self._taken
+
+    def take(self, learning_rate: float) -> None:
+        """Move the weights, and forget the gradients."""
         for group in self._groups():
             group["lr"] = learning_rate * group.get("factor", 1.0)
         # The one number of a step that the CPU waits for, once all work before it is launched.
@@ -32,15 +40,17 @@ class Update:
             if self._state.average is not None:
                 self._state.average.update()
         self._clear()
-        return norm
+        self._taken = norm
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for o in self._state.optimizers for group in o.param_groups]
 
 
 class CapturedUpdate(Update):
-    """The same as a CUDA graph. That a norm is not finite is seen on the GPU, so the CPU waits for
-    it only when the whole update is launched."""
+    """The same as a CUDA graph. That a norm is not finite is seen on the GPU, so the CPU need not
+    wait for it, and may launch the next gradients meanwhile."""
+
+    waits = False
 
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
         super().__init__(state, config, clear)
@@ -49,6 +59,8 @@ class CapturedUpdate(Update):
         self._rates = [torch.zeros((), device=device) for _ in self._groups()]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._norm: Tensor
+        self._copied = torch.zeros((), pin_memory=True)
+        self._copying = torch.cuda.Event()
 
     @staticmethod
     def fits(state: State) -> bool:
@@ -58,7 +70,15 @@ class CapturedUpdate(Update):
             for o in state.optimizers
         )
 
-    def take(self, learning_rate: float) -> float:
+    def norm(self) -> float:
+        """To be asked once for every update."""
+        self._copying.synchronize()  # not with what was launched since
+        norm, average = float(self._copied), self._state.average
+        if average is not None and math.isfinite(norm):
+            average.steps += 1
+        return norm
+
+    def take(self, learning_rate: float) -> None:
         average = self._state.average
         for value, group in zip(self._rates, self._groups(), strict=True):
             value.fill_(learning_rate * group.get("factor", 1.0))
@@ -68,10 +88,8 @@ class CapturedUpdate(Update):
             self._capture()
         assert self._graph is not None
         self._graph.replay()
-        norm = float(self._norm)
-        if average is not None and math.isfinite(norm):
-            average.steps += 1
-        return norm
+        self._copied.copy_(self._norm, non_blocking=True)
+        self._copying.record()
 
     def _capture(self) -> None:
         for value, group in zip(self._rates, self._groups(), strict=True):

@@ -10,7 +10,8 @@ from translucid.tuning.source import Source
 
 # What a recipe may choose anew: no weight depends on it, or only those of a head that is fresh.
 FREE = (
-    "dropout", "word_dropout", "locked_dropout", "weight_dropout", "forget_bias", "pooling",
+    "dropout", "word_dropout", "locked_dropout", "embedding_dropout", "weight_dropout",
+    "forget_bias", "pooling",
     "head_dense", "normalise", "ngram_features",
 )  # fmt: skip
 OF_HEAD = (

@@ -15,7 +15,8 @@ SAMPLE = 16  # texts that int8 is compared on
 
 
 def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path | list[Path] | None":
-    """Where models lie that were named: those on the hub (hf:org/name) are downloaded."""
+    """Where models lie that were named: those on the hub (hf:org/name) are downloaded, and
+    those of the package (demo:translate) looked up."""
     from translucid.interop.hub import fetched
 
     if models is None or context.resilient_parsing:  # completion looks at half a command
@@ -26,7 +27,8 @@ def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path |
 Folder = Annotated[
     Path,
     typer.Argument(
-        help="A run or model folder, a model of another tool, or hf:ORG/NAME on the hub.",
+        help="A run or model folder, a model of another tool, demo:NAME, or hf:ORG/NAME on the "
+        "hub.",
         callback=fetch,
     ),
 ]

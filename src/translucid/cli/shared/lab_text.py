@@ -68,7 +68,10 @@ def facts(row: "Row") -> list[tuple[str, str]]:
     if row.label:
         lines.append(("kind", row.label))
     if row.finding is not None and kept is not None:
-        lines += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
+        lines.append(("verdict", f"{row.finding.verdict}: {row.finding.why}"))
+        if row.in_words != row.finding.why:
+            lines.append(("in words", row.in_words))
+        lines.append(("ran", kept.when))
         lines += [("how sure" if not at else "", text) for at, text in enumerate(row.confidence)]
         if made is not None and kept.stale(made):
             lines.append(("", "the experiment's code has changed since; run it again"))
@@ -137,6 +140,7 @@ def row_as_dict(row: "Row") -> dict[str, Any]:
         "result": kept_as_dict(kept, row.claim.key) if kept else None,
         "again": kept_as_dict(row.again, row.claim.key) if row.again else None,
         "real": kept_as_dict(row.real, row.claim.key) if row.real else None,
+        "elsewhere": kept_as_dict(row.elsewhere, row.claim.key) if row.elsewhere else None,
     }
 
 

@@ -19,7 +19,8 @@ MAX_RECIPE = 1 << 20
 
 PIPELINES = {"language": "text-generation", "translate": "translation",
              "classify": "text-classification", "tag": "token-classification"}  # fmt: skip
-LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "gguf": "gguf"}
+LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "gguf": "gguf",
+             "onnx": "onnx"}  # fmt: skip
 USE = {
     ("huggingface", "language"): """\
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -60,6 +61,19 @@ tokenizer = Tokenizer.from_file("{folder}/tokenizer.json")
 tokens = tokenizer.encode("A text").tokens
 result = ctranslate2.Generator("{folder}").generate_batch([tokens], max_length=40)[0]
 print(tokenizer.decode(result.sequences_ids[0]))""",
+    ("onnx", "classify"): """\
+import json
+from pathlib import Path
+
+import numpy
+import onnxruntime
+from tokenizers import Tokenizer
+
+labels = json.loads(Path("{folder}", "config.json").read_text())["id2label"]
+ids = numpy.array([Tokenizer.from_file("{folder}/tokenizer.json").encode("A text").ids])
+session = onnxruntime.InferenceSession("{folder}/model.onnx")
+(logits,) = session.run(["logits"], {{"ids": ids, "mask": ids >= 0}})
+print(labels[str(logits[0].argmax())])""",
     ("gguf", "language"): "llama-cli -m {folder}/model.gguf -p 'A text'",
 }
 

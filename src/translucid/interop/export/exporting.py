@@ -12,12 +12,13 @@ from translucid.errors import ConfigError, InputError, nearest
 from translucid.interop.export import ctranslate2, gguf
 from translucid.interop.export.card import About, card
 from translucid.interop.export.huggingface import write_huggingface
+from translucid.interop.export.onnx.folder import OnnxOptions, write_onnx
 from translucid.interop.export.rewrites import Weights
 from translucid.models.adapters import is_adapted, merge
 from translucid.models.transformer_config import TransformerConfig
 from translucid.weights import own_tensors
 
-Format = Literal["huggingface", "ctranslate2", "gguf"]
+Format = Literal["huggingface", "ctranslate2", "gguf", "onnx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Write = Callable[[Bundle, Weights, Path], list[str]]
 WRITERS: Mapping[str, Write] = {
@@ -26,8 +27,9 @@ WRITERS: Mapping[str, Write] = {
     "gguf": gguf.write_file,
 }
 
-
+ONNX = "onnx"  # the one that holds networks other than Transformers
 UNKNOWN = About()
+PLAIN = OnnxOptions()
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,19 @@ class Exported:
 
 
 def export(
-    held: Bundle, format: str, folder: Path, about: About = UNKNOWN, *, overwrite: bool = False
-) -> Exported:
-    """about: what the model's card says beyond the model."""
+    held: Bundle, format: str, folder: Path, about: About = UNKNOWN, *, overwrite: bool = False,
+    options: OnnxOptions = PLAIN,
+) -> Exported:  # fmt: skip
+    """about: what the model's card says beyond the model. options: of the format onnx alone."""
     if format not in FORMATS:
         close = nearest(format, FORMATS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise ConfigError(
             f"format {format!r}: a model can be exported to {', '.join(FORMATS)}{hint}"
+        )
+    if options.named and format != ONNX:
+        raise ConfigError(
+            f"{' and '.join(options.named)}: for the format onnx, not {format}; leave it out"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
         raise InputError(
@@ -60,10 +67,13 @@ def export(
         held = replace(held, network=deepcopy(held.network))
         merge(held.network)
         notes.append("LoRA adapters were merged into their layers")
-    weights = weights_of(held)
+    weights = None if format == ONNX else weights_of(held)
 
     def fill(aside: Path) -> None:
-        notes.extend(WRITERS[format](held, weights, aside))
+        if weights is None:
+            notes.extend(write_onnx(held, aside, options))
+        else:
+            notes.extend(WRITERS[format](held, weights, aside))
         (aside / CARD).write_text(card(held, format, about, notes), "utf-8")
 
     write_whole(folder, fill)
@@ -76,8 +86,8 @@ def weights_of(held: Bundle) -> Weights:
     config = held.network.config
     if not isinstance(config, TransformerConfig):
         raise InputError(
-            f"a {type(config).__name__} is no Transformer; other tools' formats hold Transformers "
-            "only: export a model that was trained with model.kind = transformer"
+            f"a {type(config).__name__} is no Transformer, which this format is for; export to "
+            "onnx, or a model that was trained with model.kind = transformer"
         )
     if config.ensemble_size > 1:
         raise InputError(

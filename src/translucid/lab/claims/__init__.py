@@ -39,7 +39,10 @@ FILES = (  # in the order of the claims
 )  # fmt: skip
 
 
-REAL = ("real.sentiment", "real.text", "real.pretrained")  # the same claims beyond toys
+REAL = (  # the same claims beyond toys
+    "real.sentiment", "real.text", "real.pretrained", "real.trained_heads", "real.parts",
+    "real.order", "real.writing", "real.lengths", "real.gpu_time",
+)  # fmt: skip
 
 
 def experiments() -> dict[str, Experiment]:

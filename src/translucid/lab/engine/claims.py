@@ -24,3 +24,14 @@ def claims() -> dict[str, Claim]:
     """All claims, by key, in their order."""
     text = files("translucid.lab.engine").joinpath("claims.toml").read_text("utf-8")
     return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}
+
+
+@cache
+def _sentences() -> dict[str, dict[str, str]]:
+    text = files("translucid.lab.engine").joinpath("plain_words.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def in_plain_words(key: str, verdict: str) -> str:
+    """What this verdict means for this claim, in one sentence; nothing where nobody wrote one."""
+    return _sentences().get(key, {}).get(verdict, "")

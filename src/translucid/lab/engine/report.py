@@ -11,13 +11,12 @@ from translucid.atomic_files import saving, write_text
 from translucid.errors import TranslucidError
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report_dots import dots
-from translucid.lab.engine.report_figure import as_csv, figure, number, numbers
+from translucid.lab.engine.report_figure import as_csv, figure, number, numbers, picture_of
 from translucid.lab.engine.report_front import front, row_id, slug
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
-from translucid.lab.engine.results import Kept, Row
+from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
 from translucid.render.frame import escape, folded, table
-from translucid.see.pictures import Picture
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
@@ -42,23 +41,13 @@ def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
     for name, row in measured.items():
         if row.experiment is None or row.kept is None:
             continue
-        picture = _picture(row.experiment, row.kept)
+        picture = picture_of(row.experiment, row.kept)
         if picture is not None:
             path = folder / f"{name}.svg"
             with saving(path):
                 written.append(picture.save(path))
                 path.with_suffix(".csv").write_text(as_csv(picture), "utf-8")
     return written
-
-
-def _picture(made: Experiment, kept: Kept) -> Picture | None:
-    """None where the experiment has changed since it ran, and cannot draw what it measured then."""
-    try:
-        return made.draw(kept.data)
-    except Exception:
-        if not kept.stale(made):
-            raise  # a mistake in the experiment
-        return None
 
 
 def page(rows: Sequence[Row], manual: str = "") -> str:
@@ -100,13 +89,14 @@ def _section(row: Row) -> str:
     verdict, key = row.finding.verdict, row.claim.key
     quick = "<small>quick run: it measures less</small>" if row.kept.quick else ""
     differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
+    plain = f'<p class="why">{escape(row.in_words)}</p>' if row.in_words != row.finding.why else ""
     drawn, read = _drawing(row)
     return (
         f'<section class="card claim" id="{row_id(row)}" data-verdict="{verdict}">'
         f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
         '<a class="up" href="#top">all claims</a></p>'
         f"<h2>{escape(row.claim.says)}</h2>"
-        f'<p class="why">{escape(_sentence(row.finding.why))}</p>{differs}{drawn}'
+        f'{plain}<p class="why">{escape(_sentence(row.finding.why))}</p>{differs}{drawn}'
         f'<div class="below"><div>{_numbers(row.finding.numbers)}{_dots(row)}{read}</div>'
         f"{_facts(row)}</div>"
         "</section>"
@@ -120,7 +110,7 @@ def _drawing(row: Row) -> tuple[str, str]:
     if made is None:
         name = escape(Path(kept.file or kept.experiment).name)
         return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
-    picture = _picture(made, kept)
+    picture = picture_of(made, kept)
     if picture is None:
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
     shown = figure(picture)

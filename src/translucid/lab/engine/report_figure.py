@@ -1,18 +1,40 @@
-"""A picture on the page of the lab, and its numbers as a table."""
+"""A picture on the page of the lab, large or small, and its numbers as a table."""
 
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from translucid.render.drawing import SIZE
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.results import Kept
+from translucid.render.drawing import SIZE, Text
 from translucid.render.frame import escape, table
+from translucid.render.svg import svg
 from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
 FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
+
+
+def picture_of(made: Experiment, kept: Kept) -> Picture | None:
+    """None where the experiment has changed since it ran, and cannot draw what it measured then."""
+    try:
+        return made.draw(kept.data)
+    except Exception:
+        if not kept.stale(made):
+            raise  # a mistake in the experiment
+        return None
+
+
+def thumbnail(picture: Picture) -> str:
+    """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
+    size could not be read."""
+    drawing = draw(picture)
+    shapes = [mark for mark in drawing.marks if not isinstance(mark, Text)]
+    return svg(replace(drawing, marks=shapes), themed=True)
 
 
 def figure(picture: Picture) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from translucid.lab.engine.report_figure import picture_of, thumbnail
 from translucid.lab.engine.report_page import VERDICTS, mark
 from translucid.lab.engine.results import Row
 from translucid.lab.engine.surety import surety
@@ -22,7 +23,7 @@ WORKED = {
 
 
 def front(rows: Sequence[Row], manual: str) -> str:
-    parts = [_where(rows), _confidence(rows), _differences(rows)]
+    parts = [_where(rows), _confidence(rows), _surprises(rows)]
     for name, words in VERDICTS.items():
         of_verdict = [row for row in rows if row.state == name]
         if of_verdict:
@@ -54,8 +55,11 @@ def _where(rows: Sequence[Row]) -> str:
         if row.kept
     )
     ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
-    read = "0.2 [0.1, 0.3] is a mean over the seeds and, in brackets, between which bounds it lies "
-    read += "with 95 % confidence."
+    read = (
+        "0.2 [0.1, 0.3] is a mean over the seeds (of accuracies, and of whatever runs learn or do "
+        "not, the median) and, in brackets, the bounds between which the true one lies with 95 % "
+        "confidence. Each interval stands for itself; verdicts are corrected for all of them."
+    )
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
 
@@ -96,14 +100,31 @@ def _wavering(rows: Sequence[Row]) -> str:
     return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
 
 
-def _differences(rows: Sequence[Row]) -> str:
-    differing = [row for row in rows if row.difference and row.claim.literature != "vague"]
-    summary = (
-        "A rule asks whether the claim holds as it is worded, in the settings that were measured; "
-        "the literature has seen more settings."
+def _surprises(rows: Sequence[Row]) -> str:
+    """What is refuted, then what is decided otherwise than the literature has it: a sentence and a
+    small figure each."""
+    first = [row for row in rows if row.surprising and row.state == "refuted"]
+    first += [row for row in rows if row.surprising and row.state != "refuted"]
+    if not first:
+        return ""
+    lines = "".join(
+        f'<li><a href="#{row_id(row)}"><b>{escape(row.claim.key)}</b></a>'
+        f"<span>{escape(row.claim.says)}<br><strong>{row.state.capitalize()}.</strong> "
+        f"{escape(row.in_words)} <em>{escape(row.difference)}</em></span>{_small_figure(row)}</li>"
+        for row in first
     )
-    remarks = [(row, row.difference) for row in differing]
-    return _listed("differences", "Where measurement and literature differ", summary, remarks)
+    return (
+        '<section class="group" id="surprises"><h2>Refuted, and where measurement and literature '
+        f"differ <small>{len(first)}</small></h2><p>A rule asks whether the claim holds as it is "
+        "worded, in the settings that were measured; the literature has seen more settings. "
+        f"The small figures are those of the claims, without words.</p><ul>{lines}</ul></section>"
+    )
+
+
+def _small_figure(row: Row) -> str:
+    assert row.kept is not None
+    picture = picture_of(row.experiment, row.kept) if row.experiment else None
+    return f'<div class="small">{thumbnail(picture)}</div>' if picture else ""
 
 
 def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Row, str]]) -> str:

@@ -3,8 +3,9 @@
 A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
 package. The numbers of every seed are in it, so that a report needs no further file. What was
 measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
-measured in `quick.json`: neither takes a full result's place. What was asked again of real text
-and real weights stands in `real.json`, as a second answer.
+measured in `quick.json`: neither takes a full result's place. What was measured again on another
+kind of machine stands in `elsewhere.json`. What was asked again of real text and real weights
+stands in `real.json`, as a second answer.
 """
 
 import json
@@ -20,7 +21,7 @@ from typing import Any
 from translucid._version import __version__
 from translucid.atomic_files import saving, write_text
 from translucid.errors import InputError
-from translucid.lab.engine.claims import Claim, Literature, claims
+from translucid.lab.engine.claims import Claim, Literature, claims, in_plain_words
 from translucid.lab.engine.experiment import UNSEEN, Experiment
 from translucid.lab.engine.frozen import fingerprint, frozen_since
 from translucid.lab.engine.intervals import Comparison
@@ -29,6 +30,7 @@ from translucid.lab.engine.runner import Result, digest, outside, source_of
 from translucid.lab.engine.verdict import Data, Finding, Verdict
 
 FILE, AGAIN, QUICK, REAL = "results.json", "again.json", "quick.json", "real.json"
+ELSEWHERE = "elsewhere.json"
 _PACKAGE = Path(__file__).parents[2]
 # Within an installed package, or in the documentation beside `src` in the repository.
 SHIPPED = (_PACKAGE / "lab", _PACKAGE.parents[1] / "docs" / "lab")
@@ -126,6 +128,7 @@ class Row:
     kept: Kept | None = None
     again: Kept | None = None  # the same code with other seeds
     real: Kept | None = None  # the same claim, beyond toys
+    elsewhere: Kept | None = None  # the same code on another kind of machine
 
     @property
     def finding(self) -> Finding | None:
@@ -176,8 +179,47 @@ class Row:
                 f"It stays the same down to a level of {finding.p:.2g}; {len(decided)} of "
                 f"{len(finding.comparisons)} comparisons are decided after Holm's correction."
             )
-        sentences.append(self.repetition)
+        sentences += [self.repetition, self.other_machine, self.other_size]
         return [sentence for sentence in sentences if sentence]
+
+    @property
+    def in_words(self) -> str:
+        """What the verdict means, for people; where nobody has written that, its numbers."""
+        if self.finding is None:
+            return ""
+        return in_plain_words(self.claim.key, self.finding.verdict) or self.finding.why
+
+    @property
+    def surprising(self) -> bool:
+        """Is it refuted, or decided otherwise than the literature has it?"""
+        if self.finding is None or self.finding.verdict in ("undecided", "not tested"):
+            return False
+        differs = bool(self.difference) and self.claim.literature != "vague"
+        return self.finding.verdict == "refuted" or differs
+
+    @property
+    def other_machine(self) -> str:
+        """Was it measured on another kind of machine, and what came out? A sentence."""
+        if self.finding is None or self.kept is None or self.kept.quick:
+            return ""
+        other = self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+        if self.elsewhere is None or other is None:
+            return "Not measured on another kind of machine."
+        begin = f"On another kind of machine ({self.elsewhere.machine}; "
+        begin += f"{self.elsewhere.seeds_text}):"
+        if other.verdict != self.finding.verdict:
+            begin = f"{begin} {other.verdict}. {other.why}"
+        return " ".join([begin, *compared(self.finding, other)])
+
+    @property
+    def other_size(self) -> str:
+        """Was it asked of something else than the toy, larger or smaller? A sentence."""
+        if self.kept is None or self.kept.quick or self.kept.file is not None:
+            return ""
+        finding = self.real.findings.get(self.claim.key) if self.real else None
+        if finding is None:
+            return "Not asked at another size than what was varied here."
+        return f"Asked at another size, beyond the toy: {finding.verdict}."
 
     @property
     def beyond_toys(self) -> str:
@@ -214,7 +256,8 @@ class Row:
     def repetition(self) -> str:
         """How that compares: a sentence."""
         if self.again is None or self.repeated is None or self.finding is None:
-            return ""
+            alone = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
+            return "Not measured again with other seeds." if alone and self.finding else ""
         begin = f"Measured again with {self.again.seeds_text}:"
         if self.wavers:
             begin = f"{begin} {self.repeated.verdict}. {self.repeated.why}"
@@ -273,6 +316,9 @@ def latest(folder: Path, file: str = FILE) -> Results:
 def keep(folder: Path, result: Result) -> Kept:
     """Add a result to the folder's; it takes the place of an older one of its kind."""
     made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
+    first = read(folder).get(made.experiment)
+    if file == AGAIN and first is not None and first.machine != made.machine:
+        file = ELSEWHERE
     file = QUICK if result.quick else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
     content = {"about": "what `translucid lab run` measured last", "results": []}
@@ -347,26 +393,28 @@ def rows(
     results: Results,
     again: Results | None = None,
     real: Results | None = None,
+    elsewhere: Results | None = None,
 ) -> list[Row]:
     """Every claim of the books, what the lab asks beyond them, then the user's own. What was
-    measured `again` counts only where the code and the setting are the same."""
+    measured `again`, or `elsewhere`, counts only where the code and the setting are the same."""
     beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
-    repeated = {
-        name: kept
-        for name, kept in (again or {}).items()
-        if name in results and (kept.code, kept.quick) == (results[name].code, results[name].quick)
-    }
+    repeated, moved = (
+        {name: kept for name, kept in (others or {}).items() if name in results
+         and (kept.code, kept.quick) == (results[name].code, results[name].quick)}
+        for others in (again, elsewhere)
+    )  # fmt: skip
     deciding = {key: experiment for experiment in known.values() for key in experiment.claims}
     all_rows = []
     for key in {**claims(), **deciding}:
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
         name = made.name if made else ""
-        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key)))
+        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key),
+                            moved.get(name)))  # fmt: skip
     for kept in results.values():
         if kept.file is not None:
-            other = repeated.get(kept.experiment)
-            all_rows += [Row(claim_of(kept, key), None, kept, other) for key in kept.findings]
+            others = repeated.get(kept.experiment), None, moved.get(kept.experiment)
+            all_rows += [Row(claim_of(kept, key), None, kept, *others) for key in kept.findings]
     return all_rows
 
 

@@ -1,21 +1,18 @@
-"""C46 to C50, C73, C80, C84, C85 on weights that others have trained: a small LLaMA of stories.
+"""C47, C49, C50, C73, C80, C85 on weights that others have trained: a small LLaMA of stories.
 
 A seed is a sample of sentences: the weights are the same for all.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
-from translucid.interop.importing import load
-from translucid.lab.claims.real.files import lines, real_file
+from translucid.lab.claims.real.weights import LEAST, stories, story_sentences
 from translucid.lab.claims.shared.attention_tasks import apart
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -28,37 +25,20 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     median_of,
-    ratio_of,
 )
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Bars
 from translucid.trace import Trace
 
 SENTENCES, WRITTEN = 40, 20  # of a seed; texts that a search goes on with, and words of them
-LEAST = 8  # tokens of a sentence that is read
 FAIR = 4  # times a feature's even part of a token
 
 
-@lru_cache(maxsize=1)
-def model() -> tuple[DecoderModel, Tokenizer]:
-    bundle = load(real_file("weights/stories260K/stories260K.bin"))
-    assert isinstance(bundle.network, DecoderModel)
-    return bundle.network.eval(), bundle.tokenizers["tokenizer"]
-
-
-def _sentences(seed: int, count: int) -> list[Tensor]:
-    """Everyday English, each with what begins a text."""
-    tokenizer, every = model()[1], lines("data/tatoeba-de-en/test.en")
-    order = torch.randperm(len(every), generator=torch.Generator().manual_seed(seed)).tolist()
-    rows = (torch.tensor([[tokenizer.bos_id, *tokenizer.encode(every[at])]]) for at in order)
-    return [row for row in rows if row.shape[1] >= LEAST][:count]
-
-
 def _heads(seed: int, quick: bool) -> Data:
-    net, _ = model()
-    rows = [_of_sentence(net, ids) for ids in _sentences(seed, 8 if quick else SENTENCES)]
+    net, _ = stories()
+    rows = [_of_sentence(net, ids) for ids in story_sentences(seed, 8 if quick else SENTENCES)]
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return {**means, **_written(net, _sentences(seed, 4 if quick else WRITTEN), quick)}
+    return {**means, **_written(net, story_sentences(seed, 4 if quick else WRITTEN), quick)}
 
 
 @torch.no_grad()
@@ -66,33 +46,18 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
     trace = Trace("*")
     logits = net(ids, trace=trace)
     shown = [trace[name] for name in trace.names("*.self_attention.pattern")]
-    own, scores, distance = [], [], []
-    scaled: list[float] = []
-    raw: list[float] = []
+    scores, distance = [], []
     for layer, pattern in enumerate(shown):
-        later = pattern[:, :, 1:]  # the first word has nobody but itself to look at
-        places = torch.arange(1, pattern.shape[-1])
-        own.append(float((later.argmax(-1) == places).float().mean()))
         where = f"decoder.layers.{layer}.self_attention"
-        query, key = trace[f"{where}.query"], trace[f"{where}.key"]
-        wide = query.shape[-1]
-        groups = query.shape[1] // key.shape[1]
-        product = query @ key.repeat_interleave(groups, dim=1).transpose(-1, -2)
-        scores.append(float(product.var() / wide))
-        mask = torch.ones_like(product, dtype=torch.bool).tril()
-        for sizes, by in ((scaled, wide**-0.5), (raw, 1.0)):
-            weights = (by * product).masked_fill(~mask, -torch.inf).softmax(dim=-1)
-            sizes.append(float((weights * (1 - weights)).sum(-1)[:, :, 1:].mean()))
+        wide = trace[f"{where}.query"].shape[-1]
+        scores.append(float(trace[f"{where}.scores"].var() / wide))  # with rotary positions
         distance.append(apart(pattern))
     hidden = trace[trace.names("decoder.final_norm.*output")[-1]][0]  # (words, features)
     squares = hidden.square()
     following = logits[0, :-1].argmax(-1)
     sums = logits.softmax(-1).sum(-1)
     return {
-        "own": float(np.mean(own)),
         "variance": float(np.mean(scores)),
-        "scaled": float(np.mean(scaled)),
-        "raw": float(np.mean(raw)),
         "apart": float(np.mean(distance)),
         "largest": float((squares.amax(-1) / squares.mean(-1)).mean()),
         "same": float((following == ids[0, 1:]).float().mean()),
@@ -102,7 +67,7 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
 
 def _written(net: DecoderModel, prompts: Sequence[Tensor], quick: bool) -> dict[str, float]:
     """How often a beam of 4 finds a likelier text of so many words than greedy search."""
-    tokenizer = model()[1]
+    tokenizer = stories()[1]
     starts = [ids[0, :LEAST].tolist() for ids in prompts]
     scores = {}
     for beams in (1, 4):
@@ -113,17 +78,6 @@ def _written(net: DecoderModel, prompts: Sequence[Tensor], quick: bool) -> dict[
             "below": float(np.mean(scores[4] < scores[1] - 1e-4))}  # fmt: skip
 
 
-def _judge_scale(data: Sequence[Data]) -> Finding:
-    left = ratio_of(column(data, "raw"), column(data, "scaled"))
-    return decide(
-        {"without scaling the softmax lets less than half of a gradient through":
-            clearly(left.against(0.5), "below")},
-        f"with scores as they are instead of divided by √d_k, {left} of the gradient passes the "
-        "softmax (sum of p (1 - p))",
-        {"left": left.mean},
-    )  # fmt: skip
-
-
 def _judge_variance(data: Sequence[Data]) -> Finding:
     ratio = median_of(column(data, "variance"))
     inside = ratio.against(0.9) == "above" and ratio.against(1.1) == "below"
@@ -132,13 +86,6 @@ def _judge_variance(data: Sequence[Data]) -> Finding:
                    False if outside else None},
                   f"variance of q·k over d_k in trained heads: {ratio}",
                   {"variance": ratio.mean})  # fmt: skip
-
-
-def _judge_own(data: Sequence[Data]) -> Finding:
-    own = median_of(column(data, "own"))
-    return decide({"nine of ten rows": clearly(own.against(0.9), "above")},
-                  f"rows whose own weight is largest, in trained heads: {own}",
-                  {"own": own.mean})  # fmt: skip
 
 
 def _judge_apart(data: Sequence[Data]) -> Finding:
@@ -180,7 +127,7 @@ def _judge_beam(data: Sequence[Data]) -> Finding:
 
 
 def _draw_heads(data: Sequence[Data]) -> Bars:
-    shown = {"own": "a token looks at itself most", "apart": "distance of two heads",
+    shown = {"apart": "distance of two heads",
              "same": "a text's token is the likeliest", "above": "a beam beats greedy"}  # fmt: skip
     values = np.array([float(average(data, name)) for name in shown])
     return Bars("What trained weights do", "fraction", tuple(shown.values()), values,
@@ -197,15 +144,10 @@ heads = Experiment(
     varies="the sentences",
     measures="attention, scores, norms, next tokens and searches of pretrained weights",
     claims=_claims(
-        C46=("Supported if, with trained queries and keys, scores that are not divided by √d_k let "
-             "clearly less than half as much of a gradient through the softmax; refuted if "
-             "clearly more.", _judge_scale),
         C47=("Trained queries and keys are neither independent nor of unit variance, as the claim "
              "supposes; asked is whether scores have this size all the same. Supported if variance "
              "/ d_k lies clearly within a tenth of 1; refuted if clearly outside.",
              _judge_variance),
-        C48=("Supported if a token's own weight is the largest in clearly more than nine of ten "
-             "rows of trained heads; refuted if clearly in less.", _judge_own),
         C49=("Supported if the probabilities of the next token sum to 1 within 1e-5; refuted if "
              "not.", _judge_sum),
         C50=("Supported if the heads of a trained layer clearly differ (mean Jensen-Shannon "

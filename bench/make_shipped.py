@@ -1,0 +1,212 @@
+"""Train the models that come with the package, and write them into it.
+
+    python bench/make_shipped.py [--runs FOLDER] [NAME ...]
+
+Each is trained by a shipped recipe and its seed, on one core in minutes; a run that is in --runs
+already is not trained again. Weights are rounded to float16, and the scores in manifest.json are
+those of the rounded weights. What a run needs to be looked at stays: its recipe, its curves, its
+best model; for the two that are trained on points in the plane, the points.
+"""
+
+import argparse
+import json
+import random
+import shutil
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import translucid as tl
+from translucid import bundle
+from translucid.atomic_files import write_manifest
+from translucid.bundle import WEIGHTS, Bundle
+from translucid.models import build
+from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
+
+LIMIT = 8_000_000  # bytes of all of them together
+KEPT = ("recipe.toml", "metrics.jsonl", "data")
+NOTE = "weights stored in float16; computed in float32"
+CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+SPREAD = 0.2  # of the points around a corner
+PASSES = 20  # of the perceptron over its points, at most
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A model that is made here; texts: what it is asked first."""
+
+    title: str
+    recipe: str | None  # None: the perceptron's own rule
+    texts: tuple[str, ...]
+    changes: dict[str, Any] = field(default_factory=dict)
+    wanted: tuple[int, ...] = ()  # at the four corners of the square
+
+
+MODELS = {
+    "translate": Shipped(
+        "English to German, a Transformer", "toyland-translate-transformer",
+        ("The dog does not sleep.", "The teacher does not see the old doctor.",
+         "My mother sleeps because she is tired.",
+         "The book that the children read is not boring."),
+    ),
+    "translate-lstm": Shipped(
+        "English to German, an LSTM with additive attention", "toyland-translate-lstm",
+        ("The dog does not sleep.", "The teacher does not see the old doctor.",
+         "My mother sleeps because she is tired."),
+    ),
+    "tag": Shipped(
+        "Names of people, places and companies, a bidirectional LSTM", "toyland-tag-lstm",
+        ("Jordan hires Anna Keller in New York.", "Jordan lies in Asia.",
+         "Jordan sleeps because he is tired."),
+    ),
+    "classify": Shipped(
+        "Praise or blame, an LSTM", "toyland-classify-lstm",
+        ("The food was not bad.", "The concert was wonderful, but my friends hated it.",
+         "Although the hotel is ugly, we never criticize it."),
+    ),
+    "generate": Shipped(
+        "The next word, a Transformer", "toyland-language-transformer",
+        ("The dogs that the old man sees are tired.", "The children who sleep are happy."),
+    ),
+    "generate-rnn": Shipped(
+        "The next word, a plain RNN", "toyland-language-rnn",
+        ("The dogs that the old man sees are tired.", "The children who sleep are happy."),
+    ),
+    "regress": Shipped(
+        "XOR of two numbers, an MLP", "toyland-regress-mlp", ("0 1", "1 1", "0.9 0.2", "0 0"),
+        {"hidden": [4], "activation": "tanh", "learning_rate": 0.03, "steps": 600},
+        (0, 1, 1, 0),
+    ),
+    "perceptron": Shipped(
+        "AND of two numbers, a perceptron", None, ("1 1", "0 1", "0.9 0.8", "0 0"),
+        {}, (0, 0, 0, 1),
+    ),
+}  # fmt: skip
+
+
+def points(wanted: tuple[int, ...], split: str, count: int = 100) -> list[dict[str, float]]:
+    """Points around the corners of the square, with what should come out."""
+    draw = random.Random(f"corners {split}")
+    rows = []
+    for number in range(count):
+        corner = CORNERS[number % 4]
+        x1, x2 = (round(side + draw.uniform(-SPREAD, SPREAD), 3) for side in corner)
+        rows.append({"x1": x1, "x2": x2, "y": float(wanted[number % 4])})
+    return rows
+
+
+def train(name: str, run: Path) -> None:
+    """The run of a model, unless it is there and done."""
+    made = MODELS[name]
+    if (run / "best").is_dir() and (run / "test.json").is_file():
+        return
+    if made.recipe is None:
+        return train_perceptron(made, run)
+    data = {split: points(made.wanted, split) for split in ("train", "valid", "test")}
+    tl.train(
+        made.recipe, run, device="cpu", **made.changes, **(data if made.wanted else {}), quiet=True
+    )
+
+
+def train_perceptron(made: Shipped, run: Path) -> None:
+    """By its own rule, until it makes no mistake."""
+    (run / "data").mkdir(parents=True)
+    for split in ("train", "test"):
+        rows = [json.dumps(row) + "\n" for row in points(made.wanted, split)]
+        (run / "data" / f"{split}.jsonl").write_text("".join(rows), "utf-8")
+    (run / "recipe.toml").write_text(
+        "# By the perceptron's own rule, pass by pass: bench/make_shipped.py\n\n"
+        '[task]\nkind = "regress"\n\n[data]\nfolder = "data"\ntrain = ["train.jsonl"]\n'
+        'test = ["test.jsonl"]\nstandardise = false\n',
+        "utf-8",
+    )
+    rows_ = points(made.wanted, "train")
+    x = torch.tensor([[row["x1"], row["x2"]] for row in rows_])
+    y = torch.tensor([row["y"] for row in rows_])
+    network = build(PerceptronConfig(inputs=2))
+    assert isinstance(network, Perceptron)
+    passes = next((n for n in range(1, PASSES + 1) if network.learn(x, y) == 0), None)
+    if passes is None:
+        raise SystemExit(f"the perceptron still makes mistakes after {PASSES} passes")
+    bundle.save(Bundle(network, "regress", facts={"step": passes}), run / "best")
+
+
+def ship(name: str, run: Path) -> dict[str, Any]:
+    """Put the run's best model into the package; what the manifest says of it."""
+    made, folder = MODELS[name], FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for part in KEPT:
+        if (run / part).is_dir():
+            shutil.copytree(run / part, folder / part)
+        elif (run / part).is_file():
+            text = (run / part).read_text("utf-8").replace(str(run / "data"), "data")
+            (folder / part).write_text(text, "utf-8")
+    held = bundle.load(run / "best")
+    facts = {key: value for key, value in held.facts.items() if key != "example"}
+    facts |= {"examples": list(made.texts), "notes": [NOTE]}
+    card = f"# {BEGIN}{name}\n\n{made.title}. Made by bench/make_shipped.py.\n"
+    bundle.save(replace(held, facts=facts), folder / "best", card)
+    halve(folder / "best")
+    model = tl.load(folder)
+    recipe = {} if made.recipe is None else {"changes": made.changes}
+    return {
+        "title": made.title, "task": model.task.name,
+        "recipe": made.recipe or "the perceptron's own rule", **recipe,
+        "seed": seed(folder),
+        "parameters": model.network.parameters_count,
+        "texts": list(made.texts),
+        "score": {key: round(value, 4) for key, value in model.evaluate().numbers.items()},
+        "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        "date": date.today().isoformat(),
+    }  # fmt: skip
+
+
+def halve(folder: Path) -> None:
+    """The weights in float16, whose values are finite still."""
+    tensors = load_file(str(folder / WEIGHTS))
+    halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+    for name, tensor in halves.items():
+        if not tensor.isfinite().all():
+            raise SystemExit(f"{folder}: {name} has values beyond float16")
+    save_file(halves, str(folder / WEIGHTS))
+    (folder / WEIGHTS).chmod(0o644)
+    write_manifest(folder)
+
+
+def seed(folder: Path) -> int | None:
+    from translucid.recipe.recipe import of_run
+
+    return of_run(folder).training.seed if (folder / "metrics.jsonl").is_file() else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--runs", type=Path, default=Path("runs/shipped"))
+    asked = parser.parse_args()
+    chosen = [str(name).removeprefix(BEGIN) if is_shipped_name(name) else name
+              for name in asked.names] or list(MODELS)  # fmt: skip
+    if unknown := [name for name in chosen if name not in MODELS]:
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(MODELS)}")
+    file = FOLDER / "manifest.json"
+    entries = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    for name in chosen:
+        train(name, asked.runs / name)
+        entries[name] = ship(name, asked.runs / name)
+        print(name, entries[name]["score"], f"{entries[name]['bytes']:,} bytes", flush=True)
+        ordered = {key: entries[key] for key in MODELS if key in entries}
+        file.write_text(json.dumps(ordered, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    total = sum(entry["bytes"] for entry in entries.values())
+    if total > LIMIT:
+        raise SystemExit(f"{total:,} bytes together; {LIMIT:,} are allowed")
+    print(f"{total:,} bytes together")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Attention over short rows while training on a GPU: a head of a row is one program.
+
+The kernels for long rows work through tiles of 64 to 128 positions, which short rows leave mostly
+empty, and take three passes backward. Here all scores of a head are at hand at once, so that each
+of q, k, v is read once forward and once backward. The plain twin is `parts.attention.fused`.
+
+Import this module only where Triton is.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from translucid.parts.attention import Layout, fused
+
+MAX_LENGTH = 64  # positions of a row; above it, tiles of 64 are full (measured on an H200)
+D_HEADS = (16, 32, 64, 128)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def short_attention(
+    q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
+) -> Tensor:
+    """As `fused`; rows that are long, and what no kernel is for, go there."""
+    fits = (
+        layout.bias is None
+        and q.shape[1] == k.shape[1]
+        and q.shape[-1] in D_HEADS
+        and q.dtype == k.dtype == v.dtype
+        and q.dtype in DTYPES
+        and q.shape[2] <= MAX_LENGTH
+        and k.shape[2] <= MAX_LENGTH
+    )
+    if not fits:
+        return fused(q, k, v, layout, scale, dropout)
+    mixed: Tensor = _attend(q, k, v, layout.mask, layout.causal, scale, dropout)[0]
+    return mixed
+
+
+@triton.jit
+def _tile(start, batch, head, batch_stride, head_stride, row_stride, rows, R, D: tl.constexpr):
+    """Where a head's rows lie, and which of them there are."""
+    at = start + batch * batch_stride + head * head_stride
+    return at + R[:, None] * row_stride + tl.arange(0, D)[None, :], R[:, None] < rows
+
+
+@triton.jit
+def _pattern(
+    Q, K, mask, scale, batch, head, mask_batch, mask_head, mask_query, mask_key, keys, M_, N_,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """softmax(scale q kᵀ); zeros where a query may see nothing."""
+    scores = tl.dot(Q, tl.trans(K), input_precision="ieee") * scale
+    seen = (N_[None, :] < keys) & (M_[:, None] >= 0)
+    if CAUSAL:
+        seen = seen & (N_[None, :] <= M_[:, None])
+    if MASKED:
+        at = mask + batch * mask_batch + head * mask_head
+        at = at + M_[:, None] * mask_query + N_[None, :] * mask_key
+        seen = seen & (tl.load(at, seen, 0) != 0)
+    scores = tl.where(seen, scores, -float("inf"))
+    top = tl.max(scores, axis=1)
+    powers = tl.exp(scores - tl.where(top == -float("inf"), 0.0, top)[:, None])
+    total = tl.sum(powers, axis=1)
+    return powers / tl.where(total == 0.0, 1.0, total)[:, None]
+
+
+@triton.jit
+def _hashed(x):
+    """Every bit of x moves about half of the bits (constants of C. Wellons, "lowbias32", 2018)."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
+    """What dropout leaves: a hash of each place and the seed. Triton's own generator takes longer
+    than all the rest, four numbers at a time or one."""
+    place = (program * M + tl.arange(0, M)[:, None]) * N + tl.arange(0, N)[None, :]
+    start = tl.load(seed).to(tl.uint32)
+    return (_hashed(_hashed(place.to(tl.uint32) ^ start) + start) >> 1) >= limit
+
+
+# Sizes of which a program is not made anew because they are 1 or a multiple of 16.
+ANY = ["q_batch", "k_batch", "v_batch", "mask_batch", "mask_query", "heads", "queries", "keys"]
+
+
+@triton.jit(do_not_specialize=[*ANY, "o_batch"])
+def _forward(
+    q, k, v, mask, seed, mixed, scale, limit, factor,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    mask_batch, mask_head, mask_query, mask_key, o_batch, o_head, o_row, heads, queries, keys,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, DROPS: tl.constexpr,
+    D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    batch, head = (program // heads).to(tl.int64), (program % heads).to(tl.int64)
+    M_, N_ = tl.arange(0, M), tl.arange(0, N)
+    q_at, q_in = _tile(q, batch, head, q_batch, q_head, q_row, queries, M_, D)
+    k_at, k_in = _tile(k, batch, head, k_batch, k_head, k_row, keys, N_, D)
+    v_at, v_in = _tile(v, batch, head, v_batch, v_head, v_row, keys, N_, D)
+    o_at, o_in = _tile(mixed, batch, head, o_batch, o_head, o_row, queries, M_, D)
+    V = tl.load(v_at, v_in, 0.0)
+    P = _pattern(
+        tl.load(q_at, q_in, 0.0), tl.load(k_at, k_in, 0.0), mask, scale, batch, head,
+        mask_batch, mask_head, mask_query, mask_key, keys, M_, N_, CAUSAL, MASKED,
+    )  # fmt: skip
+    if DROPS:
+        P = tl.where(_kept(seed, program, limit, M, N), P * factor, 0.0)
+    mean = tl.dot(P.to(V.dtype), V, input_precision="ieee")
+    tl.store(o_at, mean.to(V.dtype), o_in)
+
+
+@triton.jit(do_not_specialize=[*ANY, "do_batch", "dq_batch", "dk_batch"])
+def _backward(
+    q, k, v, mask, seed, d_mixed, d_q, d_k, d_v, scale, limit, factor,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    mask_batch, mask_head, mask_query, mask_key, do_batch, do_head, do_row,
+    dq_batch, dq_head, dq_row, dk_batch, dk_head, dk_row, heads, queries, keys,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, DROPS: tl.constexpr,
+    D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    batch, head = (program // heads).to(tl.int64), (program % heads).to(tl.int64)
+    M_, N_ = tl.arange(0, M), tl.arange(0, N)
+    q_at, q_in = _tile(q, batch, head, q_batch, q_head, q_row, queries, M_, D)
+    k_at, k_in = _tile(k, batch, head, k_batch, k_head, k_row, keys, N_, D)
+    v_at, v_in = _tile(v, batch, head, v_batch, v_head, v_row, keys, N_, D)
+    do_at, do_in = _tile(d_mixed, batch, head, do_batch, do_head, do_row, queries, M_, D)
+    Q, K = tl.load(q_at, q_in, 0.0), tl.load(k_at, k_in, 0.0)
+    V, dO = tl.load(v_at, v_in, 0.0), tl.load(do_at, do_in, 0.0)
+    P = _pattern(
+        Q, K, mask, scale, batch, head,
+        mask_batch, mask_head, mask_query, mask_key, keys, M_, N_, CAUSAL, MASKED,
+    )  # fmt: skip
+    dP = tl.dot(dO, tl.trans(V), input_precision="ieee")
+    left = P
+    if DROPS:
+        kept = _kept(seed, program, limit, M, N)
+        left = tl.where(kept, P * factor, 0.0)
+        dP = tl.where(kept, dP * factor, 0.0)
+    dV = tl.dot(tl.trans(left.to(V.dtype)), dO, input_precision="ieee")
+    at, inside = _tile(d_v, batch, head, dk_batch, dk_head, dk_row, keys, N_, D)
+    tl.store(at, dV.to(V.dtype), inside)
+    dS = (P * (dP - tl.sum(P * dP, axis=1)[:, None]) * scale).to(V.dtype)
+    at, inside = _tile(d_q, batch, head, dq_batch, dq_head, dq_row, queries, M_, D)
+    tl.store(at, tl.dot(dS, K, input_precision="ieee").to(V.dtype), inside)
+    at, inside = _tile(d_k, batch, head, dk_batch, dk_head, dk_row, keys, N_, D)
+    tl.store(at, tl.dot(tl.trans(dS), Q, input_precision="ieee").to(V.dtype), inside)
+
+
+def _like(heads: Tensor) -> Tensor:
+    """Empty, (batch, heads, positions, d_head), with the heads of a position side by side."""
+    batch, count, positions, d_head = heads.shape
+    return heads.new_empty(batch, positions, count, d_head).transpose(1, 2)
+
+
+def _seed(heads: Tensor) -> Tensor:
+    return heads.new_empty(1, dtype=torch.int64)
+
+
+def _strides(heads: Tensor) -> tuple[int, ...]:
+    return heads.stride()[:3]
+
+
+def _options(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, dropout: float
+) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Strides of the mask, and what a program is made for."""
+    shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    strides = (0, 0, 0, 0) if mask is None else mask.expand(shape).stride()
+    # Few programs, since each takes a second to make: square, of two sizes.
+    size = MAX_LENGTH // 2 if max(q.shape[2], k.shape[2]) <= MAX_LENGTH // 2 else MAX_LENGTH
+    made_for = {
+        "CAUSAL": causal and mask is None, "MASKED": mask is not None, "DROPS": dropout > 0,
+        "D": q.shape[-1], "M": size, "N": size, "num_warps": size // 16,
+    }  # fmt: skip
+    return strides, made_for
+
+
+def _numbers(scale: float, dropout: float) -> tuple[float, int, float]:
+    return scale, int(dropout * 2**31), 1 / (1 - dropout)
+
+
+def _rows_at_hand(heads: Tensor) -> Tensor:
+    return heads if heads.stride(-1) == 1 else heads.contiguous()
+
+
+@torch.library.custom_op("translucid::short_attention", mutates_args=())
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The mixed values, and the seed of what was dropped. It is drawn in here: torch.compile would
+    draw anew for the backward pass, which is cheaper than to keep a number."""
+    q, k, v = (_rows_at_hand(heads) for heads in (q, k, v))
+    mixed, seed = _like(q), _seed(q)
+    if dropout:
+        seed.random_(2**31)
+    mask_strides, made_for = _options(q, k, mask, causal, dropout)
+    _forward[(q.shape[0] * q.shape[1],)](
+        q, k, v, mask, seed, mixed, *_numbers(scale, dropout), *_strides(q), *_strides(k),
+        *_strides(v), *mask_strides, *_strides(mixed), q.shape[1], q.shape[2], k.shape[2],
+        **made_for,
+    )  # fmt: skip
+    return mixed, seed
+
+
+@torch.library.custom_op("translucid::short_attention_backward", mutates_args=())
+def _attend_backward(
+    d_mixed: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor,
+    causal: bool, scale: float, dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    q, k, v, d_mixed = (_rows_at_hand(heads) for heads in (q, k, v, d_mixed))
+    d_q, d_k, d_v = _like(q), _like(k), _like(v)
+    mask_strides, made_for = _options(q, k, mask, causal, dropout)
+    _backward[(q.shape[0] * q.shape[1],)](
+        q, k, v, mask, seed, d_mixed, d_q, d_k, d_v, *_numbers(scale, dropout), *_strides(q),
+        *_strides(k), *_strides(v), *mask_strides, *_strides(d_mixed), *_strides(d_q),
+        *_strides(d_k), q.shape[1], q.shape[2], k.shape[2], **made_for,
+    )  # fmt: skip
+    return d_q, d_k, d_v
+
+
+@_attend.register_fake
+def _(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _like(q), _seed(q)
+
+
+@_attend_backward.register_fake
+def _(d_mixed: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _like(q), _like(k), _like(v)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, mask, *ctx.options = inputs
+    ctx.save_for_backward(q, k, v, mask, output[1])
+
+
+def _gradients(ctx: Any, d_mixed: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    gradients = _attend_backward(d_mixed, *ctx.saved_tensors, *ctx.options)
+    return *gradients, None, None, None, None
+
+
+_attend.register_autograd(_gradients, setup_context=_keep)

@@ -1,0 +1,268 @@
+"""An ONNX graph, node after node: a value is the name under which the graph holds it.
+
+Graphs are written by hand, not recorded: batch and length stay free, every point of the trace has
+its name, the same model makes the same file, and nothing but the package onnx is needed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from translucid.errors import ConfigError
+from translucid.parts.activations import ActivationName
+
+OPSET = 20  # the first with Gelu
+IR_VERSION = 9  # its own: what reads the one reads the other
+LOWEST = -3e38  # a score that is never chosen
+Kind = Literal["float32", "int64", "bool", "int32"]
+KINDS: Mapping[Kind, int] = {"float32": 1, "int32": 6, "int64": 7, "bool": 9}  # of ONNX
+Scanned = tuple[str, Kind, int]  # a value, its kind, and how many axes it has within the loop
+INSTALL = "install it with: pip install 'translucid[onnx]'"
+
+
+def onnx_package() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ConfigError(f"export to onnx needs the package onnx; {INSTALL}") from error
+    return onnx
+
+
+@dataclass(frozen=True)
+class _Output:
+    value: str
+    kind: Kind
+    rank: int | None = None
+
+
+class Graph:
+    """Nodes and constants. weights: of the network, by our names. traced: every point of the trace
+    becomes an output, and is computed step by step where a fused node would hide it."""
+
+    def __init__(
+        self, weights: Mapping[str, Tensor], *, traced: bool = False, outer: "Graph | None" = None
+    ) -> None:
+        self.onnx = onnx_package()
+        self.weights, self.traced = weights, traced
+        self._numbers: Iterator[int] = count() if outer is None else outer._numbers
+        self._constants: dict[str, Any] = {} if outer is None else outer._constants
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._ranks: list[Any] = []
+        self._outputs: dict[str, _Output] = {}
+
+    # ---- values ----
+
+    def input(self, name: str, kind: Kind, shape: Sequence[str | int] | None) -> str:
+        self._inputs.append(self.onnx.helper.make_tensor_value_info(name, KINDS[kind], shape))
+        return name
+
+    def output(self, name: str, value: str, kind: Kind = "float32") -> None:
+        self._outputs[name] = _Output(value, kind)
+
+    def point(self, name: str, value: str, kind: Kind = "float32", *, rank: int = 2) -> str:
+        """A point of the trace; rank: how many axes it has within a loop, which must know."""
+        if self.traced:
+            self._outputs[name] = _Output(value, kind, rank)
+        return value
+
+    def ranked(self, value: str, rank: int, kind: Kind = "float32") -> str:
+        """A value with so many axes, where onnx cannot infer them."""
+        axes = [f"{value}_{i}" for i in range(rank)]
+        self._ranks.append(self.onnx.helper.make_tensor_value_info(value, KINDS[kind], axes))
+        return value
+
+    def constant(self, value: Any, name: str | None = None) -> str:
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        name = name or f"constant_{next(self._numbers)}"
+        self._constants[name] = self.onnx.numpy_helper.from_array(array.copy(order="C"), name)
+        return name
+
+    def weight(self, name: str, *, transposed: bool = False) -> str:
+        """A weight as it is, or the other way round, as MatMul wants it."""
+        stored = f"{name}.transposed" if transposed else name
+        if stored not in self._constants:
+            tensor = self.weights[name].detach().float()
+            self.constant(tensor.t() if transposed else tensor, stored)
+        return stored
+
+    def has(self, name: str) -> bool:
+        return name in self.weights
+
+    def op(self, node: str, *values: str, **options: Any) -> str:
+        (value,) = self.ops(node, 1, *values, **options)
+        return value
+
+    def ops(self, node: str, outputs: int, *values: str, **options: Any) -> list[str]:
+        """A node with several outputs."""
+        number = next(self._numbers)
+        names = [f"{node}_{number}_{i}" for i in range(outputs)]
+        self._nodes.append(self.onnx.helper.make_node(node, list(values), names, **options))
+        return names
+
+    # ---- what many parts need ----
+
+    def ints(self, *numbers: int) -> str:
+        name = "ints" + "".join(f"_{number}" for number in numbers)
+        return self.constant(np.array(numbers, dtype=np.int64), name)
+
+    def index(self, number: int) -> str:
+        """One whole number, of no axis."""
+        return self.constant(np.array(number, dtype=np.int64), f"index_{number}")
+
+    def number(self, value: float) -> str:
+        return self.constant(np.float32(value))
+
+    def size(self, value: str, axis: int) -> str:
+        """How long an axis is: (1,)."""
+        return self.op("Shape", value, start=axis, end=axis + 1)
+
+    def shape(self, *sizes: str) -> str:
+        """Sizes (1,), side by side."""
+        return self.op("Concat", *sizes, axis=0)
+
+    def zeros(self, *sizes: str) -> str:
+        return self.op("ConstantOfShape", self.shape(*sizes))
+
+    def range(self, start: str, end: str) -> str:
+        """Whole numbers; both (1,)."""
+        first, last = (self.op("Squeeze", value, self.ints(0)) for value in (start, end))
+        return self.op("Range", first, last, self.index(1))
+
+    def axes(self, value: str, *axes: int) -> str:
+        return self.op("Unsqueeze", value, self.ints(*axes))
+
+    def slice(self, value: str, start: str, end: str, axis: int) -> str:
+        return self.op("Slice", value, start, end, self.ints(axis))
+
+    def cast(self, value: str, kind: Kind) -> str:
+        return self.op("Cast", value, to=KINDS[kind])
+
+    def linear(self, name: str, x: str) -> str:
+        """W x + b of a layer."""
+        y = self.op("MatMul", x, self.weight(f"{name}.weight", transposed=True))
+        return self.op("Add", y, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else y
+
+    def activation(self, name: ActivationName, x: str) -> str:
+        match name:
+            case "identity":
+                return x
+            case "gelu" | "gelu_tanh":
+                return self.op("Gelu", x, approximate="tanh" if name == "gelu_tanh" else "none")
+            case "silu" | "quick_gelu":
+                inner = x if name == "silu" else self.op("Mul", x, self.number(1.702))
+                return self.op("Mul", x, self.op("Sigmoid", inner))
+            case "relu_squared":
+                positive = self.op("Relu", x)
+                return self.op("Mul", positive, positive)
+        return self.op({"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}[name], x)
+
+    def softmax(self, scores: str, mask: str, at: str | None = None) -> str:
+        """Along the last axis, where mask allows; a row without anything to see gives zeros. at:
+        where its points stand."""
+        if not self.traced or at is None:
+            kept = self.op("Where", mask, scores, self.number(LOWEST))
+            pattern = self.op("Softmax", kept, axis=-1)
+            return self.op("Mul", pattern, self.cast(mask, "float32"))
+        nothing, zero = self.constant(np.float32(-np.inf)), self.number(0.0)
+        masked = self.op("Where", mask, scores, nothing)
+        largest = self.op("ReduceMax", masked, self.ints(-1), keepdims=1)
+        empty = self.op("Equal", largest, nothing)
+        shift = self.point(f"{at}.shift", self.op("Where", empty, zero, largest), rank=3)
+        exponentials = self.op("Exp", self.op("Sub", masked, shift))
+        self.point(f"{at}.exponentials", exponentials, rank=3)
+        total = self.op("ReduceSum", exponentials, self.ints(-1), keepdims=1)
+        self.point(f"{at}.normaliser", total, rank=3)
+        return self.op("Div", exponentials, self.op("Where", empty, self.number(1.0), total))
+
+    # ---- a loop over positions ----
+
+    def scan(
+        self, states: Sequence[Scanned], inputs: Sequence[Scanned],
+        body: "Callable[[Graph, list[str], list[str]], tuple[list[str], list[str]]]",
+        *, backward: bool = False,
+    ) -> tuple[list[str], list[str]]:  # fmt: skip
+        """body(graph, states, inputs at a position) gives the new states and what there is to show
+        at the position, a vector for each row; positions are axis 1. Its points become points of
+        this graph."""
+        inner = Graph(self.weights, traced=self.traced, outer=self)
+        names = []
+        for part, kind, rank in (*states, *inputs):
+            axes = [f"axis_{next(self._numbers)}" for _ in range(rank)]
+            names.append(inner.input(f"{part}_here_{next(self._numbers)}", kind, axes))
+        after, shown = body(inner, names[: len(states)], names[len(states) :])
+        results = [
+            _Output(value, kind, rank) for value, (_, kind, rank) in zip(after, states, strict=True)
+        ]
+        results += [_Output(value, "float32", 2) for value in shown]
+        points = inner._outputs
+        results += points.values()
+        direction = [int(backward)]
+        outputs = self.ops(
+            "Scan", len(results), *(value for value, *_ in (*states, *inputs)),
+            body=inner._graph("position", [(f"result_{next(self._numbers)}", r) for r in results]),
+            num_scan_inputs=len(inputs), scan_input_axes=[1] * len(inputs),
+            scan_input_directions=direction * len(inputs),
+            scan_output_axes=[1] * (len(results) - len(states)),
+            scan_output_directions=direction * (len(results) - len(states)),
+        )  # fmt: skip
+        first = len(states) + len(shown)
+        for i, (value, result) in enumerate(zip(outputs, results, strict=True)):
+            assert result.rank is not None
+            self.ranked(value, result.rank + (i >= len(states)), result.kind)
+        for (name, point), value in zip(points.items(), outputs[first:], strict=True):
+            if point.rank == 3:  # (rows, 1, ...): a part that reads a text of one token
+                value = self.op("Squeeze", value, self.ints(2))
+            self.point(name, value, point.kind)
+        return outputs[: len(states)], outputs[len(states) : first]
+
+    # ---- the whole ----
+
+    def _graph(self, name: str, outputs: Sequence[tuple[str, _Output]]) -> Any:
+        helper = self.onnx.helper
+        described = []
+        for written, output in outputs:
+            self._nodes.append(helper.make_node("Identity", [output.value], [written]))
+            axes = None if output.rank is None else [f"{written}_{i}" for i in range(output.rank)]
+            info = helper.make_tensor_value_info(written, KINDS[output.kind], axes)
+            described.append(info)
+        return helper.make_graph(self._nodes, name, self._inputs, described)
+
+    def model(self, name: str) -> Any:
+        """The whole graph, with the shapes of its outputs."""
+        outputs = {name: _Output(o.value, o.kind) for name, o in self._outputs.items()}
+        graph = self._graph(name, [*outputs.items()])
+        self._infer_shapes(graph)
+        graph.initializer.extend(self._constants.values())
+        return self._model(graph)
+
+    def _model(self, graph: Any) -> Any:
+        helper = self.onnx.helper
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
+            producer_name="translucid",
+        )  # fmt: skip
+
+    def _infer_shapes(self, graph: Any) -> None:
+        """Write the shapes of the outputs into a graph that has no constants yet. Those of whole
+        numbers say how axes are cut; of weights the shape is enough, however large they are."""
+        light = type(graph)()
+        light.CopyFrom(graph)
+        light.value_info.extend(self._ranks)
+        for name, constant in self._constants.items():
+            if constant.data_type == KINDS["float32"]:
+                info = self.onnx.helper.make_tensor_value_info(
+                    name, constant.data_type, [*constant.dims]
+                )
+                light.input.append(info)
+            else:
+                light.initializer.append(constant)
+        inferred = self.onnx.shape_inference.infer_shapes(self._model(light), data_prop=True)
+        for output, known in zip(graph.output, inferred.graph.output, strict=True):
+            output.CopyFrom(known)

@@ -1,0 +1,50 @@
+"""Small trained models that come with the package, by name: demo:translate and the like.
+
+Each is a folder here, as training writes one, with its weights in float16; `manifest.json` says
+what each was made of and how it scores. `bench/make_shipped.py` makes them all again.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from translucid.errors import InputError, nearest
+
+BEGIN = "demo:"
+FOLDER = Path(__file__).parent
+
+
+@cache
+def manifest() -> dict[str, dict[str, Any]]:
+    """What is known of each shipped model: title, recipe, changes, seed, score, texts, date."""
+    entries: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
+    return entries
+
+
+def names() -> list[str]:
+    """All of them, as people write them, in the order of teaching."""
+    return [BEGIN + name for name in manifest()]
+
+
+def is_shipped_name(path: str | Path) -> bool:
+    return str(path).startswith(BEGIN)
+
+
+def find(path: str | Path) -> Path:
+    """The folder of a shipped model."""
+    name = str(path).removeprefix(BEGIN)
+    if name not in manifest():
+        close = nearest(name[:200], list(manifest()), 1)
+        hint = f"did you mean {BEGIN}{close[0]}? " if close else ""
+        raise InputError(
+            f"{str(path)[:200]!r}: no such model comes with the package; {hint}"
+            f"there are {', '.join(names())}"
+        )
+    return FOLDER / name
+
+
+def name_of(folder: Path) -> str | None:
+    """The name of a shipped model, by its folder."""
+    place = folder.absolute()
+    return BEGIN + place.name if place.parent == FOLDER.absolute() else None

@@ -1,0 +1,36 @@
+"""In a fresh clone one process collects the tests before the others do.
+
+What it imports it compiles, and pytest rewrites the asserts of every test: that takes longer than
+to collect. All at once would do it once each; so the others find it done.
+"""
+
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from tests.tiny.once import PLACE
+
+COMPILED = Path(__file__).parent / "cli/__pycache__"  # of any folder that is no plugin's
+
+
+@pytest.hookimpl(trylast=True)  # the place is there
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and (COMPILED.exists() or sys.dont_write_bytecode):
+        _done().touch()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    with FileLock(_done().with_suffix(".lock")):
+        if not _done().exists():
+            collected = yield
+            _done().touch()
+            return collected
+    return (yield)
+
+
+def _done() -> Path:
+    return Path(os.environ[PLACE]) / "collected"

@@ -1,0 +1,194 @@
+"""Rules for trained models on made-up numbers, and what measures them on tiny untrained ones, where
+the answer is known."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from tests.lab.families import around, check, verdict
+from torch import Tensor
+
+from translucid.lab.claims import real_experiments
+from translucid.lab.claims.real import gpu_time, lengths, order, parts, trained_heads, writing
+from translucid.lab.engine.experiment import Experiment
+from translucid.models import TransformerConfig, build
+from translucid.models.base import DecoderModel, EncoderModel
+from translucid.parts.tokens import Tokens
+from translucid.see.switches import choose, switches, together
+from translucid.trace import NoTrace, Trace
+
+TRAINED = {name: {"own": 0.3, "d_k": 8.0, "scaled": 0.6, "raw": 0.2}
+           for name in trained_heads.MODELS}  # fmt: skip
+PARTS = {"whole": 3.0, "frequency": 5.0, "layers": [3.1] * 5, "removed": [3.0] * 20 + [4.0] * 21,
+         "norms": 11, "features": 64, "learned": 704, "shifts": 0, "spread": 0.4}  # fmt: skip
+WRITING = {name: {"ends": 1.0, "greedy": 20.0, "by probability": 15.0, "divided by length": 30.0}
+           for name in writing.MODELS}  # fmt: skip
+LENGTHS = {
+    "frequency": dict.fromkeys(lengths.RANGES, 5.0),
+    "sinusoidal": dict.fromkeys(lengths.RANGES, 4.0),
+    "learned": {**dict.fromkeys(lengths.RANGES, 4.9), "inside": 4.0},
+}
+ORDER = {"shuffled": {"encoder": 1e-14, "decoder": 0.3}, "company": {"encoder": 1e-14,
+         "decoder": 1e-14}, "far": {"from the left": 0.2, "from the right": 0.2}, "along": 0.9,
+         "same": 0.1}  # fmt: skip
+TIMES = {"gpu": "some GPU", "rnn": [1.0] * 4, "lstm": [1.0] * 4, "attention": [0.1] * 4}
+
+
+def changed(data: Mapping[str, Any], path: str, value: float) -> dict[str, Any]:
+    """The same numbers but for one, whose place is written with slashes."""
+    *before, last = path.split("/")
+    copy = {**data}
+    inner = copy
+    for key in before:
+        inner[key] = {**inner[key]}
+        inner = inner[key]
+    inner[last] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "data", "changes", "expected"),
+    [
+        (trained_heads.trained_heads, "C46", TRAINED, {}, "supported"),
+        (trained_heads.trained_heads, "C46", TRAINED, {"names, encoder/raw": 0.5}, "depends"),
+        (trained_heads.trained_heads, "C48", TRAINED, {}, "refuted"),
+        (trained_heads.trained_heads, "C48", TRAINED, {"names, decoder/own": 0.99}, "depends"),
+        (parts.parts, "C52", PARTS, {}, "depends"),  # many can go, none does harm
+        (parts.parts, "C52", PARTS, {"removed": [3.0, 2.9, *[3.0] * 39]}, "supported"),
+        (parts.parts, "C52", PARTS, {"removed": [3.0, *[4.0] * 40]}, "refuted"),
+        (parts.parts, "C52", PARTS, {"frequency": 3.2}, "not tested"),
+        (parts.parts, "C62", PARTS, {}, "supported"),
+        (parts.parts, "C62", PARTS, {"layers": [3.1, 3.1, 4.0, 4.0, 4.0]}, "refuted"),
+        (parts.parts, "C75", PARTS, {}, "supported"),
+        (parts.parts, "C75", PARTS, {"shifts": 11}, "refuted"),
+        (parts.parts, "C75", PARTS, {"spread": 0.001}, "refuted"),
+        (writing.written, "C83", WRITING, {}, "supported"),
+        (writing.written, "C83", WRITING, {"stories/ends": 0.2}, "depends"),
+        (writing.written, "C87", WRITING, {}, "depends"),
+        (lengths.lengths, "C34", LENGTHS, {}, "supported"),
+        (lengths.lengths, "C34", LENGTHS, {"sinusoidal/to four times": 4.6}, "depends"),
+        (lengths.lengths, "C34", LENGTHS, {"sinusoidal/inside": 4.95}, "not tested"),
+        (lengths.lengths, "C35", LENGTHS, {}, "supported"),
+        (lengths.lengths, "C35", LENGTHS, {"learned/to four times": 4.0}, "refuted"),
+        (lengths.lengths, "C35", LENGTHS, {"learned/inside": 4.2}, "refuted"),
+        (order.reached, "C33", ORDER, {}, "depends"),
+        (order.reached, "C33", ORDER, {"shuffled/decoder": 1e-14}, "supported"),
+        (order.reached, "C72", ORDER, {}, "supported"),
+        (order.reached, "C72", ORDER, {"company/decoder": 0.1}, "refuted"),
+        (order.reached, "C81", ORDER, {}, "supported"),
+        (order.reached, "C81", ORDER, {"same": 0.9}, "refuted"),
+        (order.reached, "C81", ORDER, {"along": 0.1}, "refuted"),
+        (order.reached, "C82", ORDER, {}, "supported"),
+        (order.reached, "C82", ORDER, {"far/from the right": 0.001}, "refuted"),
+        (gpu_time.times, "C23", TIMES, {}, "supported"),
+        (gpu_time.times, "C23", TIMES, {"lstm": [0.1] * 4}, "refuted"),
+        (gpu_time.times, "C23", {"gpu": ""}, {}, "not tested"),
+    ],
+)
+def test_rules(
+    made: Experiment, key: str, data: dict[str, Any], changes: dict[str, Any], expected: str
+) -> None:
+    for path, value in changes.items():
+        data = changed(data, path, value)
+    spread = around(1.0, 0.001)
+    rows = [_scaled(data, by) for by in spread]
+    assert verdict(made, key, rows) == expected
+
+
+def _scaled(value: Any, by: float) -> Any:
+    """Every fraction a little more or less, as seeds give them."""
+    if isinstance(value, dict):
+        return {key: _scaled(part, by) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_scaled(part, by) for part in value]
+    return value * by if isinstance(value, float) else value
+
+
+def tiny(shape: str, **options: Any) -> Any:
+    torch.manual_seed(0)
+    head = {"head": "language"} if shape == "decoder" else {"head": "tag", "outputs": 4}
+    return build(TransformerConfig(
+        shape=shape, vocab=40, d_model=16, heads=2, layers=2, d_ff=16, dropout=0.0, **head,
+        **options,
+    )).double().eval()  # fmt: skip
+
+
+def outputs(net: EncoderModel | DecoderModel) -> order.Outputs:
+    def read(ids: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
+        if isinstance(net, DecoderModel):
+            return net(ids, mask, trace=trace)
+        return net.encoder(Tokens(ids, mask), trace.at("encoder")).outputs
+
+    return read
+
+
+TEXTS = [torch.randint(3, 40, (1, length), generator=torch.Generator().manual_seed(length))
+         for length in (5, 8, 9)]  # fmt: skip
+
+
+def test_an_encoder_without_positions_ignores_order_and_a_masked_decoder_does_not() -> None:
+    changes = {}
+    for shape in ("encoder", "decoder"):
+        net = tiny(shape)
+        off = together(choose(switches(net), ["positions"]))
+        changes[shape] = order._shuffled(outputs(net), TEXTS, off, seed=0)
+        assert order._shuffled(outputs(net), TEXTS, {}, seed=0) > order.OTHER
+    assert changes["encoder"] < order.SAME
+    assert changes["decoder"] > order.OTHER
+
+
+def test_only_batch_norm_asks_who_else_is_in_the_batch() -> None:
+    for norm in ("layer", "rms"):
+        assert order._company(outputs(tiny("encoder", norm=norm)), TEXTS) < order.SAME
+    assert order._company(outputs(tiny("decoder")), TEXTS) < order.SAME
+    trained = tiny("encoder", norm="batch").train()  # in training it takes the batch's statistics
+    assert order._company(outputs(trained), TEXTS) > order.OTHER
+
+
+def test_what_reaches_what() -> None:
+    decoder, encoder = (torch.tensor(order._changes(outputs(tiny(shape)), TEXTS, 40))
+                        for shape in ("decoder", "encoder"))  # fmt: skip
+    assert not decoder.triu(1).any()
+    assert (encoder > 0).all()
+    far = order._far(outputs(tiny("encoder")), TEXTS)
+    assert all(0 < value < 1 for value in far.values())
+
+
+@pytest.mark.parametrize("shape", ["encoder", "decoder"])
+def test_scores_are_made_again_as_the_model_made_them(shape: str) -> None:
+    net = tiny(shape, positions="rotary")
+    trace = Trace("*.self_attention.*")
+    with torch.no_grad():
+        net(TEXTS[1], trace=trace)
+    name = trace.names("*.self_attention.pattern")[0]
+    measured = trained_heads._of_layer(trace, name.removesuffix(".pattern"))
+    pattern = trace[name]
+    by_pattern = (pattern * (1 - pattern)).sum(-1)[..., 1:].mean()
+    assert measured["scaled"] == pytest.approx(float(by_pattern), rel=1e-9)
+    assert measured["raw"] != pytest.approx(measured["scaled"], rel=1e-6)
+
+
+def test_heads_that_can_go_are_counted() -> None:
+    assert parts.removable([3.0, 3.0, 3.04, 3.2, 3.0]) == 2
+    assert parts.removable([3.0, 3.2]) == 0
+    assert parts.removable([3.0, 2.9, 3.0]) == 2
+
+
+def test_without_a_gpu_it_says_so() -> None:
+    finding = gpu_time.times.claims["C23"].finding([{"gpu": ""}] * 10)
+    assert finding.why.startswith("no GPU here")
+    assert gpu_time.times.real
+    check(gpu_time.times, [{"gpu": ""}] * 10)
+
+
+@pytest.mark.skipif(
+    "TRANSLUCID_SHARED" not in os.environ,
+    reason="TRANSLUCID_SHARED does not name a folder with real text and weights",
+)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["real-parts", "real-order", "real-writing"])
+def test_trained_models_are_measured(name: str) -> None:
+    made = real_experiments()[name]
+    check(made, [made.run(0, True)] * 10)
