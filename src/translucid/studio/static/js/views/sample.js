@@ -1,5 +1,5 @@
-// Sampling: dials on the left, the texts that are drawn, and for each token the distribution it was drawn from, over the
-// model's own.
+// Sampling: dials, the texts that are drawn, and for each token the distribution it was drawn from, over the model's
+// own.
 import { h } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
