@@ -55,7 +55,9 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
     step: below(undefined, 'steps'),
     node: below(undefined, 'nodes'),
     off: value => {
-      const unknown = list(value).filter(key => !model.switches.some(each => each.key === key));
+      const unknown = list(value).filter(
+        key => !model.switches.some(each => each.key === key.replace(/@(1?\d?\d|200)$/, '')),
+      );
       return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
     },
     sort: among(['effect']),
