@@ -190,6 +190,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   }
   // What is changed, as the server and a link have it: a head at half its strength is KEY@50.
   const offs = () => [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
+  const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
   function weaken(key, percent) {
     state.strength.set(key, percent);
     settle({ off: offs().join(',') });
@@ -456,7 +457,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             'div',
             null,
             h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]),
-            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: off`),
+            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: ${reduced(chosen[0])}`),
           ),
           back(),
         ),
@@ -464,11 +465,22 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       );
     } else if (chosen.length)
       head.push(
-        h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()),
+        h(
+          'header',
+          { class: 'row' },
+          h(
+            'h2',
+            null,
+            `${chosen.length} parts are ${chosen.some(each => state.strength.get(each.key)) ? 'changed' : 'off'}`,
+          ),
+          back(),
+        ),
         h(
           'ul',
           { class: 'offlist' },
-          chosen.map(each => h('li', null, each.name)),
+          chosen.map(each =>
+            h('li', null, state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name),
+          ),
         ),
       );
     if (state.swap)
