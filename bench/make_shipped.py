@@ -10,7 +10,6 @@ best model; for the two that are trained on points in the plane, the points.
 
 import argparse
 import json
-import random
 import shutil
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -27,12 +26,12 @@ from translucid.bundle import WEIGHTS, Bundle
 from translucid.models import build
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
+from translucid.studio.plane import points
 
 LIMIT = 8_000_000  # bytes of all of them together
 KEPT = ("recipe.toml", "metrics.jsonl", "data")
 NOTE = "weights stored in float16; computed in float32"
-CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
-SPREAD = 0.2  # of the points around a corner
+POINTS = 100  # of each of train, valid and test
 PASSES = 20  # of the perceptron over its points, at most
 
 
@@ -44,7 +43,7 @@ class Shipped:
     recipe: str | None  # None: the perceptron's own rule
     texts: tuple[str, ...]
     changes: dict[str, Any] = field(default_factory=dict)
-    wanted: tuple[int, ...] = ()  # at the four corners of the square
+    problem: str = ""  # of those on points in the plane
 
 
 MODELS = {
@@ -80,44 +79,34 @@ MODELS = {
     "regress": Shipped(
         "XOR of two numbers, an MLP", "toyland-regress-mlp", ("0 1", "1 1", "0.9 0.2", "0 0"),
         {"hidden": [4], "activation": "tanh", "learning_rate": 0.03, "steps": 600},
-        (0, 1, 1, 0),
+        "xor",
     ),
     "perceptron": Shipped(
         "AND of two numbers, a perceptron", None, ("1 1", "0 1", "0.9 0.8", "0 0"),
-        {}, (0, 0, 0, 1),
+        {}, "and",
     ),
 }  # fmt: skip
-
-
-def points(wanted: tuple[int, ...], split: str, count: int = 100) -> list[dict[str, float]]:
-    """Points around the corners of the square, with what should come out."""
-    draw = random.Random(f"corners {split}")
-    rows = []
-    for number in range(count):
-        corner = CORNERS[number % 4]
-        x1, x2 = (round(side + draw.uniform(-SPREAD, SPREAD), 3) for side in corner)
-        rows.append({"x1": x1, "x2": x2, "y": float(wanted[number % 4])})
-    return rows
 
 
 def train(name: str, run: Path) -> None:
     """The run of a model, unless it is there and done."""
     made = MODELS[name]
-    if (run / "best").is_dir() and (run / "test.json").is_file():
-        return
     if made.recipe is None:
         return train_perceptron(made, run)
-    data = {split: points(made.wanted, split) for split in ("train", "valid", "test")}
+    if (run / "test.json").is_file():
+        return
+    data = {split: points(made.problem, split, POINTS) for split in ("train", "valid", "test")}
     tl.train(
-        made.recipe, run, device="cpu", **made.changes, **(data if made.wanted else {}), quiet=True
+        made.recipe, run, device="cpu", **made.changes, **(data if made.problem else {}), quiet=True
     )
 
 
 def train_perceptron(made: Shipped, run: Path) -> None:
-    """By its own rule, until it makes no mistake."""
+    """By its own rule, until it makes no mistake: at once."""
+    shutil.rmtree(run, ignore_errors=True)
     (run / "data").mkdir(parents=True)
     for split in ("train", "test"):
-        rows = [json.dumps(row) + "\n" for row in points(made.wanted, split)]
+        rows = [json.dumps(row) + "\n" for row in points(made.problem, split, POINTS)]
         (run / "data" / f"{split}.jsonl").write_text("".join(rows), "utf-8")
     (run / "recipe.toml").write_text(
         "# By the perceptron's own rule, pass by pass: bench/make_shipped.py\n\n"
@@ -125,7 +114,7 @@ def train_perceptron(made: Shipped, run: Path) -> None:
         'test = ["test.jsonl"]\nstandardise = false\n',
         "utf-8",
     )
-    rows_ = points(made.wanted, "train")
+    rows_ = points(made.problem, "train", POINTS)
     x = torch.tensor([[row["x1"], row["x2"]] for row in rows_])
     y = torch.tensor([row["y"] for row in rows_])
     network = build(PerceptronConfig(inputs=2))
@@ -150,6 +139,7 @@ def ship(name: str, run: Path) -> dict[str, Any]:
     held = bundle.load(run / "best")
     facts = {key: value for key, value in held.facts.items() if key != "example"}
     facts |= {"examples": list(made.texts), "notes": [NOTE]}
+    facts |= {"plane": made.problem} if made.problem else {}
     card = f"# {BEGIN}{name}\n\n{made.title}. Made by bench/make_shipped.py.\n"
     bundle.save(replace(held, facts=facts), folder / "best", card)
     halve(folder / "best")

@@ -13,9 +13,11 @@ import typer
 from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
 from translucid.errors import ConfigError, InputError
+from translucid.studio.lesson_files import read
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
+    from translucid.studio.lessons import Own
     from translucid.studio.model import Load
     from translucid.studio.server.serve import Ready
 
@@ -40,6 +42,12 @@ def explore(
         Path | None,
         typer.Option(help="Write all views of one text into this HTML file, and end."),
     ] = None,
+    lesson: Annotated[
+        Path | None,
+        typer.Option(
+            help="Begin with a lesson of your own: a TOML or JSON file (docs/lessons.md)."
+        ),
+    ] = None,
     text: Annotated[
         str | None, typer.Option(help="What the models read in that file; there is a default.")
     ] = None,
@@ -53,8 +61,12 @@ def explore(
 
     Example: translucid explore runs/lstm runs/transformer
 
+    Example: translucid explore demo:translate --lesson lesson.toml
+
     Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
     """
+    own = None if lesson is None else read(lesson)
+    begin = "" if models and own is None else f"#/lesson{_first(own)}"
     models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
         raise InputError("--text goes with --save; the page asks for a text itself")
@@ -71,20 +83,28 @@ def explore(
         return _save(models, save, text, device)
     serving = server()
     page = serving.ready(port)
-    announce(page, port)
+    announce(page, port, begin)
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
     if browser:
         # Others on this machine may see a browser's command line: what stands there works once.
         # Browsers in a terminal do not return before they are left, so nobody waits for it.
         threading.Thread(
-            target=webbrowser.open, args=(page.begin + page.once,), daemon=True
+            target=webbrowser.open, args=(page.begin + page.once + begin,), daemon=True
         ).start()
-    page.run_opening(lambda: _handlers(models, device), serving.HEAD_START if browser else 0.0)
+    page.run_opening(lambda: _handlers(models, device, own), serving.HEAD_START if browser else 0.0)
 
 
-def announce(page: "Ready", port: int | None) -> None:
-    typer.echo(f"studio: {page.address}")
+def _first(own: "Own") -> str:
+    """Where the page begins: with the stations, or a teacher's lesson."""
+    if own is None:
+        return ""
+    query = {"lesson": "own.1"} | ({"text": own["text"]} if own["text"] else {})
+    return "?" + urlencode(query)
+
+
+def announce(page: "Ready", port: int | None, begin: str = "") -> None:
+    typer.echo(f"studio: {page.address}{begin}")
     if note := page.announced(port):
         typer.echo(note, err=True)
 
@@ -96,12 +116,13 @@ def _loads(device: str) -> "Load":
     return lambda folder: load(folder, device, say=tell)
 
 
-def _handlers(models: list[Path], device: str) -> "Handlers":
+def _handlers(models: list[Path], device: str, own: "Own") -> "Handlers":
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
-    return Handlers(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
+    library = Library(opened, start=secrets.token_hex(8))
+    return Handlers(library, followed_runs(models, opened), own)
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 from translucid.catalogue import CATALOGUE, formula
 from translucid.models.base import SequenceConfig
+from translucid.models.perceptron import PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
+from translucid.studio.plane import PROBLEMS
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
 from translucid.tasks.masked_tokens import MaskedTokens
@@ -36,6 +38,9 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     }  # fmt: skip
     if isinstance(config, SequenceConfig):
         description["shape"] = config.shape
+    if model.facts.get("plane") in PROBLEMS:  # two inputs: it can be trained on the page
+        kind = "perceptron" if isinstance(config, PerceptronConfig) else "mlp"
+        description["plane"] = {"kind": kind, "problem": model.facts["plane"]}
     if isinstance(outputs, MaskedTokens):
         description["mask"] = outputs.mask
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})

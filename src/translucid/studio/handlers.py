@@ -13,7 +13,15 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, credit, lessons, saved_session, terms
+from translucid.studio import (
+    answers,
+    credit,
+    lesson_checks,
+    lessons,
+    plane,
+    saved_session,
+    terms,
+)
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
 from translucid.studio.run_follower import Reading, RunFollower, history
@@ -37,8 +45,14 @@ MOST = 2**25  # numbers that are sent at once
 class Handlers:
     """What is asked about opened models, and the answers."""
 
-    def __init__(self, library: Library, followed: Mapping[str, RunFollower] | None = None) -> None:
-        self.library, self.followed = library, followed or {}
+    def __init__(
+        self,
+        library: Library,
+        followed: Mapping[str, RunFollower] | None = None,
+        lesson: lessons.Own = None,
+    ) -> None:
+        """lesson: a teacher's own."""
+        self.library, self.followed, self.own_lesson = library, followed or {}, lesson
 
     def answer(self, name: str, asked: Asked) -> Reply:
         """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
@@ -195,13 +209,36 @@ class Handlers:
     # ---- lessons ----
 
     def lessons(self, asked: Asked) -> Reply:
-        return json_reply(lessons.listed())
+        opened = {key: entry.name for key, entry in self.library.opened.items()}
+        return json_reply(lessons.listed(opened, self.own_lesson))
 
     def lesson(self, asked: Asked) -> Reply:
-        return json_reply(lessons.lesson(asked.place["id"]))
+        return json_reply(lessons.lesson(asked.place["id"], self.own_lesson))
 
     def lesson_on(self, asked: Asked) -> Reply:
-        return json_reply(lessons.on_run(self._run(asked), asked.place["id"]), forever=True)
+        on_run = lessons.on_run(self._run(asked), asked.place["id"], self.own_lesson)
+        return json_reply(on_run, forever=True)
+
+    def check(self, asked: Asked) -> Reply:
+        """Whether what a stop asks for is done at an address of the page."""
+        plain, address = self._run(asked), asked.query.text("address", "")
+        wanted = lessons.lesson(asked.place["id"], self.own_lesson)
+        stop = _whole(asked.place["stop"], "stop", 1, len(wanted["steps"]))
+        off = [
+            key for key in read_query(address.partition("?")[2]).text("off", "").split(",") if key
+        ]
+        run = plain
+        if off:
+            run = self.library.run(plain.opened.key, plain.text, plain.target, off)
+        return json_reply(lesson_checks.check(run, plain, wanted, stop, address))
+
+    def plane(self, asked: Asked) -> Reply:
+        """One step of a training of two inputs."""
+        query = asked.query
+        step = _whole(query.text("step", "0"), "step", 0, plane.STEPS)
+        seed = _whole(query.text("seed", str(plane.SEED)), "seed", 0, plane.SEEDS - 1)
+        problem = query.text("problem", "and")
+        return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
 
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""

@@ -40,6 +40,8 @@ class _Points:
 
 def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
     """The number at an address, opened."""
+    if run.shapes.get(address) == (1,):  # a perceptron's: to the page it is one number
+        address = written(address, (0,))
     plain = as_json(_opened(run, address, top))
     plain["symbol"] = as_mathml(plain["symbol"])
     plain["formula"] = as_mathml(plain["formula"]) if plain["formula"] else ""

@@ -20,7 +20,8 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",
     ("GET", "/api/runs/{run}/lesson/{id}"): "lesson_on", ("POST", "/api/session"): "save",
     ("GET", "/api/train/{m}/about"): "training", ("GET", "/api/train/{m}/history"): "history",
-    ("GET", "/api/train/{m}/probes"): "probes",
+    ("GET", "/api/train/{m}/probes"): "probes", ("GET", "/api/plane/{kind}"): "plane",
+    ("GET", "/api/runs/{run}/check/{id}/{stop}"): "check",
 }  # fmt: skip
 
 JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"

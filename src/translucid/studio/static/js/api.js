@@ -104,6 +104,11 @@ export const only = n => `${n}:${n + 1}`; // one position
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
+// Whether what a stop of a lesson asks for is done at this address of the page.
+export const check = (id, name, stop, address) =>
+  ask(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`).then(json);
+// One step of a training of two inputs.
+export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json);
 // A training that goes on: what comes is never kept.
 export const training = m =>
   location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);

@@ -6,6 +6,7 @@ import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
+import { task } from './tasks.js';
 
 const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // whatever the stop
 const box = () => document.getElementById('lesson');
@@ -66,7 +67,7 @@ export async function guide(view, { run }) {
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
+  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view, run } : null;
   el.hidden = now === null;
   if (now === null) {
     link.state.meant = [];
@@ -115,6 +116,7 @@ function drawn(step) {
               pieces(step.do),
               skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '',
             ),
+            step.task ? task(now.run, id, place, pieces) : null,
           ]
         : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`),
     ),
@@ -148,7 +150,7 @@ const missed = steps =>
     .join('; ');
 
 // ---- sentences: text, words, numbers, nouns
-function pieces(list) {
+export function pieces(list) {
   return list.map((piece, k) => {
     if (piece.value !== undefined) return number(piece, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
     if (piece.word !== undefined)
@@ -179,7 +181,7 @@ function number({ value, at, index, digits }, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
   const tell = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
-  const open = at.startsWith('softmax ')
+  const open = at.includes(' ') // no point of the trace: a probability, a weight, a gradient
     ? null
     : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
   return h(

@@ -2,7 +2,21 @@
 const NAMES = ['bar', 'sentence', 'views', 'tools', 'readout'];
 const MOMENTS = ['scores', 'scaled', 'biased', 'masked', 'weights'];
 const SIDES = ['encoder', 'decoder', 'cross'];
-const FREE = ['text', 'target', 'embed', 'i', 'swap', 'side', 'pic', 'force', 'with', 'member', 'walk'];
+const FREE = [
+  'text',
+  'target',
+  'embed',
+  'i',
+  'swap',
+  'side',
+  'pic',
+  'force',
+  'with',
+  'member',
+  'walk',
+  'problem',
+  'seed',
+];
 const whole = text => /^\d+$/.test(text);
 const list = text => text.split(',').filter(Boolean);
 

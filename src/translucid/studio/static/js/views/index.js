@@ -7,6 +7,7 @@ import { decode } from './decode.js';
 import { whatif } from './whatif.js';
 import { compare } from './compare.js';
 import { train } from './train.js';
+import { plane } from './plane.js';
 import { lesson } from './lesson.js';
 
 const cells = ['rnn', 'rnn_relu', 'lstm', 'gru'];
@@ -40,8 +41,8 @@ export const VIEWS = {
   },
   train: {
     name: 'Train',
-    draw: train,
-    lacks: model => (model.trains ? '' : 'Open the run folder that training wrote, not a model alone'),
+    draw: (stage, found) => (found.model.plane ? plane : train)(stage, found),
+    lacks: model => (model.trains || model.plane ? '' : 'Open the run folder that training wrote, not a model alone'),
   },
   lesson: { name: 'Lesson', draw: lesson },
 };

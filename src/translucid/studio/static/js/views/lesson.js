@@ -1,11 +1,16 @@
 // Lesson: which tours there are, what each teaches, and which of its stops this model lacks.
 import { h } from '../dom.js';
 import * as api from '../api.js';
-import { stopAt } from '../guide.js';
+import { pieces, stopAt } from '../guide.js';
 import { rest } from '../readout.js';
+import { start } from './start.js';
 
-export async function lesson(stage, { model, run }) {
-  const found = await Promise.all((await api.lessons()).map(each => api.lesson(run.run, each.id)));
+export async function lesson(stage, context) {
+  const { model, run } = context;
+  const listed = await api.lessons();
+  if (listed.some(each => each.start)) await start(stage, context, listed, pieces);
+  const tours = listed.filter(each => !each.start);
+  const found = await Promise.all(tours.map(each => api.lesson(run.run, each.id)));
   const able = each => each.steps.filter(step => step.lacks === undefined).length;
   found.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length); // what suits this model comes first
   stage.append(

@@ -1,0 +1,342 @@
+"""The numbers of a run, put into the text of a lesson.
+
+The text of a lesson holds no number of its own. `{A[h, q, k]}` becomes the number that stands
+there in the run at hand, `{word E[q]}` the word of a row, `{follows D[q]}` what is written after
+it, `{id E[q]}` its number in the vocabulary, `{size E 1}` how many there are along an axis,
+`{likeliest q}` and `{probability q}` the likeliest token there and its probability, `{probability
+q are}` that of a word, `{answer}` what the model says, and `[noun](part:{A})` a noun that lights
+what it names. Beside the trace there are `{weight NAME[i, j]}`, `{input 0}`, `{gradient H[t] n}`
+(how long the gradient of target n is at position t), `{neighbour E[q] 0}` and `{cosine E[q] 0}`
+(the word whose embedding is nearest).
+
+`let` gives names to points and places, in order. A capital letter is the first point that fits one
+of the patterns, in which `{A}` is the part that A belongs to. A small letter is a place: `2 of E`
+is row 2, or the last of a shorter text; `word not of E`, `column not of A` and `writes nicht of A`
+are where a word stands; `largest A[h, q]` and `second A[h, q]` are where a row has its largest
+numbers; `lowest F` and `highest F` the rows with the least and the largest mean; `mildest A[q]` is
+the head whose row q is the most even one; `group h K A` is the head of K that head h of A asks.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from fnmatch import translate
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+
+from translucid.studio import lesson_numbers
+from translucid.studio.answers import steps
+from translucid.studio.text_runs import Run
+
+NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
+PIECE = re.compile(r"\[(?P<noun>[^\]\[]+)\]\((?P<means>[^)]+)\)|\{(?P<asked>[^{}]+)\}")
+
+
+@cache
+def _matches(pattern: str) -> Callable[[str], object]:
+    return re.compile(translate(pattern)).match
+
+
+class Lacks(Exception):
+    """What a step needs and this model has not got."""
+
+
+class Filler:
+    """Puts the numbers of a run into one step."""
+
+    def __init__(self, run: Run, let: Mapping[str, Any], step: Mapping[str, Any]) -> None:
+        self.run, self.description = run, step
+        self.points: dict[str, str] = {}
+        self.places: dict[str, int] = {}
+        for name, value in {**let, **step.get("let", {})}.items():
+            if name[0].isupper():
+                self._find(name, value if isinstance(value, list) else [value])
+            else:
+                self._place(name, str(value))
+
+    def check(self) -> None:
+        for need, reason in self.description["needs"].items():
+            if not self._has(need):
+                raise Lacks(reason)
+
+    def step(self) -> dict[str, Any]:
+        self.check()
+        address = self._filled(self.description["address"])
+        pins = [
+            key for key in map(self._filled, self.description.get("pin", [])) if self._is_there(key)
+        ]
+        view, _, query = address.partition("?")
+        asked = [*filter(None, query.split("&")), *([f"pin={','.join(pins)}"] if pins else [])]
+        return {
+            "say": list(self.pieces(self.description["say"])),
+            "do": list(self.pieces(self.description["do"])),
+            "address": f"{view}?{'&'.join(asked)}" if asked else view, "pin": pins,
+            "light": [self._filled(key) for key in self.description.get("light", [])],
+            **({"task": True} if "check" in self.description else {}),
+        }  # fmt: skip
+
+    # ---- names and places ----
+
+    def _find(self, name: str, patterns: list[str]) -> None:
+        for pattern in patterns:
+            filled = re.sub(r"\{(\w+)\}", self._part, pattern)
+            at = next(filter(_matches(filled), self.run.shapes), None)
+            if at is not None:
+                self.points[name] = at
+                return
+
+    def _part(self, match: re.Match[str]) -> str:
+        return self.points.get(match[1], "?").rpartition(".")[0]
+
+    def _place(self, name: str, value: str) -> None:
+        """Where it cannot be told, the name has no place, and steps that need it are left out."""
+        with suppress(Lacks):
+            way, _, rest = value.partition(" ")
+            match way:
+                case "largest" | "second":
+                    row = self._row(rest)
+                    self.places[name] = int(row.argsort(descending=True)[int(way == "second")])
+                case "mildest":
+                    heads = self._point(rest[0])[:, self.index(NAMED.fullmatch(rest)[2])]  # type: ignore[index]
+                    self.places[name] = int(heads.amax(-1).argmin())
+                case "group":
+                    head, keys, queries = rest.split(" ")
+                    group_size = len(self._point(queries)) // len(self._point(keys))
+                    self.places[name] = self.index(head) // group_size
+                case "lowest" | "highest":
+                    means = self._point(rest).flatten(1).mean(-1)
+                    self.places[name] = int(means.argmin() if way == "lowest" else means.argmax())
+                case "word" | "column" | "writes":
+                    self.places[name] = self._place_of_word(way, *rest.split(" of "))
+                case _:
+                    number, _, point = value.partition(" of ")
+                    place = int(number)
+                    if point:
+                        self._point(point)
+                        place = min(place, len(self._words(point, 0)[1]) - 1)
+                    self.places[name] = place
+
+    def _place_of_word(self, way: str, word: str, point: str) -> int:
+        """Where a word stands along the rows of a point or its columns, or is written."""
+        self._point(point)
+        words = self._words(point, int(way == "column"))[1]
+        if way == "writes":
+            words = self.run.example.words.follows
+        if word not in words:
+            raise Lacks(f"there is no {word} in this sentence")
+        return words.index(word)
+
+    def _row(self, asked: str) -> Tensor:
+        match = NAMED.fullmatch(asked)
+        assert match is not None, asked
+        row = self._number(match[1], match[2])[0]
+        if row.shape[-1] < 2:
+            raise Lacks("the sentence has one word only")
+        return row
+
+    def _point(self, name: str) -> Tensor:
+        if name not in self.points:
+            raise Lacks("this model has no such part")
+        value = self.run[self.points[name]]
+        return (value[0] if value.dim() else value).float()
+
+    def _has(self, need: str) -> bool:
+        kind, _, rest = need.partition(" ")
+        match kind:
+            case "writes":
+                return self.run.outputs.tokenizer is not None
+            case "switch":
+                return rest in self.run.opened.switches
+            case "config":
+                key, _, wanted = rest.partition(" ")
+                config = self.run.opened.model.network.config.model_dump(mode="json")
+                return key in config and str(config[key]).lower() == wanted
+            case "heads":
+                name, least = rest.split(" ")
+                return name in self.points and len(self._point(name)) >= int(least)
+            case "words":
+                name, least = rest.split(" ")
+                return name in self.points and len(self._words(name, 0)[1]) >= int(least)
+            case _:
+                return need in self.points or need in self.places
+
+    def numbers(self, asked: str) -> Tensor:
+        """What stands at A[h, q, k], or at a part of it, as A[h]."""
+        match = NAMED.fullmatch(asked)
+        assert match is not None, asked
+        return self._number(match[1], match[2])[0]
+
+    def _number(self, name: str, index: str) -> tuple[Tensor, str, tuple[int, ...]]:
+        """What stands at A[h, q, k], the point's name, and the places."""
+        value = self._point(name)
+        places = [self.index(part) for part in index.split(",") if part.strip()]
+        if any(place >= size for place, size in zip(places, value.shape, strict=False)):
+            raise Lacks("the sentence is too short")
+        return value[tuple(places)], self.points[name], tuple(places)
+
+    def index(self, text: str) -> int:
+        text = text.strip()
+        if text.isdigit():
+            return int(text)
+        if text not in self.places:
+            raise Lacks("this model has no such part")
+        return self.places[text]
+
+    def _words(self, name: str, axis: int) -> tuple[str, tuple[str, ...]]:
+        """The side and the words that a row (0) or a column (1) of a point belongs to."""
+        at, words = self.points[name], self.run.example.words
+        scopes = at.split(".")
+        across = bool({"cross_attention", "alignment"} & set(scopes))
+        reads = "encoder" in scopes or (across and axis == 1)
+        return ("src", tuple(words.source)) if reads else ("tgt", tuple(words.target))
+
+    def _is_there(self, key: str) -> bool:
+        side, _, place = key.partition(":")
+        words = self.run.example.words
+        return int(place) < len(words.source if side == "src" else words.target)
+
+    # ---- text ----
+
+    def _filled(self, text: str) -> str:
+        """Addresses and keys: {A} is a name, {h} a place, {row A} a side."""
+
+        def put(match: re.Match[str]) -> str:
+            asked = match[1].strip()
+            kind, _, name = asked.partition(" ")
+            if kind in ("row", "column"):
+                self._point(name)
+                return self._words(name, int(kind == "column"))[0]
+            if kind == "layer" and name in self.points:
+                layer = re.search(r"layers\.(\d+)", self.points[name])
+                return layer[1] if layer else "0"
+            if asked in self.points:
+                return self.points[asked]
+            return str(self.index(asked))
+
+        return re.sub(r"\{([^{}]+)\}", put, text)
+
+    def pieces(self, text: str) -> Iterator[dict[str, Any]]:
+        """Plain text, words, numbers, and nouns that light something."""
+        at = 0
+        for match in PIECE.finditer(text):
+            if match.start() > at:
+                yield {"text": text[at : match.start()]}
+            at = match.end()
+            if match["noun"]:
+                yield {"text": match["noun"], "means": self._filled(match["means"])}
+            else:
+                yield self._asked(match["asked"])
+        if at < len(text):
+            yield {"text": text[at:]}
+
+    def _asked(self, asked: str) -> dict[str, Any]:
+        kind, _, rest = asked.partition(" ")
+        match kind:
+            case "word" | "id":  # {word A[k]}: of a row; {word A column[k]}: of a column
+                named = re.fullmatch(r"(\w+)( column)?\[([^\]]*)\]", rest)
+                assert named is not None, asked
+                self._point(named[1])
+                side, words = self._words(named[1], int(bool(named[2])))
+                place = self.index(named[3])
+                if kind == "id":
+                    inputs = self.run.example.batch.inputs
+                    ids = inputs.get("source" if side == "src" else "target", inputs.get("ids"))
+                    assert ids is not None
+                    return {"text": str(int(ids[0, place]))}
+                return {"word": words[place], "means": f"{side}:{place}"}
+            case "follows":
+                named = NAMED.fullmatch(rest)
+                assert named is not None, asked
+                follows, place = self.run.example.words.follows, self.index(named[2])
+                if place >= len(follows):
+                    raise Lacks("the sentence is too short")
+                return {"word": follows[place], "means": f"tgt:{place}"}
+            case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
+                return self._outside_the_trace(kind, rest)
+            case "size":
+                name, axis = rest.split(" ")
+                return {"text": f"{self._point(name).shape[int(axis)]:,}"}
+            case "likeliest" | "probability":
+                at, _, word = rest.partition(" ")
+                n = self.index(at)
+                if word:
+                    return self._probability(n, word)
+                likely = steps(self.run, range(n, n + 1), 1)
+                (likeliest,) = likely["steps"]
+                if kind == "likeliest":
+                    return {"word": likeliest["words"][0], "means": ""}
+                index = [n, likeliest["ids"][0]]
+                return {"value": likeliest["probabilities"][0], "at": f"softmax {likely['at']}",
+                        "index": index, "digits": 3}  # fmt: skip
+        if named := NAMED.fullmatch(asked):
+            value, at, places = self._number(named[1], named[2])
+            assert value.dim() == 0, f"{asked} is not one number"
+            exact = float(value)
+            return {"value": exact if math.isfinite(exact) else None, "at": at,
+                    "index": list(places), "digits": 3}  # fmt: skip
+        return {"text": self._filled(f"{{{asked}}}")}
+
+    # ---- what stands in no point of the trace ----
+
+    def _probability(self, n: int, word: str) -> dict[str, Any]:
+        """Of one word, however likely."""
+        tokenizer = self.run.outputs.tokenizer
+        ids = [] if tokenizer is None else tokenizer.encode(word)
+        if len(ids) != 1:
+            raise Lacks(f"{word} is no word of its own to this model")
+        value = float(self.run.logits[0, n].softmax(-1)[ids[0]])
+        return self._value_piece(value, f"softmax {self.run.output_point}", [n, ids[0]])
+
+    def answer(self) -> str:
+        """What the model says, as one text."""
+        answer = self.run.answer()
+        if isinstance(answer, list) and all(isinstance(word, str) for word in answer):
+            words = " ".join(word for word in answer if not re.fullmatch(r"</?\w+>", word))
+            return re.sub(r" ([.,;:!?])", r"\1", words)
+        if isinstance(answer, dict):
+            return str(max(answer, key=lambda label: answer[label]))
+        if isinstance(answer, list):
+            return " ".join(f"{part:.3g}" if isinstance(part, float) else str(part)
+                            for part in answer)  # fmt: skip
+        return f"{answer:.3g}" if isinstance(answer, float) else str(answer)
+
+    def _outside_the_trace(self, kind: str, rest: str) -> dict[str, Any]:
+        """What is asked for by a weight, an input, a gradient, a neighbour."""
+        if kind == "answer":
+            return {"word": self.answer(), "means": ""}
+        if kind == "input":
+            typed, place = lesson_numbers.read_numbers(self.run), self.index(rest)
+            if place >= len(typed):
+                raise Lacks("it reads words, not numbers")
+            return {"text": f"{typed[place]:g}"}
+        match = re.fullmatch(r"([\w.]+)\[([^\]]*)\] ?(\w*)", rest)
+        assert match is not None, rest
+        places = [self.index(part) for part in match[2].split(",") if part.strip()]
+        if kind == "weight":
+            weight = lesson_numbers.weight(self.run, match[1])
+            if weight is None or len(places) != weight.dim():
+                raise Lacks("this model has no such weight")
+            return self._value_piece(float(weight[tuple(places)]), f"weight {match[1]}", places)
+        self._point(match[1])
+        if kind == "gradient":
+            of = self.index(match[3]) if match[3] else -1
+            norms = lesson_numbers.gradient_norms(self.run, self.points[match[1]], of)
+            if places[0] >= len(norms):
+                raise Lacks("the sentence is too short")
+            return self._value_piece(norms[places[0]], f"gradient {self.points[match[1]]}", places)
+        words = self._words(match[1], 0)[1]
+        if places[0] >= len(words):
+            raise Lacks("the sentence is too short")
+        near = lesson_numbers.nearest_words(self.run, words[places[0]], 8)
+        if int(match[3] or 0) >= len(near):
+            raise Lacks("the word has no row of its own")
+        word, cosine = near[int(match[3] or 0)]
+        if kind == "neighbour":
+            return {"word": word, "means": ""}
+        return self._value_piece(cosine, f"cosine {words[places[0]]} {word}", [])
+
+    def _value_piece(self, value: float, at: str, index: list[int]) -> dict[str, Any]:
+        return {"value": value, "at": at, "index": index, "digits": 3}

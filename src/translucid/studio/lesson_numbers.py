@@ -1,0 +1,50 @@
+"""Numbers of a lesson that no point of the trace holds: weights, inputs, gradients, neighbours."""
+
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.see.gradients import gradients
+from translucid.see.tables import neighbours
+from translucid.studio.text_runs import Run
+
+# As long as its run is kept: a lesson asks for several positions of one gradient.
+_norms: WeakKeyDictionary[Run, dict[tuple[str, int], list[float]]] = WeakKeyDictionary()
+
+
+def weight(run: Run, name: str) -> Tensor | None:
+    """A weight by its name in the network; None: there is none."""
+    return dict(run.opened.model.network.state_dict()).get(name)
+
+
+def read_numbers(run: Run) -> list[float]:
+    """What a network of numbers reads, as it was typed; none for one of words."""
+    if not run.example.words.features:
+        return []
+    return [float(cell) for cell in run.text.replace(",", " ").split()]
+
+
+def gradient_norms(run: Run, at: str, of: int) -> list[float]:
+    """How long the gradient of one target's loss is at each position of a point: what
+    backpropagation through time brings there."""
+    of_run = _norms.setdefault(run, {})
+    if (at, of) not in of_run:
+        model = run.opened.model
+        all_ = gradients(
+            model.network, model.task, run.example, of=of, keep=[at], budget_bytes=None
+        )
+        of_run[at, of] = [float(row.norm()) for row in all_[at][0]]
+    return of_run[at, of]
+
+
+def nearest_words(run: Run, word: str, k: int) -> list[tuple[str, float]]:
+    """The words whose embeddings point most nearly where this word's does, with the cosines."""
+    source = run.example.source or run.example.target
+    if source is None:
+        return []
+    try:
+        bars = neighbours(run.opened.model.network, source.tokenizer, word, k)
+    except InputError:  # the word is several tokens, or unknown
+        return []
+    return [(name, float(value)) for name, value in zip(bars.labels, bars.values, strict=True)]

@@ -1,0 +1,128 @@
+"""Training in the page, step by step: a perceptron or an MLP on points in the plane.
+
+Two inputs, one output, so that all a network says can be drawn, and its decision boundary seen to
+move. The perceptron learns by its own rule, a point at a time; the MLP by gradient descent on all
+points. Both are the library's own; a training is made again from its seed, so that a step has one
+answer.
+"""
+
+import random
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models import Network, build
+from translucid.models.mlp import MLPConfig
+from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.studio.text_runs import clipped
+from translucid.tasks.regress import Regress, RegressItem
+from translucid.training.optimisers import make_optimizer
+from translucid.training.random_state import random_state_kept
+
+Kind = Literal["perceptron", "mlp"]
+CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+PROBLEMS = {"and": (0, 0, 0, 1), "or": (0, 1, 1, 1), "xor": (0, 1, 1, 0)}  # at the corners
+KINDS = ("perceptron", "mlp")
+STEPS = 200  # as far as a training goes
+SEEDS = 10  # from which the weights of an MLP are drawn
+SPREAD = 0.2  # of the points around a corner
+POINTS = 40
+TICKS = 33  # of the grid, along each side
+LOW, HIGH = -0.5, 1.5
+HIDDEN, RATE, SEED = 4, 0.1, 2
+
+
+def points(problem: str, split: str = "train", count: int = POINTS) -> list[dict[str, float]]:
+    """Points around the corners of the square, with what should come out."""
+    draw = random.Random(f"corners {split}")
+    rows = []
+    for number in range(count):
+        corner = CORNERS[number % 4]
+        x1, x2 = (round(side + draw.uniform(-SPREAD, SPREAD), 3) for side in corner)
+        rows.append({"x1": x1, "x2": x2, "y": float(PROBLEMS[problem][number % 4])})
+    return rows
+
+
+class Training:
+    """A training and its weights after every step so far."""
+
+    def __init__(self, kind: Kind, problem: str, seed: int = SEED) -> None:
+        self.kind, self.problem, self.seed = kind, problem, seed
+        rows = points(problem)
+        self.items = [RegressItem((row["x1"], row["x2"]), (row["y"],), 0) for row in rows]
+        self.task = Regress()
+        self.batch = self.task.collate(self.items)
+        with random_state_kept():
+            torch.manual_seed(seed)
+            self.network: Network = build(
+                PerceptronConfig(inputs=2)
+                if kind == "perceptron"
+                else MLPConfig(inputs=2, hidden=(HIDDEN,), outputs=1, activation="tanh")
+            )
+        self.optimizers = (
+            make_optimizer(self.network, "sgd", learning_rate=RATE, weight_decay=0.0)
+            if kind == "mlp"
+            else []
+        )
+        self.weights = [self._copied()]  # after so many steps
+        self.wrong: list[bool | None] = [None]  # whether the perceptron's point was
+
+    def _copied(self) -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in self.network.state_dict().items()}
+
+    def _step(self) -> None:
+        self.network.load_state_dict(self.weights[-1])
+        if isinstance(self.network, Perceptron):
+            x, y = self.batch.inputs["x"], self.batch.targets[:, 0]
+            at = (len(self.weights) - 1) % len(x)
+            self.wrong.append(bool(self.network.learn(x[at : at + 1], y[at : at + 1])))
+        else:
+            with torch.enable_grad():
+                loss = self.task.loss(self.network, self.batch) / self.batch.targets.numel()
+                loss.backward()
+            for optimizer in self.optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            self.wrong.append(None)
+        self.weights.append(self._copied())
+
+    @torch.no_grad()
+    def at(self, step: int) -> dict[str, Any]:
+        """What there is to see after so many steps."""
+        while len(self.weights) <= step:
+            self._step()
+        self.network.load_state_dict(self.weights[step])
+        ticks = torch.linspace(LOW, HIGH, TICKS)
+        second, first = torch.meshgrid(ticks, ticks, indexing="ij")
+        grid = self.network(torch.stack([first, second], dim=-1).flatten(0, 1)).flatten()
+        outputs = self.network(self.batch.inputs["x"]).flatten()
+        wanted = self.batch.targets[:, 0]
+        mistakes = int(((outputs > 0.5) != (wanted > 0.5)).sum())
+        return {
+            "kind": self.kind, "problem": self.problem, "step": step, "last": STEPS,
+            "seed": self.seed,
+            "weights": {name: value.tolist() for name, value in self.weights[step].items()},
+            "loss": float(0.5 * (outputs - wanted).square().mean()), "mistakes": mistakes,
+            "points": [[*item.inputs, item.targets[0], float(y)]
+                       for item, y in zip(self.items, outputs, strict=True)],
+            "sample": None if self.kind == "mlp" or step == 0 else (step - 1) % len(self.items),
+            "wrong": self.wrong[step],
+            "ticks": ticks.tolist(), "grid": grid.unflatten(0, (TICKS, TICKS)).tolist(),
+        }  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def training(kind: Kind, problem: str, seed: int) -> Training:
+    return Training(kind, problem, seed)
+
+
+def answer(kind: str, problem: str, step: int, seed: int = SEED) -> dict[str, Any]:
+    """One step of a training, for the page."""
+    if kind not in KINDS:
+        raise InputError(f"kind: choose {', '.join(KINDS)}, not {clipped(kind)}")
+    if problem not in PROBLEMS:
+        raise InputError(f"problem: choose {', '.join(PROBLEMS)}, not {clipped(problem)}")
+    return training("perceptron" if kind == "perceptron" else "mlp", problem, seed).at(step)

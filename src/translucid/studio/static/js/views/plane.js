@@ -1,0 +1,301 @@
+// Training in the page, step by step: two inputs, one output, so that all a network says can be drawn, and the line
+// where it changes its mind seen to move. The server trains; what is drawn is one step of it.
+import { h, icon, s, unit } from '../dom.js';
+import * as api from '../api.js';
+import { canvas, num, rgb } from '../ink.js';
+import { rest } from '../readout.js';
+import { settle } from '../route.js';
+import { twin } from '../twin.js';
+
+const PROBLEMS = { and: 'AND', or: 'OR', xor: 'XOR' };
+const SEEDS = 10;
+const BETWEEN = 90; // ms
+const LOW = -0.5;
+const HIGH = 1.5;
+const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
+export async function plane(stage, { model, params }) {
+  const { kind } = model.plane;
+  const given = name => (/^\d{1,3}$/.test(params.get(name) ?? '') ? Number(params.get(name)) : null);
+  const state = {
+    problem: Object.hasOwn(PROBLEMS, params.get('problem')) ? params.get('problem') : model.plane.problem,
+    step: given('step') ?? 0,
+    seed: given('seed'),
+  };
+  let now = null;
+  let timer = 0;
+  let turn = 0;
+  const picture = h('div', { class: 'planebox' });
+  const panel = h('aside', { class: 'panel planepanel', 'aria-label': 'Training', tabindex: 0 });
+  stage.append(h('div', { class: 'plane' }, picture, panel));
+
+  const ask = step =>
+    api.plane(kind, { problem: state.problem, step, ...(state.seed === null ? {} : { seed: state.seed }) });
+  async function show(step) {
+    const mine = ++turn;
+    const found = await ask(Math.min(step, now?.last ?? step));
+    if (mine !== turn) return;
+    now = found;
+    state.step = found.step;
+    settle({ step: found.step, problem: state.problem, seed: state.seed });
+    draw();
+  }
+  function stop() {
+    clearTimeout(timer);
+    timer = 0;
+  }
+  async function run() {
+    if (!now || now.step >= now.last) return halt();
+    await show(now.step + (calm() ? 10 : 1));
+    if (timer) timer = setTimeout(run, BETWEEN);
+  }
+  function halt() {
+    stop();
+    draw();
+  }
+  const go = changes => {
+    stop();
+    Object.assign(state, changes);
+    return show(changes.step ?? 0);
+  };
+
+  function draw() {
+    const held = panel.contains(document.activeElement) ? document.activeElement.dataset.act : null;
+    picture.replaceChildren(drawn(now, Math.min(picture.clientWidth, room())));
+    panel.replaceChildren(...controls());
+    if (held) panel.querySelector(`[data-act="${held}"]`)?.focus();
+    rest({
+      at: [`step ${now.step} of ${now.last}: ${now.mistakes} of ${now.points.length} points wrong`],
+      path: kind === 'mlp' ? 'loss' : 'mistakes',
+      value: kind === 'mlp' ? now.loss : now.mistakes,
+      digits: kind === 'mlp' ? 4 : 0,
+    });
+  }
+  const room = () => (stage.clientWidth < 860 * unit() ? 440 * unit() : stage.clientHeight - 24 * unit());
+  const button = (act, name, onclick, more = {}) =>
+    h('button', { class: 'edit', 'data-act': act, onclick, ...more }, name);
+  function controls() {
+    const running = timer !== 0;
+    return [
+      h('h2', null, kind === 'mlp' ? 'An MLP learns by gradient descent' : 'A perceptron learns by its rule'),
+      h(
+        'div',
+        { class: 'seg', role: 'group', 'aria-label': 'Problem' },
+        Object.entries(PROBLEMS).map(([key, name]) =>
+          h(
+            'button',
+            {
+              'aria-pressed': String(key === state.problem),
+              'data-act': key,
+              onclick: () => go({ problem: key, step: 0 }),
+            },
+            name,
+          ),
+        ),
+      ),
+      h(
+        'div',
+        { class: 'planerow' },
+        button('step', 'Step', () => go({ step: now.step + 1 }), { disabled: now.step >= now.last }),
+        button(
+          'run',
+          [icon(running ? 'pause' : 'play'), running ? 'Pause' : 'Run'],
+          () => {
+            if (running) return halt();
+            timer = setTimeout(run, 0);
+            draw();
+          },
+          { disabled: now.step >= now.last },
+        ),
+        button('again', 'From the beginning', () => go({ step: 0 })),
+        kind === 'mlp' &&
+          button('seed', 'New start', () => go({ seed: (now.seed + 1) % SEEDS, step: 0 }), {
+            title: 'Other weights to begin with',
+          }),
+      ),
+      h('input', {
+        type: 'range',
+        min: 0,
+        max: now.last,
+        value: now.step,
+        'data-act': 'slide',
+        'aria-label': 'Step of the training',
+        onchange: event => go({ step: Number(event.target.value) }),
+      }),
+      h(
+        'dl',
+        { class: 'planefacts' },
+        fact('step', `${now.step} of ${now.last}`),
+        fact('wrong points', `${now.mistakes} of ${now.points.length}`),
+        kind === 'mlp' ? fact('loss', num(now.loss, 4)) : null,
+        kind === 'mlp' ? fact('start', String(now.seed)) : null,
+      ),
+      h('p', { class: 'quiet' }, kind === 'mlp' ? descent() : rule()),
+      weights(),
+    ].filter(Boolean);
+  }
+  const fact = (name, value) => [h('dt', null, name), h('dd', { class: 'n' }, value)];
+  const descent = () =>
+    'Each step moves all weights against the gradient of the loss, half the mean squared error. ' +
+    'The line is where the output is one half.';
+  function rule() {
+    if (now.sample === null) return 'All weights are 0. The next step looks at the first point.';
+    const [x1, x2, y] = now.points[now.sample];
+    return now.wrong
+      ? `The ringed point (${x1}, ${x2}) should get ${y} and got ${1 - y}: it was ${y ? 'added to' : 'taken off'} ` +
+          'the weights.'
+      : `The ringed point (${x1}, ${x2}) was right: nothing changes.`;
+  }
+  function weights() {
+    const rows = Object.entries(now.weights).map(([name, value]) => [
+      name,
+      [value]
+        .flat(3)
+        .map(each => num(each, 2))
+        .join('  '),
+    ]);
+    return h(
+      'dl',
+      { class: 'planefacts weights' },
+      rows.map(([name, value]) => [h('dt', { class: 'mono' }, name), h('dd', { class: 'n' }, value)]),
+    );
+  }
+  await show(state.step);
+  return stop;
+}
+
+// The picture: colours for the output over the plane, the points, and the line where the output is one half.
+function drawn(now, size) {
+  const u = unit();
+  const edge = 30 * u;
+  const side = Math.max(120, size - 2 * edge);
+  const place = value => ((value - LOW) / (HIGH - LOW)) * side;
+  const { el, ctx } = canvas(side, side);
+  ground(now, ctx, side, place);
+  const marks = now.points.map(([x1, x2, y, out], k) => {
+    const wrong = out > 0.5 !== y > 0.5;
+    const at = { cx: place(x1), cy: side - place(x2) };
+    return [
+      k === now.sample ? s('circle', { ...at, r: 11 * u, class: 'looked' }) : null,
+      s('circle', { ...at, r: 5 * u, class: `point${y > 0.5 ? ' one' : ''}${wrong ? ' wrong' : ''}` }),
+    ];
+  });
+  const pieces = now.kind === 'mlp' ? contour(now.grid, now.ticks) : straight(now.weights);
+  const line = pieces
+    .map(([[a, b], [c, d]]) => `M${place(a)} ${side - place(b)}L${place(c)} ${side - place(d)}`)
+    .join('');
+  const ticks = [0, 1].flatMap(value => [
+    s('text', { class: 'tick', x: place(value), y: side + 18 * u, 'text-anchor': 'middle' }, String(value)),
+    s('text', { class: 'tick', x: -8 * u, y: side - place(value) + 5 * u, 'text-anchor': 'end' }, String(value)),
+  ]);
+  const svg = s(
+    'svg',
+    {
+      width: side + 2 * edge,
+      height: side + 2 * edge,
+      viewBox: `${-edge} ${-edge} ${side + 2 * edge} ${side + 2 * edge}`,
+      role: 'img',
+      'aria-label':
+        `What the network says over the plane after ${now.step} steps; ` +
+        `${now.mistakes} of ${now.points.length} points lie on the wrong side`,
+    },
+    s('path', { class: 'boundary', d: line }),
+    arrow(now, place, side, u),
+    marks,
+    ticks,
+    s('text', { class: 'tick', x: side, y: side + 18 * u, 'text-anchor': 'end' }, 'x1'),
+    s('text', { class: 'tick', x: -8 * u, y: 10 * u, 'text-anchor': 'end' }, 'x2'),
+  );
+  el.style.left = `${edge}px`;
+  el.style.top = `${edge}px`;
+  const box = h('div', { class: 'heat planeheat', style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
+  box.append(el, svg);
+  return twin(box, 'The points and what the network says', () => ({
+    corner: 'point',
+    columns: ['x1', 'x2', 'wanted', 'output'],
+    rows: now.points.map(([x1, x2, y, out], k) => [String(k), num(x1, 3), num(x2, 3), String(y), num(out, 3)]),
+    note: `After ${now.step} steps of ${now.kind === 'mlp' ? 'gradient descent' : 'the perceptron’s rule'}.`,
+  }));
+}
+// What the network says, as colours: of an MLP over a grid, of a perceptron on both sides of its line.
+const colour = value => rgb(Math.max(-0.5, Math.min(0.5, value - 0.5)), { kind: 'div', max: 1.1 });
+function ground(now, ctx, side, place) {
+  if (now.kind === 'perceptron') {
+    ctx.fillStyle = `rgb(${colour(0).join(' ')})`;
+    ctx.fillRect(0, 0, side, side);
+    ctx.fillStyle = `rgb(${colour(1).join(' ')})`;
+    ctx.beginPath();
+    for (const [a, b] of halfPlane(now.weights)) ctx.lineTo(place(a), side - place(b));
+    ctx.fill();
+    return;
+  }
+  const n = now.ticks.length;
+  const dots = new ImageData(n, n);
+  now.grid.forEach((row, j) =>
+    row.forEach((value, i) => {
+      dots.data.set([...colour(value), 255], 4 * ((n - 1 - j) * n + i));
+    }),
+  );
+  const small = document.createElement('canvas');
+  small.width = n;
+  small.height = n;
+  small.getContext('2d').putImageData(dots, 0, 0);
+  ctx.drawImage(small, 0, 0, side, side);
+}
+// The corners of the part of the picture where w · x + b > 0, in order; those that the line makes are marked.
+function halfPlane({ weight: [w1, w2], bias }) {
+  const sum = ([a, b]) => w1 * a + w2 * b + bias;
+  const square = [
+    [LOW, LOW],
+    [HIGH, LOW],
+    [HIGH, HIGH],
+    [LOW, HIGH],
+  ];
+  return square.flatMap((from, k) => {
+    const to = square[(k + 1) % 4];
+    const [v, w] = [sum(from), sum(to)];
+    const f = v / (v - w);
+    const cut = v > 0 !== w > 0 ? [[from[0] + f * (to[0] - from[0]), from[1] + f * (to[1] - from[1]), 'cut']] : [];
+    return v > 0 ? [from, ...cut] : cut;
+  });
+}
+function straight(weights) {
+  const ends = halfPlane(weights).filter(corner => corner.length > 2);
+  return ends.length === 2 ? [ends] : [];
+}
+// The weights of a perceptron stand at a right angle to its line.
+function arrow(now, place, side, u) {
+  const w = now.weights.weight;
+  if (now.kind !== 'perceptron' || !w || Math.hypot(...w) === 0) return null;
+  const long = Math.hypot(...w);
+  const off = (0.5 * (w[0] + w[1]) + now.weights.bias) / (long * long); // from the middle to the line
+  const [a, b] = [0.5 - off * w[0], 0.5 - off * w[1]];
+  const [c, d] = [a + (0.35 * w[0]) / long, b + (0.35 * w[1]) / long];
+  const back = Math.atan2(-(d - b), c - a);
+  const [x, y] = [place(c), side - place(d)];
+  const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
+  return s('path', { class: 'weightarrow', d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
+}
+// Where a grid passes one half: a piece of line for each square that it crosses.
+export function contour(grid, ticks, level = 0.5) {
+  const found = [];
+  for (let j = 0; j + 1 < ticks.length; j++)
+    for (let i = 0; i + 1 < ticks.length; i++) {
+      const corners = [
+        [i, j],
+        [i + 1, j],
+        [i + 1, j + 1],
+        [i, j + 1],
+      ];
+      const cuts = [];
+      corners.forEach(([a, b], k) => {
+        const [c, d] = corners[(k + 1) % 4];
+        const [v, w] = [grid[b][a] - level, grid[d][c] - level];
+        if (v > 0 === w > 0) return;
+        const f = v / (v - w);
+        cuts.push([ticks[a] + f * (ticks[c] - ticks[a]), ticks[b] + f * (ticks[d] - ticks[b])]);
+      });
+      for (let k = 0; k + 1 < cuts.length; k += 2) found.push([cuts[k], cuts[k + 1]]);
+    }
+  return found;
+}

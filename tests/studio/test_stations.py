@@ -1,0 +1,340 @@
+"""Start here: every stop of every station on its model, every task undone and then done, and what
+is drawn of a training in the plane."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import torch
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+from tests.studio.test_access import RULES, violations
+
+import translucid as tl
+from translucid import shipped_models
+from translucid.errors import InputError
+from translucid.model import Model
+from translucid.models import build
+from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.studio import lesson_checks, lesson_files, lessons, plane
+from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
+from translucid.studio.text_runs import Run
+
+STATIONS = lesson_files.stations()
+LETTERS = {name: letter for letter, name in zip("abcdefgh", shipped_models.names(), strict=True)}
+TOLD = re.compile(r"\{([^{}]+)\}")
+LSTM = "encoder.recurrent.layers.0.lstm"
+# What one does at a task: a text (None: the station's own), and where the page stands then.
+SOLVED: dict[tuple[str, str], tuple[str | None, str]] = {
+    ("neuron", "The threshold"): ("0 1", "flow"),
+    ("neuron", "Before it has learnt"): (None, "train?step=3"),
+    ("neuron", "Until it is right"): (None, "train?step=60"),
+    ("neuron", "Another problem"): (None, "train?problem=or&step=60"),
+    ("neuron", "What no line can do"): (None, "train?problem=xor&step=200"),
+    ("layers", "Your turn"): ("1 1", "flow"),
+    ("layers", "Before it has learnt"): (None, "train?problem=xor&step=1"),
+    ("layers", "Gradient descent"): (None, "train?problem=xor&step=60"),
+    ("layers", "A bad start"): (None, "train?problem=xor&seed=3&step=60"),
+    ("vectors", "Another word"): ("The dog never sleeps.", "flow"),
+    ("rnn", "A unit of your choice"): (None, "recurrent?unit=5"),
+    ("rnn", "Your turn"): ("The dog is tired.", "recurrent"),
+    ("rnn", "Without memory"): (None, "whatif?off=decoder.recurrent.layers.0"),
+    ("lstm", "Make the forget gate close"): ("The food was bad.", "recurrent"),
+    ("lstm", "Not bad"): ("The food was not bad.", "recurrent"),
+    ("lstm", "Hold it shut"): ("The food was not bad.", f"whatif?off={LSTM}.forget_gate=0"),
+    ("attention", "Your turn"): ("The dog does not see the cat.", "attention"),
+    ("attention", "Without attention"): (None, "whatif?off=decoder.alignment"),
+    ("transformer", "Find the head"): (None, "attention?kind=cross&layer=1&head=0"),
+    ("transformer", "Take something away"): (None, "whatif?off=decoder.layers.1.cross_attention"),
+}
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library({name: tl.load(name) for name in shipped_models.names()})
+
+
+def run_of(library: Library, key: str, text: str | None = None, off: tuple[str, ...] = ()) -> Run:
+    station = lessons.lesson(key)
+    return library.run(LETTERS[station["model"]], text or station["text"], None, off)
+
+
+def plain(pieces: list[dict[str, Any]]) -> str:
+    return "".join(str(p.get("text", p.get("word", p.get("value")))) for p in pieces)
+
+
+# ---- the stations ----
+
+
+def test_there_are_seven_in_order() -> None:
+    assert list(STATIONS) == ["neuron", "layers", "vectors", "rnn", "lstm", "attention",
+                              "transformer"]  # fmt: skip
+    tasks = {(key, stop["title"]) for key, station in STATIONS.items()
+             for stop in station["steps"] if "check" in stop}  # fmt: skip
+    assert tasks == set(SOLVED)
+    for key, station in STATIONS.items():
+        assert 8 <= len(station["steps"]) <= 16
+        assert any(name == key for name, _ in tasks)
+        titles = [stop["title"] for stop in station["steps"]]
+        assert len(set(titles)) == len(titles)
+        for stop in station["steps"]:
+            assert len(TOLD.sub("0.000", stop["say"])) < 330, "a stop is a few short sentences"
+            typed = re.findall(r"\d+[.,]\d+|\d{2,}", TOLD.sub("", stop["say"] + stop["do"]))
+            assert typed == [], "numbers are those of the model"
+
+
+@pytest.mark.parametrize("key", [*STATIONS, lesson_files.OPENING])
+def test_every_stop_has_its_numbers(library: Library, key: str) -> None:
+    run = run_of(library, key)
+    model = run.opened.model
+    assert isinstance(model, Model)
+    trace = model.trace(run.text)
+    for stop in lessons.on_run(run, key)["steps"]:
+        assert "lacks" not in stop, stop
+        assert "{" not in stop["address"] + "".join(stop["light"]) + plain(stop["say"])
+        for piece in [*stop["say"], *stop["do"]]:
+            if "value" in piece:
+                wanted = number(model, trace, piece["at"], piece["index"])
+                assert piece["value"] == pytest.approx(wanted, abs=1e-5), (stop["title"], piece)
+        for name in re.findall(r"at=([\w.]+)", stop["address"]):
+            assert name in run.shapes
+        for switch in re.findall(r"off=([\w.=]+)", stop["address"]):
+            assert switch in run.opened.switches
+
+
+def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
+    """A number of a lesson, worked out from Python."""
+    kind, _, rest = at.partition(" ")
+    match kind:
+        case "softmax":
+            return float(trace[rest][0].softmax(-1)[tuple(index)])
+        case "weight":
+            return float(model.network.state_dict()[rest][tuple(index)])
+        case "gradient":  # of the error at "are"
+            target = trace.example.words.follows.index("are")
+            gradient = model.gradients(trace.example.text, of=target)[rest]
+            return float(gradient[0, index[0]].square().sum().sqrt())
+        case "cosine":
+            word, other = rest.split(" ")
+            bars = model.neighbours(word, 8)
+            return float(bars.values[bars.labels.index(other)])
+    value = trace[at]
+    return float(value[(0, *index)] if value.dim() else value)
+
+
+# ---- the tasks ----
+
+
+@pytest.mark.parametrize(("key", "title"), SOLVED, ids=lambda part: part)
+def test_a_task_is_undone_until_it_is_done(library: Library, key: str, title: str) -> None:
+    station = lessons.lesson(key)
+    place = 1 + [stop["title"] for stop in station["steps"]].index(title)
+    before = run_of(library, key)
+    address = lessons.on_run(before, key)["steps"][place - 1]["address"]
+    assert not lesson_checks.check(before, before, station, place, address)["done"]
+    text, solved = SOLVED[key, title]
+    off = tuple(filter(None, solved.partition("off=")[2].split(",")))
+    unchanged, changed = run_of(library, key, text), run_of(library, key, text, off)
+    verdict = lesson_checks.check(changed, unchanged, station, place, f"#/{solved}")
+    assert verdict["done"], plain(verdict["say"])
+    assert "{" not in plain(verdict["say"])
+
+
+def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
+    """Every head of the translator: the check says what its weights say."""
+    run, station = run_of(library, "transformer"), lessons.lesson("transformer")
+    place = 1 + [stop["title"] for stop in station["steps"]].index("Find the head")
+    words = run.example.words
+    q, k = words.follows.index("nicht"), words.source.index("not")
+    for layer in (0, 1):
+        pattern = run[f"decoder.layers.{layer}.cross_attention.pattern"][0]
+        for head in range(4):
+            address = f"attention?kind=cross&layer={layer}&head={head}"
+            done = lesson_checks.check(run, run, station, place, address)["done"]
+            assert done == bool(pattern[head, q, k] >= 0.9)
+    for kind in ("encoder", "decoder", "cross"):
+        address = f"#/attention?kind={kind}&layer=1&head=0"
+        here = lesson_checks.Checked(run, run, {}, {}, address)
+        others = [name for name in ("encoder", "decoder", "cross") if here.holds(f"kind {name}")]
+        assert others == [kind]
+
+
+def test_the_page_asks_for_a_check(library: Library) -> None:
+    handlers = Handlers(library)
+    run = run_of(library, "lstm", "The food was not bad.").key
+    place = 1 + [stop["title"] for stop in STATIONS["lstm"]["steps"]].index("Hold it shut")
+    for off, done in (("", False), (f"?off={LSTM}.forget_gate=0", True)):
+        address = quote(f"#/whatif{off}")
+        reply = handlers.ask("GET", f"/api/runs/{run}/check/lstm/{place}?address={address}")
+        assert reply.status == 200
+        assert (b'"done":true' in reply.body) == done
+    assert handlers.ask("GET", f"/api/runs/{run}/check/lstm/99?address=").status == 422
+    assert handlers.ask("GET", f"/api/runs/{run}/check/none/1?address=").status == 422
+
+
+def test_where_the_sum_of_a_perceptron_comes_from(library: Library) -> None:
+    run = run_of(library, "neuron")
+    reply = Handlers(library).ask("GET", f"/api/runs/{run.key}/terms?address=perceptron.sum")
+    assert reply.status == 200, reply.body
+    opened = json.loads(reply.body)
+    assert opened["value"] == pytest.approx(float(run["perceptron.sum"][0]))
+
+
+# ---- a teacher's own ----
+
+GOOD = """
+name = "Mine"
+[let]
+E = "encoder.embedding.lookup"
+q = "1 of E"
+[[steps]]
+title = "A row"
+say = "{word E[q]} begins {E[q, 0]}."
+address = "flow?at={E}"
+[steps.check]
+that = ["reads cat"]
+right = "Yes."
+wrong = "No."
+"""
+
+
+def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    handlers = Handlers(library, lesson=lesson_files.read(tmp_path / "mine.toml"))
+    assert b'"id":"own","name":"Mine"' in handlers.ask("GET", "/api/lessons").body
+    run = run_of(library, "vectors").key
+    reply = handlers.ask("GET", f"/api/runs/{run}/lesson/own")
+    assert b'"word":"dog"' in reply.body
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "A row"', 'titel = "A row"', r"stop 1.*no key titel; did you mean title\?"),
+        ("say = ", "do = ", r"stop 1 'A row': the key say is missing"),
+        ("{E[q, 0]}", "{E[r, 0]}", r"say: .*uses r, which let does not name; it names E, q"),
+        ("{word E[q]}", "{wrd E[q]}", r"say: \{wrd E\[q\]\}: there is no wrd; there are word"),
+        ("flow?", "flaw?", r"address: there is no view flaw; choose flow, attention"),
+        ("?at=", "?ad=", r"address: no key ad; there are at, i"),
+        ("reads cat", "red cat", r"check: that: 'red cat' is no condition; write A\[h, q, k\]"),
+        ('["reads cat"]', '"reads cat"', r"check: that: a list is wanted"),
+        ("right = ", "rihgt = ", r"check: no key rihgt; did you mean right\?"),
+        ("q = ", "qq = ", r"let: 'qq' is no name; one letter"),
+        ("[[steps]]", "[[stops]]", r"no key stops; did you mean steps\?"),
+        ("name = ", "name ", r"is not TOML"),
+    ],
+)
+def test_what_cannot_be_is_told_with_file_stop_and_key(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = tmp_path / "bad.toml"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(InputError, match=message) as told:
+        lesson_files.read(path)
+    assert str(path) in str(told.value)
+
+
+# ---- training in the plane ----
+
+
+def test_a_perceptron_is_its_rule_point_by_point() -> None:
+    x = torch.tensor([[row["x1"], row["x2"]] for row in plane.points("and")])
+    y = torch.tensor([row["y"] for row in plane.points("and")])
+    unit = build(PerceptronConfig(inputs=2))
+    assert isinstance(unit, Perceptron)
+    unit.learn(x[:7], y[:7])
+    shown = plane.answer("perceptron", "and", 7)
+    assert shown["weights"]["weight"] == pytest.approx(unit.weight.tolist())
+    assert shown["sample"] == 6
+    unit.learn(x[7:], y[7:])  # all points once
+    shown = plane.answer("perceptron", "and", len(x))
+    assert shown["weights"]["weight"] == pytest.approx(unit.weight.tolist())
+    assert shown["mistakes"] == int((unit(x) != y).sum())
+    assert plane.answer("perceptron", "and", 60)["mistakes"] == 0
+    early = plane.answer("perceptron", "and", 0)  # asked for later, and the same
+    assert early["weights"]["weight"] == [0.0, 0.0]
+
+
+def test_an_mlp_takes_the_step_that_its_gradient_says() -> None:
+    before, after = (plane.answer("mlp", "xor", step)["weights"] for step in (0, 1))
+    weights = {name: torch.tensor(w).requires_grad_() for name, w in before.items()}
+    x = torch.tensor([[row["x1"], row["x2"]] for row in plane.points("xor")])
+    y = torch.tensor([row["y"] for row in plane.points("xor")])
+    inner = torch.tanh(x @ weights["layers.0.linear.weight"].T + weights["layers.0.linear.bias"])
+    out = (inner @ weights["output.linear.weight"].T + weights["output.linear.bias"])[:, 0]
+    (0.5 * (out - y).square().mean()).backward()
+    for name, weight in weights.items():
+        assert weight.grad is not None
+        moved = weight.detach() - plane.RATE * weight.grad
+        assert torch.allclose(torch.tensor(after[name]), moved, atol=1e-6)
+    grid = plane.answer("mlp", "xor", 0)["grid"]
+    assert grid[0][0] != grid[-1][-1]
+
+
+def test_bad_questions_about_the_plane_are_refused(library: Library) -> None:
+    handlers = Handlers(library)
+    for asked in ("rnn", "mlp?problem=nand", "mlp?step=201", "mlp?seed=10", "mlp?step=-1"):
+        assert handlers.ask("GET", f"/api/plane/{asked}").status == 422
+
+
+# ---- in a browser ----
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({name: tl.load(name) for name in ("demo:translate", "demo:perceptron")}) as served:
+        yield served
+
+
+# While the picture comes in, its button ends that.
+SKIPPED = """() => {
+  const skip = document.querySelector('.opening-cell.moves .skip-drawing');
+  skip?.click();
+  return skip && !document.querySelector('.moves, .skip-drawing');
+}"""
+
+
+@pytest.mark.slow
+def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:  # noqa: F811
+    """From the first page through every stop of the first station, by clicks."""
+    page.inner.goto(f"{studio.address}#/lesson")
+    page.wait(SKIPPED)
+    page.inner.emulate_media(reduced_motion="reduce")
+    page.see(f"{studio.address}#/lesson")
+    assert page.words(".opening-cell.moves") == page.words(".skip-drawing") == []
+    assert violations(page, RULES) == []
+    assert page.words(".opening-cell h2") == ["not → nicht"]
+    assert len(page.words(".station b")) == 3  # those whose models are open
+    page.changed(lambda: page.inner.click(".station >> nth=0"))
+    solved = {title: where for (key, title), (_, where) in SOLVED.items() if key == "neuron"}
+    stops = STATIONS["neuron"]["steps"]
+    for number_, stop in enumerate(stops, start=1):
+        assert page.words("#lesson .stop a") == [stop["title"]]
+        if "check" in stop and solved[stop["title"]].startswith("train"):
+            step = re.search(r"step=(\d+)", solved[stop["title"]])
+            assert step is not None
+            page.inner.eval_on_selector(
+                ".planepanel input[type=range]",
+                "(el, step) => { el.value = step; el.dispatchEvent(new Event('change')); }",
+                step[1],
+            )
+            page.wait("step => location.hash.includes(`step=${step}`)", step[1])
+            page.inner.click("#lesson .check button")
+            page.wait("() => document.querySelector('#lesson .check.right .verdict')")
+        if stop["title"] in ("Until it is right", "What no line can do"):
+            page.inner.evaluate(
+                "theme => { document.documentElement.dataset.theme = theme; }",
+                "dark" if stop["title"].startswith("Until") else "light",
+            )
+            assert violations(page, RULES) == []
+        if number_ < len(stops):
+            page.changed(lambda: page.inner.click("#lesson .onward"))
+    page.changed(lambda: page.inner.click("#lesson .onward"))
+    assert page.drawn().startswith("lesson ")
+    assert "4 done" in page.words(".station .count")[0]
