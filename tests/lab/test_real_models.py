@@ -3,7 +3,7 @@ the answer is known."""
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -34,6 +34,9 @@ ORDER = {"shuffled": {"encoder": 1e-14, "decoder": 0.3}, "company": {"encoder": 
          "decoder": 1e-14}, "far": {"from the left": 0.2, "from the right": 0.2}, "along": 0.9,
          "same": 0.1}  # fmt: skip
 TIMES = {"gpu": "some GPU", "rnn": [1.0] * 4, "lstm": [1.0] * 4, "attention": [0.1] * 4}
+
+
+BOTH: tuple[Literal["encoder", "decoder"], ...] = ("encoder", "decoder")
 
 
 def changed(data: Mapping[str, Any], path: str, value: float) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def _scaled(value: Any, by: float) -> Any:
     return value * by if isinstance(value, float) else value
 
 
-def tiny(shape: str, **options: Any) -> Any:
+def tiny(shape: Literal["encoder", "decoder"], **options: Any) -> Any:
     torch.manual_seed(0)
     head = {"head": "language"} if shape == "decoder" else {"head": "tag", "outputs": 4}
     return build(TransformerConfig(
@@ -130,7 +133,7 @@ TEXTS = [torch.randint(3, 40, (1, length), generator=torch.Generator().manual_se
 
 def test_an_encoder_without_positions_ignores_order_and_a_masked_decoder_does_not() -> None:
     changes = {}
-    for shape in ("encoder", "decoder"):
+    for shape in BOTH:
         net = tiny(shape)
         off = together(choose(switches(net), ["positions"]))
         changes[shape] = order._shuffled(outputs(net), TEXTS, off, seed=0)
@@ -149,15 +152,15 @@ def test_only_batch_norm_asks_who_else_is_in_the_batch() -> None:
 
 def test_what_reaches_what() -> None:
     decoder, encoder = (torch.tensor(order._changes(outputs(tiny(shape)), TEXTS, 40))
-                        for shape in ("decoder", "encoder"))  # fmt: skip
+                        for shape in reversed(BOTH))  # fmt: skip
     assert not decoder.triu(1).any()
     assert (encoder > 0).all()
     far = order._far(outputs(tiny("encoder")), TEXTS)
     assert all(0 < value < 1 for value in far.values())
 
 
-@pytest.mark.parametrize("shape", ["encoder", "decoder"])
-def test_scores_are_made_again_as_the_model_made_them(shape: str) -> None:
+@pytest.mark.parametrize("shape", BOTH)
+def test_scores_are_made_again_as_the_model_made_them(shape: Literal["encoder", "decoder"]) -> None:
     net = tiny(shape, positions="rotary")
     trace = Trace("*.self_attention.*")
     with torch.no_grad():

@@ -14,7 +14,9 @@ import pytest
 from translucid.lab.claims import experiments
 from translucid.lab.engine.claims import Claim, claims, in_plain_words
 from translucid.lab.engine.experiment import Experiment, of_file
+from translucid.lab.engine.intervals import Comparison
 from translucid.lab.engine.report import page, write
+from translucid.lab.engine.report_dots import dots
 from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_front import WORKED
 from translucid.lab.engine.results import (
@@ -308,6 +310,13 @@ def test_the_tables_have_the_numbers_of_the_pictures() -> None:
     assert cells(numbers(HEAT)) == ["q \\ k", "u", "v", "x", "0.1", f"{minus}2", "y", "–", "4"]
     assert cells(numbers(Grid("G", (HEAT, HEAT), 2))) == cells(numbers(HEAT)) * 2
     assert number(float("inf")) == "–"
+
+
+def test_no_probability_is_written_as_nothing() -> None:
+    made = Comparison(0.9, 0.8, 1.0, 0.5, "t", 0.0, 0.02, "above", (0.8, 1.0))
+    text = dots([made])
+    assert "p &lt; 1e-12, corrected p 0.02 (t)" in text
+    assert "p 0," not in text
 
 
 def test_pictures_follow_the_colours_of_the_page_and_share_no_names() -> None:

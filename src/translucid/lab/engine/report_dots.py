@@ -9,6 +9,7 @@ from translucid.render.frame import escape
 
 WIDE, HIGH = 320, 22  # of one comparison, in the units of the drawing
 EDGE = 8
+LEAST = 1e-12  # probability that is written out
 
 
 def dots(comparisons: Sequence[Comparison]) -> str:
@@ -20,9 +21,14 @@ def dots(comparisons: Sequence[Comparison]) -> str:
 def _row(made: Comparison) -> str:
     text = (
         f"{made.value:.3g} [{made.low:.3g}, {made.high:.3g}] against {made.bar:.3g}: {made.side}, "
-        f"p {made.p:.2g}, corrected {made.adjusted:.2g} ({made.method})"
+        f"{_p(made.p)}, corrected {_p(made.adjusted)} ({made.method})"
     )
     return f"<li>{_drawing(made, text)}<small>{escape(text)}</small></li>"
+
+
+def _p(value: float) -> str:
+    """Below what floats can tell from 0, nobody knows it."""
+    return f"p {value:.2g}" if value >= LEAST else f"p < {LEAST:.0e}"
 
 
 def _drawing(made: Comparison, text: str) -> str:

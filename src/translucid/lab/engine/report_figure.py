@@ -3,14 +3,13 @@
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.results import Kept
-from translucid.render.drawing import SIZE, Text
+from translucid.render.drawing import SIZE, Drawing, Text
 from translucid.render.frame import escape, table
 from translucid.render.svg import svg
 from translucid.see.draw import draw
@@ -33,8 +32,9 @@ def thumbnail(picture: Picture) -> str:
     """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
     size could not be read."""
     drawing = draw(picture)
-    shapes = [mark for mark in drawing.marks if not isinstance(mark, Text)]
-    return svg(replace(drawing, marks=shapes), themed=True)
+    shapes = Drawing(drawing.title, drawing.width, drawing.height)
+    shapes.add(*(mark for mark in drawing.marks if not isinstance(mark, Text)))
+    return svg(shapes, themed=True)
 
 
 def figure(picture: Picture) -> str:

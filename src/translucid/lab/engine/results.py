@@ -177,8 +177,8 @@ class Row:
         if finding.p is not None:
             decided = [made for made in finding.comparisons if made.side != "across"]
             sentences.append(
-                f"It stays the same down to a level of {finding.p:.2g}; {len(decided)} of "
-                f"{len(finding.comparisons)} comparisons are decided after Holm's correction."
+                f"It stays the same down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
+                f"of {len(finding.comparisons)} comparisons are decided after Holm's correction."
             )
         sentences += [self.repetition, self.other_machine, self.other_size]
         return [sentence for sentence in sentences if sentence]
