@@ -13,17 +13,18 @@ import pytest
 from filelock import FileLock
 from tests.tiny.once import PLACE
 
-COMPILED = Path(__file__).parent / "cli/__pycache__"  # of any folder that is no plugin's
-
 
 @pytest.hookimpl(trylast=True)  # the place is there
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and (COMPILED.exists() or sys.dont_write_bytecode):
+    compiled = config.rootpath / "tests/cli/__pycache__"  # of any folder that is no plugin's
+    if not hasattr(config, "workerinput") and (compiled.exists() or sys.dont_write_bytecode):
         _done().touch()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    if session.config.pluginmanager.hasplugin("dsession"):  # xdist's first process collects nothing
+        return (yield)
     with FileLock(_done().with_suffix(".lock")):
         if not _done().exists():
             collected = yield

@@ -71,7 +71,7 @@ def test_an_old_key_that_is_typed_is_refused(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    dealt(["translate", "generate", "score"], GENERATION | OPTIONS, share=3, rest=pytest.mark.slow),
+    dealt(["translate", "generate", "score"], GENERATION | OPTIONS, share=3),
 )
 def test_an_old_option_is_refused(command: str, name: str) -> None:
     """With the new one, where the command has it; else as any that does not exist."""

@@ -72,6 +72,8 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
     first = replace(kept, experiment="own-token", file=None,
                     findings={"C48": Finding("supported", "in the toy")})  # fmt: skip
     real = replace(kept, experiment="real-heads", file=None, title="A real model",
+                   rules={"C48": "Refuted if not."}, labels={"C48": "real data"},
+                   hashes={"C48": "abc"}, frozen={"C48": "2026-11-17"},
                    findings={"C48": Finding("refuted", "in truth")})  # fmt: skip
     every = results.rows(experiments(), {"own-token": first}, {}, {"real-heads": real})
     (row,) = [row for row in every if row.claim.key == "C48"]
@@ -81,6 +83,8 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
     told = page([replace(row, experiment=None)])
     assert "holds beyond the toy?" in told
     assert "refuted: in truth" in told
+    assert row.rule_beyond.startswith("Refuted if not. The rule abc is frozen since 2026-11-17. ")
+    assert row.rule_beyond in told
 
 
 def test_full_results_of_real_files_have_a_file_of_their_own(tmp_path: Path) -> None:

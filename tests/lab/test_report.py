@@ -199,6 +199,10 @@ def test_how_sure_says_where_else_it_was_measured(measured: list[Row]) -> None:
     assert size == "Asked at another size, beyond the toy: depends."
     other = replace(moved, findings={"C48": Finding("undecided", "too close")})
     assert "undecided. too close" in replace(sure, elsewhere=other).other_machine
+    moved_only = replace(alone, elsewhere=other)
+    assert moved_only.wavers
+    assert moved_only.repetition == ""  # these were other seeds
+    assert "refuted, then undecided" in page([moved_only])
 
 
 def test_another_kind_of_machine_has_a_file_of_its_own(tmp_path: Path) -> None:

@@ -144,11 +144,11 @@ def same(ran: Ran, name: str) -> None:
 
 
 def cases() -> Iterator[object]:
-    """With and without padding in turn; CI tries the other, too."""
+    """With and without padding in turn; the other is `thorough`."""
     for number, (name, config) in enumerate(CONFIGS.items()):
-        yield pytest.param(name, False, id=name, marks=pytest.mark.slow if number % 2 else ())
+        yield pytest.param(name, False, id=name, marks=pytest.mark.thorough if number % 2 else ())
         if not isinstance(config, PerceptronConfig | MLPConfig):
-            marks = () if number % 2 else pytest.mark.slow
+            marks = () if number % 2 else pytest.mark.thorough
             yield pytest.param(name, True, id=f"{name} padded", marks=marks)
 
 

@@ -18,7 +18,7 @@ from translucid.see.reading import read
 from translucid.see.saliency import saliency, saliency_map
 from translucid.see.switches import switches
 from translucid.see.walk.data import as_json
-from translucid.studio import answers, cells
+from translucid.studio import answers, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
@@ -171,7 +171,7 @@ def test_the_studio_answers_about_a_pair() -> None:
     assert run.as_dict()["answer"] == pytest.approx([value], rel=1e-5)
     assert run.loss() is None  # numbers have no nats
     at = found.network.output_point
-    assert float(cells.cell(run, at, (0,))["value"]) == pytest.approx(value, rel=1e-5)
+    assert float(terms.terms(run, f"{at}[0, 0]")["value"]) == pytest.approx(value, rel=1e-5)
     key = next(key for key, switch in run.opened.switches.items() if switch.kind == "layers")
     edit = run.opened.edit([key])
     changed = score(found.network, found.task, trace=Trace([], edit=edit)).item()

@@ -18,9 +18,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "heads": 2},
     **{c: {"kind": "recurrent", "hidden": 8, "cell": c} for c in ("rnn", "lstm", "gru")},
 }
-CASES = dealt(
-    ("classify", "tag", "language", "translate"), FAMILIES, share=2, rest=pytest.mark.slow
-)
+CASES = dealt(("classify", "tag", "language", "translate"), FAMILIES, share=2)
 RECORDS: dict[str, Any] = {
     "classify": lambda text, n: Labelled(text, ("positive", "negative")[n % 2], n),
     "tag": lambda text, n: Tagged(tuple(text.split()), ("O",) * len(text.split()), n),

@@ -76,7 +76,7 @@ def facts(row: "Row") -> list[tuple[str, str]]:
         if made is not None and kept.stale(made):
             lines.append(("", "the experiment's code has changed since; run it again"))
         if row.beyond_toys:
-            lines.append(("beyond toys", row.beyond_toys))
+            lines += [("beyond toys", row.beyond_toys), ("", row.rule_beyond)]
         if row.limits:
             lines.append(("not said", row.limits))
     elif made is not None:

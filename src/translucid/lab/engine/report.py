@@ -165,6 +165,7 @@ def _facts(row: Row) -> str:
         ("kind", escape(row.label)),
         ("how sure", "<br>".join(map(escape, row.confidence))),
         ("holds beyond the toy?", escape(row.beyond_toys)),
+        ("rule beyond the toy", escape(row.rule_beyond)),
         ("does not say", escape(row.limits)),
     ]  # fmt: skip
     return (

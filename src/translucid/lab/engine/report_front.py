@@ -85,17 +85,16 @@ def _confidence(rows: Sequence[Row]) -> str:
 
 
 def _wavering(rows: Sequence[Row]) -> str:
-    """How many verdicts other seeds repeated, and which not."""
-    again, wavering = (
-        sum(row.again is not None for row in rows),
-        [row for row in rows if row.wavers],
-    )
+    """How many verdicts other seeds repeated, on this machine or another, and which not."""
+    again = sum(bool(row.repetitions) for row in rows)
+    wavering = [row for row in rows if row.wavers]
     summary = (
         f"Of {again} measured again with other seeds {again - len(wavering)} got the same verdict. "
         "Those below lie close to a bar of their rule: read them with care."
     )
     remarks = [
-        (row, f"{row.state}, then {row.repeated.verdict}") for row in wavering if row.repeated
+        (row, f"{row.state}, then {' and '.join(one.verdict for one in row.repetitions)}")
+        for row in wavering
     ]
     return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
 

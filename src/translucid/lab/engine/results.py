@@ -42,7 +42,8 @@ LIMITS = {  # what a verdict does not say, by what stands behind it
     "trained toy": "Small nets on made-up tasks were measured; larger ones, and real text, may "
     "differ.",
     "timing": "Times are those of one machine and of this library's code.",
-    "real data": "One data set or one model was measured, not all of them.",
+    "real data": "One data set or a few models were measured, not all of them; where weights were "
+    "there already, seeds are samples of texts, not of models.",
 }
 AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
 
@@ -202,7 +203,7 @@ class Row:
         """Was it measured on another kind of machine, and what came out? A sentence."""
         if self.finding is None or self.kept is None or self.kept.quick:
             return ""
-        other = self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+        other = self.repeated_elsewhere
         if self.elsewhere is None or other is None:
             return "Not measured on another kind of machine."
         begin = f"On another kind of machine ({self.elsewhere.machine}; "
@@ -229,6 +230,17 @@ class Row:
         return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
 
     @property
+    def rule_beyond(self) -> str:
+        """The rule of that second answer, since when it stands, and what it does not say."""
+        key = self.claim.key
+        if self.real is None or key not in self.real.rules:
+            return ""
+        day = self.real.frozen.get(key)
+        frozen = f"The rule {self.real.hashes.get(key)} is frozen since {day}." if day else ""
+        limits = LIMITS.get(self.real.labels.get(key, ""), "")
+        return " ".join(filter(None, [self.real.rules[key], frozen, limits]))
+
+    @property
     def limits(self) -> str:
         """What the verdict does not say."""
         made, key = self.experiment, self.claim.key
@@ -253,22 +265,32 @@ class Row:
         return self.again.findings.get(self.claim.key) if self.again else None
 
     @property
+    def repeated_elsewhere(self) -> Finding | None:
+        """What another kind of machine gave, with other seeds where there is chance."""
+        return self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+
+    @property
+    def repetitions(self) -> list[Finding]:
+        """All that was measured again."""
+        return [again for again in (self.repeated, self.repeated_elsewhere) if again is not None]
+
+    @property
     def repetition(self) -> str:
-        """How that compares: a sentence."""
+        """How other seeds compare: a sentence."""
         if self.again is None or self.repeated is None or self.finding is None:
-            alone = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
-            return "Not measured again with other seeds." if alone and self.finding else ""
+            once = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
+            missing = once and self.finding is not None and self.repeated_elsewhere is None
+            return "Not measured again with other seeds." if missing else ""
         begin = f"Measured again with {self.again.seeds_text}:"
-        if self.wavers:
+        if self.repeated.verdict != self.finding.verdict:
             begin = f"{begin} {self.repeated.verdict}. {self.repeated.why}"
         return " ".join([begin, *compared(self.finding, self.repeated)])
 
     @property
     def wavers(self) -> bool:
-        """Did other seeds give another verdict?"""
-        return bool(
-            self.finding and self.repeated and self.repeated.verdict != self.finding.verdict
-        )
+        """Did a repetition give another verdict?"""
+        first = self.finding
+        return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 
 
 def difference(claim: Claim, verdict: Verdict) -> str:
