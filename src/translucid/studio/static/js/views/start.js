@@ -10,15 +10,19 @@ const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
 // say(pieces) -> what to show of a text of a lesson
-export async function start(stage, { all, params }, listed, say) {
+export async function start(stage, { all, model, run }, listed, say) {
   const first = listed.find(each => each.id === 'opening');
   const stations = listed.filter(each => each.start && each !== first);
   const box = h('div', { class: 'start' });
   const texts = all.find(each => each.m === first?.m)?.examples ?? [];
-  const asked = texts.includes(params.get('text')) ? params.get('text') : first?.text;
-  if (first) box.append(await opening(first, asked, texts, say));
+  const asked = model.m === first?.m ? run.text : first?.text;
+  if (first) box.append(await opening(first, asked, texts, say).catch(unrecorded));
   box.append(
-    h('h2', null, 'Seven stations, from one neuron to a Transformer'),
+    h(
+      'h2',
+      null,
+      stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models',
+    ),
     h(
       'ol',
       { class: 'stations' },
@@ -26,6 +30,11 @@ export async function start(stage, { all, params }, listed, say) {
     ),
   );
   stage.append(box);
+}
+// A saved session may lack this number; the stations are there all the same.
+function unrecorded(error) {
+  if (error instanceof api.Refused) return '';
+  throw error;
 }
 function station(each, number) {
   const done = doneIn(each.id);
