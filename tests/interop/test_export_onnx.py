@@ -18,6 +18,7 @@ from translucid.bundle import Bundle
 from translucid.cli import app
 from translucid.errors import ConfigError, InputError
 from translucid.interop.export.exporting import export
+from translucid.interop.export.onnx import folder
 from translucid.interop.export.onnx.cells import BLOCKS
 from translucid.interop.export.onnx.folder import OnnxOptions
 from translucid.model import Model
@@ -202,6 +203,18 @@ def test_int8_is_smaller_and_near(tmp_path: Path) -> None:
     assert 0 < np.abs(whole - small).max() < 0.1 * np.abs(whole).max()
 
 
+def test_large_weights_are_in_a_file_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "LARGEST", 1000)
+    held = made("gru")
+    for int8, names in ((False, {"decoder_step.onnx", "decoder_step.onnx.data"}),
+                        (True, {"decoder_step.onnx"})):  # fmt: skip
+        options = OnnxOptions(int8=int8, verify=True)
+        export(held, "onnx", tmp_path / "out", overwrite=True, options=options)
+        assert {path.name for path in (tmp_path / "out").glob("*.onnx*")} == names
+
+
 def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     held = own("classify", lora_rank=2)  # adapters are merged
     bundle.save(held, tmp_path / "run")
@@ -210,17 +223,17 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.exception
     assert "LoRA adapters were merged" in result.output
     assert "largest difference" in result.output
-    folder = tmp_path / "out"
-    assert {path.name for path in folder.iterdir()} == {
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {
         "model.onnx", "config.json", "README.md", "tokenizer.json", "tokenizer_config.json",
         "manifest.json",
     }  # fmt: skip
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((out / "config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "fine", "2": "good"}
-    card = (folder / "README.md").read_text()
+    card = (out / "README.md").read_text()
     (use,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     printed: list[str] = []
-    code = use.replace('"out', f'"{folder}').replace("A text", "the dog sees a cat")
+    code = use.replace('"out', f'"{out}').replace("A text", "the dog sees a cat")
     exec(code, {"print": printed.append})
     assert printed == [answer.label for answer in Model(held).predict(["the dog sees a cat"])]
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from bench.labels_elsewhere import compare, main
 from tests.interop.encoders import sentence_bert
+from tests.interop.reference import transformers
+from tokenizers import Tokenizer
 
 import translucid as tl
 
@@ -18,6 +20,11 @@ TEXTS = ["the dog runs.", "a cat sleeps", "the the b", "dog", "cat a b c runs. t
 def tuned(folder: Path, **head: Any) -> tuple[tl.Model, Path]:
     (folder / "encoder").mkdir()
     sentence_bert(folder / "encoder")
+    library = transformers()
+    tokenizer = library.AutoTokenizer.from_pretrained(folder / "encoder").backend_tokenizer
+    tokenizer.enable_padding(length=9)  # as published folders have it
+    tokenizer.enable_truncation(4)
+    tokenizer.save(str(folder / "encoder" / "tokenizer.json"))
     rows = [("in" if "cat" in text else "out", text) for text in TEXTS * 4]
     data = folder / "labels.tsv"
     data.write_text("".join(f"{label}\t{text}\n" for label, text in rows))
@@ -36,5 +43,7 @@ def test_the_same_labels_in_all_three(tmp_path: Path, capsys: pytest.CaptureFixt
     for format in ("onnx", "huggingface"):
         assert results[format]["agree"] == results[format]["texts"] == 24, results
         assert results[format]["largest_difference"] < 1e-5
+    ids = Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")).encode(TEXTS[4]).ids
+    assert ids == model.task.encode_text(TEXTS[4])
     assert main([str(tmp_path / "run"), "--test", str(data)]) == 0
     assert "agree 24" in capsys.readouterr().out

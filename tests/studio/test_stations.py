@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
+from tests.in_process import run as command
 from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.test_access import RULES, violations
@@ -238,6 +239,28 @@ def test_what_cannot_be_is_told_with_file_stop_and_key(
     with pytest.raises(InputError, match=message) as told:
         lesson_files.read(path)
     assert str(path) in str(told.value)
+
+
+def test_a_bad_lesson_ends_the_command_before_anything_opens(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(GOOD.replace("say = ", "sya = "))
+    ran = command("explore", "--lesson", str(tmp_path / "bad.toml"))
+    assert ran.returncode != 0
+    assert "stop 1 'A row': no key sya; did you mean say?" in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_the_example_of_the_manual_can_be_followed(library: Library, tmp_path: Path) -> None:
+    page_ = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
+    example = re.search(r"^```toml\n(.*?)^```$", page_, re.DOTALL | re.MULTILINE)
+    assert example is not None
+    (tmp_path / "lesson.toml").write_text(example[1])
+    own = lesson_files.read(tmp_path / "lesson.toml")
+    run = run_of(library, "transformer", own["text"])
+    first, second = lessons.on_run(run, lesson_files.OWN, own)["steps"]
+    assert "nicht" in plain(first["say"])
+    assert not lesson_checks.check(run, run, own, 2, second["address"])["done"]
+    other = "attention?kind=cross&layer=0&head=3"
+    assert lesson_checks.check(run, run, own, 2, other)["done"]
 
 
 # ---- training in the plane ----

@@ -4,7 +4,7 @@ Found in the tree of modules, whose paths are the scopes of the trace.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -84,6 +84,21 @@ def choose(switches: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
         if kind not in there:
             raise InputError(f"this model has no {kind} to switch off; it has {_list(there)}")
     return [switch for switch in switches if switch.kind in wanted]
+
+
+def at_strength(switch: Switch, strength: float) -> Switch:
+    """A head at some strength: 0 is off, 1 as trained, 2 twice as strong."""
+    if switch.kind != "heads":
+        raise InputError(f"{switch.key}: strengths are for heads; this one is on or off")
+    if not 0 <= strength <= 2:
+        raise InputError(f"{switch.key}: a strength from 0 to 2, not {strength}")
+    edit = {point: partial(_between, change, strength) for point, change in switch.edit.items()}
+    return replace(switch, edit=edit)
+
+
+def _between(change: Edit, strength: float, value: Tensor) -> Tensor:
+    off = change(value)  # type: ignore[operator]  # of heads, edits are functions
+    return off + strength * (value - off)
 
 
 def together(chosen: Iterable[Switch]) -> dict[str, Edit]:

@@ -74,7 +74,7 @@ def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
 def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) -> dict[str, Any]:
     """The likeliest tokens along any text, given by its tokens, and what is looked at: step n comes
     after the first n of them. One pass reads them all."""
-    network, example, tokenizer = run.opened.model.network, run.example, run.outputs.tokenizer
+    example, tokenizer = run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
         raise InputError(f"a model for task {name} writes nothing: nothing can come after")
@@ -82,17 +82,9 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
         raise InputError(f"tokens: {len(tokens):,} of them; {MAX_TOKENS:,} can come before")
     some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # says so where there is no such token
-    inputs, side = example.inputs_for(network), example.target.name
-    # To a source something is written from its start on; a text by itself is gone on with.
-    begun = inputs[side][:, :1] if example.source else inputs[side]
-    inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
     at, kinds = run.output_point, kinds_of_attention(run)
     patterns = kinds.get("cross") or kinds.get("decoder", [])
-    trace = Trace([at, *patterns], edit=run.edit)
-    with torch.no_grad():
-        network(**inputs, trace=trace)
-    first = begun.shape[1] - 1  # the row that says the first of the tokens
-    read = inputs[side][0].tolist()
+    trace, read, first = read_along(run, tokens, [at, *patterns])
     answer: dict[str, Any] = {"at": at, "steps": []}
     for n in some:
         row = first + n
@@ -109,6 +101,21 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
             row = first + step["n"]
             step["weights"] = mean[row, : None if across else row + 1].tolist()
     return answer
+
+
+def read_along(run: Run, tokens: list[int], keep: list[str]) -> tuple[Trace, list[int], int]:
+    """One pass over a beginning and these tokens: some points, all that was read, and the row that
+    says the first of the tokens."""
+    network, example = run.opened.model.network, run.example
+    assert example.target is not None
+    inputs, side = example.inputs_for(network), example.target.name
+    # To a source something is written from its start on; a text by itself is gone on with.
+    begun = inputs[side][:, :1] if example.source else inputs[side]
+    inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
+    trace = Trace(keep, edit=run.edit)
+    with torch.no_grad():
+        network(**inputs, trace=trace)
+    return trace, inputs[side][0].tolist(), begun.shape[1] - 1
 
 
 def _chosen(positions: range | None, count: int, k: int) -> range:

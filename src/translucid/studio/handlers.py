@@ -13,9 +13,11 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
+from translucid.generate.sampling import SamplingConfig
 from translucid.studio import (
     answers,
     credit,
+    draws,
     lesson_checks,
     lessons,
     plane,
@@ -171,6 +173,19 @@ class Handlers:
         decoded = answers.decode(self._run(asked), size, wanted, force)
         return json_reply(decoded, forever=True)
 
+    def draws(self, asked: Asked) -> Reply:
+        query = asked.query
+        top_k, top_p = query.one("top_k"), query.one("top_p")
+        by = SamplingConfig(
+            temperature=_fraction(query.text("temperature", "1"), "temperature", 0, 10),
+            top_k=None if top_k is None else _whole(top_k, "top_k", 1, 10**6),
+            top_p=None if top_p is None else _fraction(top_p, "top_p", 0.001, 1),
+        )
+        penalty = _fraction(query.text("repetition_penalty", "1"), "repetition_penalty", 1, 10)
+        seed = _whole(query.text("seed", "0"), "seed", 0, 10**6)
+        samples = _whole(query.text("samples", "3"), "samples", 1, 8)
+        return json_reply(draws.draws(self._run(asked), by, penalty, seed, samples), forever=True)
+
     def effect(self, asked: Asked) -> Reply:
         run, off = self._run(asked), asked.query.all("off")
         return json_reply(answers.effect(run, off, self.library.without(run, off)), forever=True)
@@ -301,6 +316,12 @@ def _whole(text: str | None, name: str, least: int, most: int) -> int:
         if least <= number <= most:
             return number
     raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def _fraction(text: str, name: str, least: float, most: float) -> float:
+    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{0,9})?", text) and least <= float(text) <= most:
+        return float(text)
+    raise InputError(f"{name}: a number from {least} to {most}, not {clipped(text)}")
 
 
 def _place_of(query: Query, name: str) -> int:

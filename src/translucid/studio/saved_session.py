@@ -224,6 +224,7 @@ def _credit(run: Any, model: Any, steps: Any) -> Iterator[Question]:
 
 
 def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
+    yield _of(run, "draws")
     for beams in (4, 1, 2, 3, 6, 8):
         yield (question := _of(run, "decode", beam_size=beams))
         nodes = ((answer(question) or {}).get("tree") or {}).get("nodes") or []

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from translucid.models.variants import formulas
 from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
-from translucid.see.switches import Switch, switches, together
+from translucid.see.switches import Switch, at_strength, switches, together
 from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
@@ -101,11 +102,19 @@ class Opened:
         return self._examples[key]
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
-        """What these switches do together."""
-        for key in keys:
-            if key not in self.switches:
-                raise InputError(f"off: this model has no switch {_hinted(key, self.switches)}")
-        return together(self.switches[key] for key in keys)
+        """What these switches do together; decoder.layers.0.self_attention.head.1@50 is a head at
+        half its strength."""
+        return together(map(self._switch, keys))
+
+    def _switch(self, text: str) -> Switch:
+        key, at, percent = text.partition("@")
+        if key not in self.switches:
+            raise InputError(f"off: this model has no switch {_hinted(key, self.switches)}")
+        if not at:
+            return self.switches[key]
+        if not re.fullmatch("[0-9]{1,3}", percent) or int(percent) > 200:
+            raise InputError(f"off: behind @ stands 0 to 200 percent, not {clipped(percent)}")
+        return at_strength(self.switches[key], int(percent) / 100)
 
 
 class Outline(Trace):

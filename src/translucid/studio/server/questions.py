@@ -16,6 +16,7 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/contributions"): "contributions",
     ("GET", "/api/runs/{run}/lens"): "lens", ("GET", "/api/runs/{run}/saliency"): "saliency",
     ("GET", "/api/runs/{run}/steps"): "steps", ("GET", "/api/runs/{run}/decode"): "decode",
+    ("GET", "/api/runs/{run}/draws"): "draws",
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",
     ("GET", "/api/runs/{run}/lesson/{id}"): "lesson_on", ("POST", "/api/session"): "save",

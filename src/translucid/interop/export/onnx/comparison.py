@@ -2,6 +2,7 @@
 prompt and steps after it."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
 @torch.inference_mode()
 def _both(held: Bundle, folder: Path) -> tuple[Tensor, Tensor]:
     """What the network gives, and what the graphs give, on the same made-up tokens."""
-    network = held.network.eval()
+    network = deepcopy(held.network).cpu().eval()  # wherever it is, and whatever it does
     random = torch.Generator().manual_seed(0)
     if isinstance(network, MLP):
         return _numbers(held, network, folder, torch.randn(ROWS, network.config.inputs))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.bundle import Bundle
+from translucid.data.tokenizers.files import TOKENIZER
 from translucid.errors import ConfigError
 from translucid.interop.decoding_options import searched
 from translucid.interop.export.homes import LENGTH
@@ -58,11 +59,23 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
         notes.append("weights of matrix multiplications are int8 (dynamic quantisation)")
     if held.tokenizers:
         notes += write_tokenizers(held, folder)
+        _read_whole_texts(folder)
     if STEP in models:
         notes += searched(held, "a loop of your own decides")
     if options.verify:
         notes.append(compared(held, folder, exact=not options.int8))
     return notes
+
+
+def _read_whole_texts(folder: Path) -> None:
+    """Texts are read as here: not cut, and not filled up to a length, which the tokenizer.json of
+    another tool may ask for and transformers passes over."""
+    for path in folder.rglob(TOKENIZER):
+        spec = json.loads(path.read_text("utf-8"))
+        if spec.get("padding") or spec.get("truncation"):
+            spec |= {"padding": None, "truncation": None}
+            text = json.dumps(spec, ensure_ascii=False, indent=1)
+            path.write_text(text + "\n", "utf-8")
 
 
 def _config(held: Bundle) -> dict[str, Any]:
@@ -78,8 +91,9 @@ def _config(held: Bundle) -> dict[str, Any]:
 def _write(model: Any, path: Path, *, int8: bool) -> None:
     onnx = onnx_package()
     options: Mapping[str, Any] = {}
+    apart = path.with_name(f"{path.name}.data")
     if model.ByteSize() > LARGEST:
-        options = {"save_as_external_data": True, "location": f"{path.name}.data"}
+        options = {"save_as_external_data": True, "location": apart.name}
     onnx.save_model(model, str(path), **options)
     onnx.checker.check_model(str(path))
     if not int8:
@@ -92,3 +106,4 @@ def _write(model: Any, path: Path, *, int8: bool) -> None:
     path.rename(whole)
     quantize_dynamic(str(whole), str(path), weight_type=QuantType.QInt8)
     whole.unlink()
+    apart.unlink(missing_ok=True)

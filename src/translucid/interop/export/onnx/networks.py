@@ -21,7 +21,7 @@ TABLES = ("sinusoidal", "rotary", "relative")  # that are computed here, and tab
 def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
     """By the names of their files. length: rows of tables of what is computed here."""
     network = held.network
-    weights = {name: value.detach().float() for name, value in network.state_dict().items()}
+    weights = {name: value.detach().float().cpu() for name, value in network.state_dict().items()}
     if isinstance(network, MLP):
         return {MODEL: _mlp(network, Graph(weights, traced=traced), held.statistics)}
     if not isinstance(network, EncoderModel | DecoderModel | EncoderDecoderModel):

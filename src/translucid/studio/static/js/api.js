@@ -102,6 +102,8 @@ export const step = async (id, n, options) => {
 };
 export const only = n => `${n}:${n + 1}`; // one position
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
+// Texts that are sampled, and each step of the first with the distribution that it was drawn from.
+export const draws = (id, options) => once(`/api/runs/${id}/draws?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
 // Whether what a stop of a lesson asks for is done at this address of the page.

@@ -18,6 +18,8 @@ const FREE = [
   'seed',
 ];
 const whole = text => /^\d+$/.test(text);
+const within = (least, most) => value =>
+  /^\d+(\.\d+)?$/.test(value) && Number(value) >= least && Number(value) <= most ? '' : `${least} to ${most}`;
 const list = text => text.split(',').filter(Boolean);
 
 export function leftOut(view, { all, model, run, params, lessons }, absent) {
@@ -58,10 +60,18 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
     numbers: among(['off']),
     unit: below(config.hidden ?? config.d_model ?? undefined, 'units'),
     beam_size: value => (whole(value) && value >= 1 && value <= 8 ? '' : '1 to 8'),
+    mode: among(['sample']),
+    temperature: within(0, 2),
+    top_k: within(0, 50),
+    top_p: within(0.05, 1),
+    repetition_penalty: within(1, 3),
+    seed: below(undefined, 'seeds'),
     step: below(undefined, 'steps'),
     node: below(undefined, 'nodes'),
     off: value => {
-      const unknown = list(value).filter(key => !model.switches.some(each => each.key === key));
+      const unknown = list(value).filter(
+        key => !model.switches.some(each => each.key === key.replace(/@(1?\d?\d|200)$/, '')),
+      );
       return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
     },
     sort: among(['effect']),

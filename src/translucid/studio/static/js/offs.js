@@ -19,6 +19,7 @@ export function turnOff(model, at, head = null) {
     return;
   }
   const off = new Set((address().params.get('off') ?? '').split(',').filter(Boolean));
-  off.has(key) ? off.delete(key) : off.add(key);
+  const there = [...off].find(each => each.split('@')[0] === key);
+  there ? off.delete(there) : off.add(key);
   go('whatif', { off: [...off].join(',') || null });
 }

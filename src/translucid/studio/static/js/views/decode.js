@@ -5,6 +5,7 @@ import * as api from '../api.js';
 import * as link from '../link.js';
 import { readout, rest, word } from '../readout.js';
 import { go, settle } from '../route.js';
+import { modes, sample } from './sample.js';
 import { tree, path } from '../parts/tree.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
@@ -18,6 +19,7 @@ const MANY = 12; // steps that fit beside one another
 const LIKELY = 6; // tokens of a step
 
 export async function decode(stage, { model, run, params }) {
+  if (params.get('mode') === 'sample') return sample(stage, { run, params });
   const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
   const asked = begin ? { begin } : {};
@@ -81,6 +83,7 @@ export async function decode(stage, { model, run, params }) {
         h(
           'div',
           { class: 'controls' },
+          modes('search'),
           h(
             'div',
             { class: 'play' },

@@ -12,6 +12,8 @@ import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
+import { latest } from '../latest.js';
+import { changes, changesOf } from '../parts/changes.js';
 import { keepFocus } from '../parts/walk.js';
 
 const FULL = 0.2; // a head that changes less is not painted as if it mattered most
@@ -32,7 +34,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
   const points = new Map(run.points.map(point => [point.at, point]));
   const state = {
-    off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))),
+    ...changesOf(params.get('off') ?? '', known),
     swap: swapOf(params.get('swap')),
     side: params.get('side'),
     sorted: params.get('sort') === 'effect',
@@ -43,6 +45,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   const list = h('div', { class: 'switches' });
   const bar = h('div', { class: 'measure' });
   const mid = h('div');
+  const listed = h('div', { class: 'changes', hidden: true });
   const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
   stage.append(
     h(
@@ -51,6 +54,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       h(
         'div',
         null,
+        listed,
         bar,
         list,
         h(
@@ -79,6 +83,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
 
   // ---- the switches
   function drawList() {
+    drawChanges();
     link.forget(list);
     const at = list.scrollTop;
     const back = keepFocus(list.parentNode);
@@ -178,12 +183,35 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   } // no number: nothing is shared
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
-    settle({ off: [...state.off].join(',') || null });
+    state.strength.delete(each.key);
+    settle({ off: offs().join(',') || null });
     drawList();
     refresh();
   }
+  // What is changed, as the server and a link have it: a head at half its strength is KEY@50.
+  const offs = () => [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
+  const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
+  function weaken(key, percent) {
+    state.strength.set(key, percent);
+    settle({ off: offs().join(',') });
+    refreshSoon();
+  }
+  const refreshSoon = latest(() => refresh());
+  function drawChanges() {
+    const back = keepFocus(listed);
+    listed.hidden = state.off.size === 0;
+    listed.replaceChildren(
+      changes(
+        [...state.off].map(key => known.get(key)),
+        state.strength,
+        { toggle, weaken, run },
+      ),
+    );
+    back();
+  }
   function restore() {
     state.off.clear();
+    state.strength.clear();
     state.swap = null;
     settle({ off: null, swap: null });
     drawList();
@@ -206,7 +234,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const turn = ++state.turn;
     const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
-    if (state.off.size) asked.off = [...state.off];
+    if (state.off.size) asked.off = offs();
     const changed = state.off.size > 0 || state.swap !== null;
     let other = run;
     let found;
@@ -228,7 +256,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       return;
     }
     if (turn !== state.turn || state.left) return;
-    if (state.off.size === 1 && !state.swap) {
+    if (state.off.size === 1 && !state.swap && !state.strength.get([...state.off][0])) {
       keep([...state.off][0], found);
       drawList();
     }
@@ -429,7 +457,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             'div',
             null,
             h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]),
-            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: off`),
+            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: ${reduced(chosen[0])}`),
           ),
           back(),
         ),
@@ -437,11 +465,22 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       );
     } else if (chosen.length)
       head.push(
-        h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()),
+        h(
+          'header',
+          { class: 'row' },
+          h(
+            'h2',
+            null,
+            `${chosen.length} parts are ${chosen.some(each => state.strength.get(each.key)) ? 'changed' : 'off'}`,
+          ),
+          back(),
+        ),
         h(
           'ul',
           { class: 'offlist' },
-          chosen.map(each => h('li', null, each.name)),
+          chosen.map(each =>
+            h('li', null, state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name),
+          ),
         ),
       );
     if (state.swap)

@@ -1,0 +1,79 @@
+// What is changed in What-if, one below the other: a head has a strength, all can be taken back, and the whole list is
+// Python.
+import { h } from '../dom.js';
+import { copy } from '../clipboard.js';
+
+// Out of a link: which parts are changed, and the strength of heads that are not off, in percent.
+export function changesOf(text, known) {
+  const given = text.split(',').map(each => each.split('@'));
+  const there = given.filter(([key]) => known.has(key));
+  const strong = there.filter(([, percent]) => /^\d+$/.test(percent ?? '') && Number(percent) <= 200);
+  return {
+    off: new Set(there.map(([key]) => key)),
+    strength: new Map(strong.map(([key, percent]) => [key, Number(percent)])),
+  };
+}
+export function changes(switches, strength, { toggle, weaken, run }) {
+  const script = () => python(switches, strength, run);
+  const button = h('button', { class: 'python', title: script(), onclick: () => copy(script()) }, 'Copy Python');
+  const moved = (key, percent) => {
+    weaken(key, percent);
+    button.title = script();
+  };
+  return h(
+    'div',
+    null,
+    h('h3', null, switches.length > 1 ? `${switches.length} changes at once` : 'Changed'),
+    h(
+      'ul',
+      null,
+      switches.map(each =>
+        h(
+          'li',
+          null,
+          h('span', null, each.name),
+          each.kind === 'heads' ? slider(each, strength.get(each.key) ?? 0, moved) : null,
+          h(
+            'button',
+            { 'aria-label': `take back ${each.name}`, title: 'Take it back', onclick: () => toggle(each) },
+            '×',
+          ),
+        ),
+      ),
+    ),
+    button,
+  );
+}
+function slider(each, percent, weaken) {
+  const value = h('output', { class: 'n' }, `${percent} %`);
+  const field = h('input', {
+    type: 'range',
+    min: 0,
+    max: 200,
+    step: 10,
+    value: percent,
+    'aria-label': `strength of ${each.name}`,
+    'aria-valuetext': `${percent} percent`,
+    oninput: () => {
+      value.textContent = `${field.value} %`;
+      field.setAttribute('aria-valuetext', `${field.value} percent`);
+      weaken(each.key, Number(field.value));
+    },
+  });
+  return [field, value];
+}
+// The same change in Python.
+function python(switches, strength, run) {
+  const part = each => {
+    const percent = strength.get(each.key);
+    const found = `parts[${JSON.stringify(each.key)}]`;
+    return percent ? `at_strength(${found}, ${percent / 100})` : found;
+  };
+  const given = [run.text, ...(run.target === null ? [] : [run.target])].map(text => JSON.stringify(text));
+  return [
+    'from translucid.see.switches import at_strength, switches, together',
+    'parts = {switch.key: switch for switch in switches(model.network)}',
+    `edit = together([${switches.map(part).join(', ')}])`,
+    `trace = model.trace(${given.join(', ')}, edit=edit)`,
+  ].join('\n');
+}

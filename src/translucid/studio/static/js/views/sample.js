@@ -1,0 +1,201 @@
+// Sampling: dials, the texts that are drawn, and for each token the distribution it was drawn from, over the model's
+// own.
+import { h } from '../dom.js';
+import { num } from '../ink.js';
+import * as api from '../api.js';
+import { rest, word } from '../readout.js';
+import { go, settle } from '../route.js';
+import { bare, glued } from '../parts/align.js';
+import { ONE, share, shifts } from '../parts/choices.js';
+import { latest } from '../latest.js';
+
+// Of each dial: its name in the address, what people call it, its ends and step, and where it does nothing.
+const DIALS = [
+  { key: 'temperature', name: 'temperature', min: 0, max: 2, step: 0.1, idle: 1 },
+  { key: 'top_k', name: 'top-k', min: 0, max: 50, step: 1, idle: 0 },
+  { key: 'top_p', name: 'top-p', min: 0.05, max: 1, step: 0.05, idle: 1 },
+  { key: 'repetition_penalty', name: 'repetition', min: 1, max: 3, step: 0.1, idle: 1 },
+  { key: 'seed', name: 'seed', min: 0, max: 99, step: 1, idle: 0 },
+];
+const inRange = (dial, text) => {
+  const value = text === null || text === '' ? dial.idle : Number(text);
+  return Number.isFinite(value) ? Math.min(dial.max, Math.max(dial.min, value)) : dial.idle;
+};
+const said = (dial, value) =>
+  dial.key === 'top_k' && value === 0
+    ? 'all'
+    : dial.key === 'temperature' && value === 0
+      ? 'greedy'
+      : String(Number(value.toFixed(2)));
+
+// search or sample: the two ways to write.
+export const modes = mode =>
+  h(
+    'div',
+    { class: 'seg', role: 'group', 'aria-label': 'How it writes' },
+    ['search', 'sample'].map(each =>
+      h(
+        'button',
+        {
+          'aria-pressed': String(each === mode),
+          onclick: () => go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
+        },
+        each,
+      ),
+    ),
+  );
+
+export async function sample(stage, { run, params }) {
+  const state = {
+    values: DIALS.map(dial => inRange(dial, params.get(dial.key))),
+    step: Number(params.get('step')) || 1,
+  };
+  const texts = h('div', { class: 'drawn', 'aria-live': 'polite' });
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
+  stage.append(
+    h(
+      'div',
+      { class: 'split' },
+      h('div', { class: 'dec' }, h('div', { class: 'controls' }, modes('sample')), dials(), texts),
+      panel,
+    ),
+  );
+  const plain = i => String(Number(state.values[i].toFixed(2)));
+  const asked = () => {
+    const given = DIALS.map((dial, i) => [dial.key, state.values[i] === dial.idle ? undefined : plain(i)]);
+    return Object.fromEntries(given);
+  };
+  function dials() {
+    return h(
+      'div',
+      { class: 'dials', role: 'group', 'aria-label': 'Sampling' },
+      DIALS.map((dial, i) => {
+        const value = h('output', { class: 'n' }, said(dial, state.values[i]));
+        return h(
+          'label',
+          null,
+          h('span', null, dial.name),
+          h('input', {
+            type: 'range',
+            min: dial.min,
+            max: dial.max,
+            step: dial.step,
+            value: state.values[i],
+            'aria-valuetext': said(dial, state.values[i]),
+            oninput: event => {
+              state.values[i] = Number(event.target.value);
+              value.textContent = said(dial, state.values[i]);
+              event.target.setAttribute('aria-valuetext', value.textContent);
+              drawSoon();
+            },
+          }),
+          value,
+        );
+      }),
+    );
+  }
+  async function draw() {
+    const given = asked();
+    settle({ ...Object.fromEntries(DIALS.map(({ key }) => [key, given[key] ?? null])), step: state.step });
+    const found = await api.draws(run.run, given).catch(error => ({ error: error.message }));
+    if (!stage.isConnected) return;
+    if (found.error) {
+      texts.replaceChildren(h('p', { class: 'quiet' }, found.error));
+      panel.replaceChildren();
+      return;
+    }
+    state.found = found;
+    state.step = Math.min(found.steps.length, Math.max(1, state.step));
+    show();
+  }
+  const drawSoon = latest(draw);
+  function show() {
+    const { found } = state;
+    const step = found.steps[state.step - 1];
+    texts.replaceChildren(
+      h('h3', null, 'The first text, token by token'),
+      h(
+        'div',
+        { class: 'beads', role: 'group', 'aria-label': 'Steps' },
+        found.steps.map((each, i) =>
+          h(
+            'button',
+            {
+              class: 'word',
+              'aria-pressed': String(i + 1 === state.step),
+              'aria-label': `step ${i + 1}: ${each.word}`,
+              onclick: () => {
+                state.step = i + 1;
+                settle({ step: state.step });
+                show();
+                texts.querySelector('[aria-pressed="true"]').focus();
+              },
+            },
+            each.word,
+            h('small', { class: 'n' }, share(each.now[each.ids.indexOf(each.taken)])),
+          ),
+        ),
+      ),
+      h('h3', null, `${found.texts.length} texts`),
+      h(
+        'ol',
+        { class: 'sampled' },
+        found.texts.map(text =>
+          h(
+            'li',
+            null,
+            h('span', { class: 'word' }, text.text || '(nothing)'),
+            h(
+              'span',
+              { class: 'n quiet' },
+              ` log p ${num(text.log_probability, 2)}${text.finished ? '' : ', cut off'}`,
+            ),
+          ),
+        ),
+      ),
+    );
+    const before = found.steps.slice(0, state.step - 1).slice(-7);
+    panel.replaceChildren(
+      h(
+        'header',
+        null,
+        h('div', { class: 'kicker' }, `Step ${state.step}, after`),
+        h(
+          'h2',
+          { class: 'word after' },
+          before.length
+            ? before.flatMap((each, k) => [k && !glued(each.word) ? ' ' : '', bare(each.word)])
+            : h('span', { class: 'special' }, run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
+        ),
+      ),
+      h('p', null, 'Drawn: ', word(step.word)),
+      shifts(step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] }))),
+      h(
+        'p',
+        { class: 'tail' },
+        `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be drawn. ` +
+          'The outline is the model’s own probability, the fill that after the dials.',
+      ),
+    );
+    rest({
+      at: [`step ${state.step}: `, word(step.word)],
+      path: 'probability that it is drawn',
+      python: null,
+      value: step.now[step.ids.indexOf(step.taken)],
+      scale: ONE,
+      digits: 4,
+    });
+  }
+  const keys = event => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !state.found || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey)
+      return;
+    event.preventDefault();
+    state.step = Math.min(state.found.steps.length, Math.max(1, state.step + by));
+    settle({ step: state.step });
+    show();
+  };
+  addEventListener('keydown', keys);
+  await draw();
+  return () => removeEventListener('keydown', keys);
+}
