@@ -148,13 +148,13 @@ export function terms(run, root) {
   function line(expression, tight, sums) {
     if ('rest' in expression) return [`[${expression.rest} more: ${shown(expression.text)}]`];
     if (!('operation' in expression)) {
-      const text = h('span', { class: 'part', 'data-name': expression.name }, shown(expression.text));
+      const text = h('span', { class: 'factor', 'data-name': expression.name }, shown(expression.text));
       return expression.text.startsWith('-') && tight ? ['(', text, ')'] : [text];
     }
     const { operation, arguments: inside } = expression;
     if (['+', 'max'].includes(operation) && inside.length > LONG) {
       sums.push(expression);
-      return [h('span', { class: 'part' }, shown(expression.text))];
+      return [h('span', { class: 'factor' }, shown(expression.text))];
     }
     if (operation === 'table') return line(inside[0], tight, sums);
     if (!INFIX.includes(operation))
@@ -240,9 +240,8 @@ export function terms(run, root) {
       const first = numbers.find(one => one.name === name);
       const wanted = formula(markup, false);
       if (!first || wanted.children.length !== 1) continue;
-      const same = wanted.firstElementChild.outerHTML;
       for (const el of right.querySelectorAll('*'))
-        if (el.outerHTML === same && !el.closest('.symbol')) {
+        if (el.isEqualNode(wanted.firstElementChild) && !el.closest('.symbol')) {
           el.classList.add('symbol');
           el.dataset.name = name;
           meet(el, first);
