@@ -91,7 +91,10 @@ def as_function(name: str, sources: dict[str, str]) -> str:
             f"{name}: {left.group().strip()[:80]!r} is not known to the bundle; write "
             "`import {{ a }} from '...'`, `export const a`, `export function a` or `export {{ a }}`"
         )
-    body = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("// "))
+    lines = [line for line in body.splitlines() if not line.lstrip().startswith("// ")]
+    if not any(line.count("`") % 2 for line in lines):  # a text over several lines keeps its spaces
+        lines = [line.lstrip() for line in lines]
+    body = "\n".join(lines)
     return f"'{name}': () => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}},"
 
 
@@ -121,7 +124,7 @@ def style() -> str:
     text = re.sub(r"@media\s*(?=\((?:min|max)-(?:width|height))[^{]*", _container, text)
     text = re.sub(r"(?<![\w.])(-?[\d.]+)v([hw])\b", r"\1cq\2", text)
     text = re.sub(r"(?<![\w.])(-?[\d.]+)rem\b", r"calc(\1 * var(--rem, 1rem))", text)
-    return re.sub(r"\n\s*\n+", "\n", text)
+    return re.sub(r"\n\s+", "\n", text)
 
 
 def _container(query: re.Match[str]) -> str:
