@@ -78,8 +78,8 @@ def _hashed(x):
 
 @triton.jit
 def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
-    """What dropout leaves: a hash of each place and the seed. Triton's own generator takes longer
-    than all the rest, four numbers at a time or one."""
+    """What dropout leaves: a hash of each place and the seed. Numbers of Triton's own generator,
+    taken four at a time, were mixed up in bfloat16 with one or two warps."""
     place = (program * M + tl.arange(0, M)[:, None]) * N + tl.arange(0, N)[None, :]
     start = tl.load(seed).to(tl.uint32)
     return (_hashed(_hashed(place.to(tl.uint32) ^ start) + start) >> 1) >= limit
