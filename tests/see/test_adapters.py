@@ -57,9 +57,9 @@ def test_lengths_are_those_that_hooks_see(shape: Any, options: Any) -> None:
         network(**inputs, trace=trace)
     norms = adapter_norms(Computation(network, trace, inputs))
     seen = hooked(network, inputs)
-    assert {each.layer for each in norms} == seen.keys()
-    for each in norms:
-        assert (each.added, each.frozen) == pytest.approx(seen[each.layer], rel=1e-5), each.layer
+    assert {norm.layer for norm in norms} == seen.keys()
+    for norm in norms:
+        assert (norm.added, norm.frozen) == pytest.approx(seen[norm.layer], rel=1e-5), norm.layer
 
 
 def test_explain_shows_where_tuning_changed_the_computation() -> None:
@@ -67,10 +67,10 @@ def test_explain_shows_where_tuning_changed_the_computation() -> None:
     reading = model.trace("a fine film")
     (stage,) = [s for s in walk(reading).stages if s.chapter == "Adapters"]
     norms = adapter_norms(computation(reading))
-    assert [row.label for row in stage.rows] == [each.layer for each in norms]
-    assert [row.cells[0].value for row in stage.rows] == [each.ratio for each in norms]
+    assert [row.label for row in stage.rows] == [norm.layer for norm in norms]
+    assert [row.cells[0].value for row in stage.rows] == [norm.ratio for norm in norms]
     assert len(norms) == 2 * len(LORA["lora_where"]) * 2
-    most = max(norms, key=lambda each: each.ratio)
+    most = max(norms, key=lambda norm: norm.ratio)
     assert most.layer in stage.happened
     assert "Adapters" in str(walk(reading))
 

@@ -29,8 +29,8 @@ def norms() -> tuple[AdapterNorm, ...]:
 
 def test_a_run_says_what_its_adapters_add(studio: Served) -> None:
     rows = with_adapters(studio.library.run("a", TEXT))["adapters"]
-    assert [row["layer"] for row in rows] == [each.layer for each in norms()]
-    assert [row["ratio"] for row in rows] == pytest.approx([each.ratio for each in norms()])
+    assert [row["layer"] for row in rows] == [norm.layer for norm in norms()]
+    assert [row["ratio"] for row in rows] == pytest.approx([norm.ratio for norm in norms()])
     assert with_adapters(studio.library.run("b", TEXT))["adapters"] == []
 
 
@@ -43,7 +43,7 @@ def test_compare_has_a_row_for_each_adapter(studio: Served, leaf: Page) -> None:
         "all => all.map(row => [row.cells[0].textContent, +row.cells[1].textContent, "
         "row.querySelector('meter').value])",
     )
-    for (layer, added, ratio), each in zip(shown, norms(), strict=True):
-        assert layer == each.layer
-        assert added == pytest.approx(each.added, rel=1e-2)
-        assert ratio == pytest.approx(each.ratio, rel=1e-5)
+    for (layer, added, ratio), norm in zip(shown, norms(), strict=True):
+        assert layer == norm.layer
+        assert added == pytest.approx(norm.added, rel=1e-2)
+        assert ratio == pytest.approx(norm.ratio, rel=1e-5)

@@ -57,7 +57,7 @@ def with_adapters(run: Run) -> dict[str, Any]:
     norms: tuple[AdapterNorm, ...] = ()
     if has_adapters(run.kept.network):
         norms = adapter_norms(computation(run.kept, points=_Points(run)))
-    return run.as_dict() | {"adapters": [{**asdict(each), "ratio": each.ratio} for each in norms]}
+    return run.as_dict() | {"adapters": [{**asdict(norm), "ratio": norm.ratio} for norm in norms]}
 
 
 def _opened(run: Run, address: str, top: int = TOP) -> Opened:

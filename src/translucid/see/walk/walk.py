@@ -135,10 +135,10 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
 def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
     """Where tuning changed the computation."""
     norms = adapter_norms(computation(reading)) if has_adapters(reading.network) else ()
-    shown = [each for each in norms if layer is None or layer_of(each.layer) == layer]
+    shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
     if shown:
-        most = max(shown, key=lambda each: each.ratio)
-        rows = (Row(each.layer, (Cell("", each.ratio), Cell("of", each.frozen))) for each in shown)
+        most = max(shown, key=lambda norm: norm.ratio)
+        rows = (Row(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown)
         yield Stage(
             "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
             happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
