@@ -127,7 +127,7 @@ def test_what_cannot_be_patched_is_said() -> None:
     clean, corrupted = runs(network, "translate")
     with pytest.raises(InputError, match=r"source: the clean run has 6 tokens \(the dog.*one 5 \("):
         clean.patching(read(network, task, "the dog sees cat", GERMAN))
-    with pytest.raises(InputError, match="target: .*the same target"):
+    with pytest.raises(InputError, match=r"target: .*the same target"):
         clean.patching(read(network, task, CORRUPTED, "der Hund sieht"))
     with pytest.raises(InputError, match="two networks"):
         clean.patching(runs(transformer("translate"), "translate")[1])
@@ -141,7 +141,7 @@ def test_what_cannot_be_patched_is_said() -> None:
             Patching(clean, corrupted, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no vector for each token"):
         traced.recovered("encoder.layers.0.self_attention.scale")
-    with pytest.raises(InputError, match="token 6: .* has places 0 to 5"):
+    with pytest.raises(InputError, match=r"token 6: .* has places 0 to 5"):
         traced.value("encoder.embedding.lookup", [6])
     with pytest.raises(InputError, match="nothing can be recovered"):
         clean.patching(clean).recovered("encoder.embedding.lookup")

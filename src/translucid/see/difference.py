@@ -252,6 +252,8 @@ def depth(name: str) -> str:
     if what.endswith("_residual.sum"):
         block = what.removesuffix("_residual.sum").replace("_", "-")
         what = "after " + block.replace("feedforward", "feed-forward")
+    elif what.endswith(("attention.output", "feedforward.output")):
+        what = what.replace("_", "-").replace("feedforward", "feed-forward")
     return f"layer {layer[1]}, {what.replace('.', ' ')}"
 
 

@@ -51,7 +51,7 @@ class Patching:
         self.clean, self.corrupted = clean, corrupted
         ours, theirs = (_answers(trace.output_values) for trace in (clean, corrupted))
         if position is None:
-            position = _widest(ours, theirs, clean.outputs.probabilities)
+            position = int(variation(ours, theirs, clean.outputs.probabilities).argmax())
         if not 0 <= position < len(ours):
             raise InputError(f"position = {position}: there are 0 to {len(ours) - 1}")
         self.position = position
@@ -81,10 +81,11 @@ class Patching:
             )
         return (value - self.corrupted_value) / whole
 
-    def recovered(self, point: str) -> list[float]:
-        """The fraction that each token's vector at a point brings back, one at a time."""
-        count = self.clean[point].shape[_along(point)]
-        values = self._values(point, [(token,) for token in range(count)])
+    def recovered(self, point: str, tokens: range | None = None) -> list[float]:
+        """The fraction that each token's vector at a point brings back, one at a time; of all
+        tokens, or of some."""
+        tokens = range(self.clean[point].shape[_along(point)]) if tokens is None else tokens
+        values = self._values(point, [(token,) for token in tokens])
         return [self.fraction(float(value)) for value in values]
 
     def picture(
@@ -228,11 +229,12 @@ def _answers(outputs: Tensor) -> Tensor:
     return outputs if outputs.dim() > 1 else outputs[None]
 
 
-def _widest(ours: Tensor, theirs: Tensor, probabilities: bool) -> int:
-    """Where two runs differ most."""
-    if probabilities:
-        ours, theirs = (logits.float().softmax(-1) for logits in (ours, theirs))
-    return int((ours - theirs).abs().sum(-1).argmax())
+def variation(ours: Tensor, theirs: Tensor, probabilities: bool) -> Tensor:
+    """How far two runs lie apart at each position: the total variation of their distributions, of
+    numbers the sum of the differences. (positions,)"""
+    if not probabilities:
+        return (ours - theirs).abs().sum(-1)
+    return (ours.float().softmax(-1) - theirs.float().softmax(-1)).abs().sum(-1) / 2
 
 
 def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
