@@ -20,6 +20,7 @@ from translucid.trace import Trace
 
 OTHER = "the cat sees a dog ."
 GERMAN = "der hund sieht eine katze ."
+CAT = "the cat sees a cat ."
 SUM = "encoder.layers.0.feedforward_residual.sum"
 
 
@@ -44,7 +45,7 @@ def test_rows_and_cells_are_those_of_python(family: str) -> None:
     two = Two(family)
     outline = two.ask("")
     table = outline["tables"][0]
-    assert [one["part"] for one in outline["tables"]][0] == "stream"
+    assert table["part"] == "stream"
     at = table["points"][1 if len(table["points"]) > 1 else 0]
     where = {name: outline[name] for name in ("position", "output")}
     where["against"] = rival = (where["output"] + 1) % 3
@@ -137,3 +138,46 @@ def test_texts_of_other_lengths_are_told() -> None:
     error = Two("translate-transformer", "the dog sleeps .").ask("")["error"]
     assert "source: the clean run has 7 tokens (the dog sees a cat . </s>)" in error
     assert "5 (" in error
+
+
+# ---- on the page ----
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({"translate": model("translate-transformer")}) as served:
+        yield served
+
+
+@pytest.mark.slow
+def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:  # noqa: F811
+    """With the numbers of Python, and what cannot be compared is told."""
+    base = f"{studio.address}#/whatif?text={quote(TEXT)}&target={quote(GERMAN)}"
+    leaf.turn(f"{base}&swap=1:cat&cell={SUM}@1")
+    leaf.wait("document.querySelector('.patchcard .strong .n')")
+    held = studio.library.opened["a"].model
+    clean = held.trace(TEXT, GERMAN)
+    traced = clean.patching(held.trace(CAT, GERMAN))
+    numbers = leaf.words(".patchcard .ledger .n")
+    value = traced.value(SUM, [1])
+    shown = (traced.clean_value, traced.corrupted_value, value)
+    assert all(same(text, true) for text, true in zip(numbers[1:4], shown, strict=True))
+    assert numbers[4] == f"{100 * traced.fraction(value):.0f} %".replace("-", "−")
+    leaf.inner.click("text=recovered")
+    leaf.inner.click("text=Trace all")
+    leaf.wait("document.querySelector('.patchtools .edit')?.textContent === 'All traced'")
+    leaf.inner.focus(".ripplebox svg")
+    leaf.inner.keyboard.press("t")
+    leaf.wait("document.querySelector('.tablebox td')")
+    row = leaf.inner.eval_on_selector_all(
+        ".tablebox tr", "rows => [...rows[2].querySelectorAll('td')].map(cell => cell.textContent)"
+    )
+    runs = [studio.library.run("a", text, GERMAN).key for text in (TEXT, CAT)]
+    ripple = studio.get("/api/diff?a={}&b={}".format(*runs)).json["ripple"]
+    true = [traced.recovered(at)[1] for at in ripple[0]["points"]]
+    assert all(same(text, number) for text, number in zip(row, true, strict=True))
+    leaf.inner.keyboard.press("Escape")
+    leaf.expected.append("422")
+    leaf.turn(f"{base}&instead={quote('the dog sleeps .')}")
+    told = "document.querySelector('.ripplebox .tail').textContent.includes('the clean run has 7')"
+    leaf.wait(told)
