@@ -22,6 +22,7 @@ PARTS = {
 }
 CELLS = 128  # of a row that are tried at once
 POSITIONS = 64  # that are offered: those where the runs differ most
+MODEL = "model"  # what lines of Python call it
 CHOICES = 5  # likely answers of each run that are offered
 
 
@@ -140,14 +141,14 @@ def _python(clean: Run, corrupted: Run, traced: Patching, at: str, token: int) -
     if corrupted.off:  # what is switched off in the corrupted run stays off
         switched = [
             "from translucid.see.switches import at_strength, switches, together",
-            "parts = {switch.key: switch for switch in switches(model.network)}",
+            f"parts = {{switch.key: switch for switch in switches({MODEL}.network)}}",
         ]
         edit = f"{{**together([{', '.join(map(_switch, corrupted.off))}]), **{edit}}}"
     place = f"0, {traced.position}" if corrupted.outputs.at_positions else "0"
     return "\n".join([
         "from translucid.see.edits import from_trace", *switched,
-        f"clean = model.trace({ours})",
-        f"patched = model.trace({theirs}, edit={edit})",
+        f"clean = {MODEL}.trace({ours})",
+        f"patched = {MODEL}.trace({theirs}, edit={edit})",
         f"patched[{corrupted.output_point!r}][{place}, {traced.output}]",
     ])  # fmt: skip
 
