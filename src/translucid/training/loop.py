@@ -244,7 +244,7 @@ def _gradients(
 ) -> Gradients:
     layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
-        return Captured(state.network, task, config, state.device, layers)
+        return Captured(state.network, task, config, state.device, layers, state.processes)
     called = state.called if state.carried is None else state.carried
     return Gradients(called, task, config, state.device, state.processes, layers)
 
