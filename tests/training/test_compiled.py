@@ -121,11 +121,14 @@ def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) ->
     ],
 )
 def test_whether_layers_are_compiled(
-    changed: dict[str, Any], device: torch.device, wanted: bool
+    changed: dict[str, Any], device: torch.device, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = TransformerConfig(shape="decoder", **SHAPE)
-    training = TrainingConfig(**({"compile": "auto"} | changed))
-    assert compilation.decide(training, model, device).compile is wanted
+    training = TrainingConfig(**changed)
+    for triton in (True, False):
+        monkeypatch.setattr(compilation, "has_triton", lambda has=triton: has)
+        asked = changed.get("compile", False) is True
+        assert compilation.decide(training, model, device).compile is (wanted and (triton or asked))
 
 
 def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
@@ -134,7 +137,7 @@ def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
     )
     with pytest.raises(ConfigError, match=r"only the layers of a transformer.*set it to false"):
         compilation.decide(TrainingConfig(compile=True), recurrent, CUDA)
-    left_open = TrainingConfig(compile="auto")
+    left_open = TrainingConfig()
     assert compilation.decide(left_open, recurrent, CUDA).compile is False
     transformer = TransformerConfig(shape="decoder", **SHAPE)
     with pytest.raises(ConfigError, match=r"training.deterministic = true asks; set one to false"):
