@@ -28,25 +28,25 @@ class Planted(Measuring):
     def result(self, seed: int = 0) -> UnitLabels:
         rng = np.random.default_rng(7)
         for value, flags in zip(self.values, self.flags, strict=True):
-            value[:, 3] = flags[:, list(FEATURES).index("a plural noun")]
+            value[:, 3] = flags[:, list(FEATURES).index("a verb")]
             value[:, 4:] = torch.from_numpy(rng.standard_normal(value[:, 4:].shape)).float()
         return super().result(seed)
 
 
 def test_a_unit_that_is_the_feature_gets_its_label_and_a_random_one_none() -> None:
     model = classifier()
-    measuring = Planted(model.network, model.task, POINT, 80)
+    measuring = Planted(model.network, model.task, POINT, 40)
     while measuring.left:
         measuring.advance(64)
     labels = measuring.result()
     (label,) = [each for each in labels.labels if each.unit >= 3]
-    assert (label.unit, label.feature, label.auc) == (3, "a plural noun", 1.0)
-    assert str(label) == "unit 3 follows a plural noun, AUC 1.00"
+    assert (label.unit, label.feature, label.auc) == (3, "a verb", 1.0)
+    assert str(label) == "unit 3 follows a verb, AUC 1.00"
     noise = labels.auc[4:].nan_to_num(0.5)
-    assert float((noise - 0.5).abs().mean()) < 0.05
+    assert float((noise - 0.5).abs().mean()) < 0.1
     assert labels.of(3)[0] == label
-    assert labels.sentences == 80
-    assert 0.02 < labels.control < 0.4
+    assert labels.sentences == 40
+    assert 0.02 < labels.control < 0.5
 
 
 def test_the_area_is_the_fraction_of_pairs_in_order() -> None:
