@@ -357,8 +357,8 @@ class Model:
         compare_with: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
-        page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
+        of the page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
         if "beside" in address:
             raise InputError(is_now("beside", "compare_with"))
         try:

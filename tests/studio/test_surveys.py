@@ -61,12 +61,46 @@ def test_losses_and_units_come_some_at_a_time(
 
 
 @pytest.mark.slow
-def test_labels_are_those_of_python(handlers: Handlers) -> None:
+def test_labels_are_those_of_python(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveys, "SENTENCES", 90)
     answer, asked = until_done(handlers, "labels", at=POINT)
-    assert (asked, answer["of"]) == (10, 500)
+    assert (asked, answer["of"]) == (2, 90)
     model = tl.load("demo:classify")
-    true = unit_labels(model.network, model.task, POINT)
+    true = unit_labels(model.network, model.task, POINT, sentences=90)
     assert answer["labels"] == [vars(label) for label in true.labels]
     assert answer["control"] == pytest.approx(0.5 + true.control)
     best = answer["of_unit"][true.labels[0].unit][0]
     assert best == {"feature": true.labels[0].feature, "auc": pytest.approx(true.labels[0].auc)}
+
+
+# ---- on the page ----
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({"classify": tl.load("demo:classify")}) as served:
+        yield served
+
+
+@pytest.mark.slow
+def test_the_page_lists_texts_and_opens_them(
+    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setattr(surveys, "TEXTS", 10)
+    leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
+    leaf.inner.click("text=Measure losses")
+    leaf.wait("document.querySelectorAll('.hardest li').length === 10")
+    model = tl.load("demo:classify")
+    true = model.hardest(limit=10)
+    assert leaf.words(".hardest li button") == [one.text for one in true]
+    leaf.inner.click("text=Which texts move it most")
+    leaf.wait("document.querySelectorAll('.extremes li').length === 10")
+    value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]
+    trace = model.trace(max((one.text for one in true), key=lambda text: float(
+        model.trace(text)[POINT][0, :, 5].max())))  # fmt: skip
+    unit = trace[POINT][0, :, 5]
+    assert same(value, float(unit.max()))
+    assert marked == trace.words.source[int(unit.argmax())]
+    leaf.changed(lambda: leaf.inner.click(".hardest li button"))
+    assert leaf.drawn().startswith("flow")
+    assert "".join(leaf.words(".sentence .word")).startswith("<s>" + true[0].text.split()[0])

@@ -10,7 +10,7 @@ from translucid.errors import InputError
 from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme
-from translucid.see.unit_labels import Measuring, UnitLabels
+from translucid.see.unit_labels import SENTENCES, Measuring, UnitLabels
 from translucid.studio.describe import examples
 from translucid.studio.text_runs import Opened
 
@@ -135,7 +135,7 @@ class _Units:
 class _Labels:
     def __init__(self, opened: Opened, point: str) -> None:
         model = opened.model
-        self.measuring = Measuring(model.network, model.task, point)
+        self.measuring = Measuring(model.network, model.task, point, SENTENCES)
         self.labels: UnitLabels | None = None
 
     def advance(self) -> None:
