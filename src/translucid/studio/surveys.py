@@ -106,8 +106,8 @@ class _Losses:
         model = self.opened.model
         answers: list[str | None] = [None] * len(hardest)
         if model.task.outputs.kind != "next_tokens":  # a language model's loss is of the text
-            said = model.task.predict_lines(model.network, [one.text for one in hardest])
-            answers = list(map(model.task.answer_text, said))
+            predicted = model.task.predict_lines(model.network, [one.text for one in hardest])
+            answers = list(map(model.task.answer_text, predicted))
         return [
             {"text": one.text, "target": one.target, "loss": one.loss, "answer": answer}
             for one, answer in zip(hardest, answers, strict=True)
