@@ -108,10 +108,10 @@ class Handlers:
 
     def new_run(self, asked: Asked) -> Reply:
         m, text, target, off = _asked(_parsed(asked.body))
-        return json_reply(self.library.run(m, text, target, off).as_dict())
+        return json_reply(terms.with_adapters(self.library.run(m, text, target, off)))
 
     def run(self, asked: Asked) -> Reply:
-        return json_reply(self._run(asked).as_dict(), forever=True)
+        return json_reply(terms.with_adapters(self._run(asked)), forever=True)
 
     def tensors(self, asked: Asked) -> Reply:
         query = asked.query
