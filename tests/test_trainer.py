@@ -212,6 +212,9 @@ def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
     tl.train(task, train=tmp_path / file, out=tmp_path / "file", **TINY, **changes)
     tl.train(task, train=data, out=tmp_path / "rows", **TINY, **changes)
     same(tmp_path / "file", tmp_path / "rows")
+    if task == "language":  # a list of texts, unless they are names of files
+        tl.train(task, train=[str(tmp_path / file)], out=tmp_path / "list", **TINY, **changes)
+        same(tmp_path / "file", tmp_path / "list")
 
 
 def test_two_names_are_the_two_files_of_a_translation(tmp_path: Path) -> None:

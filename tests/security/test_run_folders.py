@@ -49,10 +49,13 @@ def assert_refused(answer: Answer) -> None:
         "a/../../../precious",
         "x\0y",
         "best/../../precious",
+        "../../precious/step-000002",
+        "thesis",
     ],
 )
 def test_names_of_kept_models_stay_inside(tmp_path: Path, name: str) -> None:
     folder, precious = small_run(tmp_path), canary(tmp_path)
+    (folder / "checkpoints" / "thesis").mkdir(parents=True)
     before = everything(precious)
     name = name.format(precious=precious)
     change_json(
@@ -62,6 +65,7 @@ def test_names_of_kept_models_stay_inside(tmp_path: Path, name: str) -> None:
     assert everything(precious) == before
     assert (tmp_path / "table.csv").exists()
     assert (folder / "recipe.toml").exists()
+    assert (folder / "checkpoints" / "thesis").exists()
     assert_refused(answer)
     assert "kept" in answer.stderr
 
