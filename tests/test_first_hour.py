@@ -83,3 +83,13 @@ def test_python(task: str, tmp_path: Path) -> None:
     shown = model.task.answer_text(model.predict([question])[0])
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == shown.strip()
+
+
+@pytest.mark.parametrize("words", [["train", "houses.csv"], ["train", "regress", "houses.csv"]])
+def test_data_in_the_place_of_something_else(words: list[str], tmp_path: Path) -> None:
+    """What is typed first names the file where a recipe or a change of one belongs."""
+    (tmp_path / "houses.csv").write_text(WALKS["regress"].text)
+    answer = run(*words, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "--train houses.csv" in answer.stderr
+    assert not (tmp_path / "runs").exists()

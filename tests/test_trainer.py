@@ -41,12 +41,30 @@ class Frame:
         return iter(self.columns)
 
 
-class Polars(Frame):
+class Polars:
     """What of a polars frame is used."""
+
+    def __init__(self, columns: dict[Any, list[Any]]) -> None:
+        self.columns, self._values = list(columns), columns
+
+    def __iter__(self) -> Iterator[Any]:  # polars yields its columns
+        return iter(self._values.values())
 
     def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
         assert named
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self._values.values()))  # noqa: B905
+
+
+class Lazy:
+    """What of a lazy frame of polars is looked at."""
+
+    columns = ("text", "label")
+
+    def collect(self) -> Polars:
+        return Polars({"text": [], "label": []})
+
+    def collect_schema(self) -> dict[str, type]:
+        return {"text": str, "label": str}
 
 
 class Feature:
@@ -345,6 +363,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "half a character": ([("a", "u"), ("\ud800", "v")], "^train:2: text holds half of a surr"),
     "names that nobody knows": ([{"a": "x", "b": "y"}] * 3, "^train: which column holds the label"),
     "a file that is not": ("no.tsv", "no.tsv"),
+    "what is not computed yet": (Lazy(), r"train: Lazy holds no rows .*; give train=frame.collect"),
 }  # fmt: skip
 
 
