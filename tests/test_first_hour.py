@@ -11,6 +11,7 @@ import pytest
 from tests.in_process import run
 
 import translucid as tl
+from translucid.errors import InputError
 
 NET = ["model.d_model=16", "model.heads=2", "model.layers=1"]
 
@@ -79,11 +80,20 @@ def test_python(task: str, tmp_path: Path) -> None:
         assert model.evaluate().numbers == json.loads(Path("run/test.json").read_text())["test"]
         question = walk.asked.strip()
         assert repr(model.predict([question])) == repr(again.predict([question]))
-        assert list(model.trace(walk.explained)), "and it can be seen into"
         answer = run(walk.command, "run", stdin=walk.asked)
+        explained = run("explain", "run", walk.explained).stdout.rpartition("next: ")[0]
+    assert str(model.explain(walk.explained)).strip() == explained.strip()
+    assert model.explain(walk.explained).html().startswith("<!doctype html>")
     shown = model.task.answer_text(model.predict([question])[0])
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == shown.strip()
+    with pytest.raises(InputError, match=rf"write \[{question!r}\]"):
+        model.predict(question)
+    if task == "regress":
+        assert model.predict([{"rooms": 2, "area": 70}]) == model.predict([[70, 2]])
+        for wrong in ([70, 2], [{"area": 70}], [[70, "two"]]):
+            with pytest.raises(InputError, match=r"row 1: .* no row of numbers; .*area, rooms\)"):
+                model.predict(wrong)
 
 
 @pytest.mark.parametrize("words", [["train", "houses.csv"], ["train", "regress", "houses.csv"]])
