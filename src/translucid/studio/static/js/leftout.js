@@ -8,6 +8,8 @@ const FREE = [
   'embed',
   'i',
   'swap',
+  'instead',
+  'answer',
   'side',
   'pic',
   'force',
@@ -44,6 +46,9 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
       !run || points.has(value) || run.points.some(point => point.at.startsWith(`${value}.`))
         ? ''
         : 'this run has no such point',
+    cell: value => (!run || points.has(value.split('@')[0]) ? '' : 'this run has no such point'),
+    map: among(['recovered']),
+    part: among(['stream', 'attention', 'feed-forward', 'cell']),
     pin: value =>
       !sides || list(value).every(key => /^(src|tgt):\d+$/.test(key) && Number(key.slice(4)) < sides[key.slice(0, 3)])
         ? ''
