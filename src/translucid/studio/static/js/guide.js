@@ -177,10 +177,10 @@ function noun(text, means, kind) {
   return el;
 }
 // A number of the run: the read-out tells where it stands, a click goes there.
-function number({ value, at, index, digits }, inSum) {
+function number({ value, at, index, digits, meaning }, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
-  const tell = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
+  const tell = () => readout({ at: [meaning ?? 'in the lesson'], path, value: value ?? -Infinity, digits });
   const open = at.includes(' ') // no point of the trace: a probability, a weight, a gradient
     ? null
     : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
@@ -188,6 +188,7 @@ function number({ value, at, index, digits }, inSum) {
     'button',
     {
       class: 'n told-number',
+      title: meaning,
       'data-at': path,
       onmouseenter: tell,
       onmouseleave: () => readout(),

@@ -265,8 +265,19 @@ async function sentence(run, model) {
       icon('edit'),
       'Edit',
     ),
+    letGo(),
     more,
   );
+}
+function letGo() {
+  const button = h(
+    'button',
+    { class: 'edit unpin', title: 'Let go of what is pinned (Esc)', 'aria-label': 'Unpin', onclick: link.unpin },
+    icon('pin'),
+    'Unpin',
+  );
+  button.hidden = !link.state.pins.length;
+  return button;
 }
 function answer(run, model) {
   if (model.outputs === 'masked_tokens') {
@@ -443,7 +454,10 @@ addEventListener('unhandledrejection', event => {
   warned(event.reason.message);
 });
 link.onChange(what => {
-  if (what === 'pin') settle({ pin: link.state.pins.join(',') || null });
+  if (what !== 'pin') return;
+  settle({ pin: link.state.pins.join(',') || null });
+  const button = document.querySelector('.unpin');
+  if (button) button.hidden = !link.state.pins.length;
 });
 addEventListener('hashchange', draw);
 addEventListener('keydown', guided, true);
@@ -474,7 +488,7 @@ addEventListener('keydown', event => {
   else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented)
     walkWords(event.key === 'ArrowLeft' ? -1 : 1);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
-  else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
+  else if (event.key === 'Escape' && link.state.pins.length) link.unpin();
 });
 draw();
 export { unit };
