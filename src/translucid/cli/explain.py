@@ -57,7 +57,7 @@ def explain(
 
     A text that begins with - comes last, after --.
 
-    Example: translucid explain runs/demo "The dog sees a cat."
+    Example: translucid explain demo:translate "The dog sees a cat."
     """
     from translucid.model import load
     from translucid.see.walk.data import as_json as walk_as_json

@@ -294,7 +294,8 @@ class Filler:
             assert value.dim() == 0, f"{asked} is not one number"
             exact = float(value)
             return {"value": exact if math.isfinite(exact) else None, "at": at,
-                    "index": list(places), "digits": 3, "meaning": describe(at).meaning}  # fmt: skip
+                    "index": list(places), "digits": 3,
+                    "meaning": describe(at).meaning}  # fmt: skip
         return {"text": self._filled(f"{{{asked}}}")}
 
     # ---- what stands in no point of the trace ----
@@ -310,16 +311,7 @@ class Filler:
 
     def answer(self) -> str:
         """What the model says, as one text."""
-        answer = self.run.answer()
-        if isinstance(answer, list) and all(isinstance(word, str) for word in answer):
-            words = " ".join(word for word in answer if not re.fullmatch(r"</?\w+>", word))
-            return re.sub(r" ([.,;:!?])", r"\1", words)
-        if isinstance(answer, dict):
-            return str(max(answer, key=lambda label: answer[label]))
-        if isinstance(answer, list):
-            return " ".join(f"{part:.3g}" if isinstance(part, float) else str(part)
-                            for part in answer)  # fmt: skip
-        return f"{answer:.3g}" if isinstance(answer, float) else str(answer)
+        return lesson_numbers.answer_text(self.run)
 
     def _outside_the_trace(self, kind: str, rest: str) -> dict[str, Any]:
         """What is asked for by a weight, an input, a gradient, a neighbour."""

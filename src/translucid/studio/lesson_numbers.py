@@ -1,5 +1,6 @@
 """Numbers of a lesson that no point of the trace holds: weights, inputs, gradients, neighbours."""
 
+import re
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -64,3 +65,17 @@ def telling_link(pattern: Tensor, words: Words) -> tuple[int, int, int] | None:
     link = divmod(int(weights.argmax()), weights.shape[1] * weights.shape[2])
     head, (row, column) = link[0], divmod(link[1], weights.shape[2])
     return (head, row, column) if weights[head, row, column] >= STRONG else None
+
+
+def answer_text(run: Run) -> str:
+    """What the model says, as one text."""
+    answer = run.answer()
+    if isinstance(answer, list) and all(isinstance(word, str) for word in answer):
+        words = " ".join(word for word in answer if not re.fullmatch(r"</?\w+>", word))
+        return re.sub(r" ([.,;:!?])", r"\1", words)
+    if isinstance(answer, dict):
+        return str(max(answer, key=lambda label: answer[label]))
+    if isinstance(answer, list):
+        return " ".join(f"{part:.3g}" if isinstance(part, float) else str(part)
+                        for part in answer)  # fmt: skip
+    return f"{answer:.3g}" if isinstance(answer, float) else str(answer)

@@ -1,7 +1,7 @@
 // The lesson's strip: a few sentences above the read-out, over any view. Its numbers are those of the run at hand,
 // its nouns light what they name, and each stop is an address. One may wander off; Space comes back, then goes on.
 import { h, icon, special } from './dom.js';
-import { address, go, written } from './route.js';
+import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
@@ -75,9 +75,35 @@ export async function guide(view, { run }) {
     return;
   }
   const step = lesson.steps[now.place - 1];
+  now.end = seek(now.place, 1) === null ? await endOf(lesson) : null;
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
+}
+// What was learnt, and where to go from here.
+async function endOf(lesson) {
+  const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
+  const here = stations.findIndex(each => each.id === lesson.id);
+  const next = here < 0 ? null : stations[here + 1];
+  const taught = lesson.teaches.charAt(0).toLowerCase() + lesson.teaches.slice(1);
+  return h(
+    'p',
+    { class: 'end' },
+    h('b', null, 'You have seen '),
+    taught,
+    next
+      ? [
+          h('b', null, ' Next: '),
+          h(
+            'a',
+            { href: to('lesson', { lesson: `${next.id}.1`, m: next.m, text: next.text, target: null, pin: null }) },
+            next.name,
+          ),
+        ]
+      : here >= 0
+        ? ' This was the last station.'
+        : '',
+  );
 }
 function drawn(step) {
   const { id, place, lesson } = now;
@@ -117,6 +143,7 @@ function drawn(step) {
               skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '',
             ),
             step.task ? task(now.run, id, place, pieces) : null,
+            now.end,
           ]
         : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`),
     ),

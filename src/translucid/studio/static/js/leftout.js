@@ -8,6 +8,7 @@ const FREE = [
   'embed',
   'i',
   'swap',
+  'named',
   'side',
   'pic',
   'force',

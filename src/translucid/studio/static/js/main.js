@@ -379,6 +379,15 @@ function told(error) {
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
+// A view that takes its time says what it computes.
+const busy = (view, { model, params }) =>
+  view === 'train' && model.plane
+    ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
+    : view === 'decode'
+      ? 'Searching for the best text …'
+      : view === 'compare'
+        ? 'Both models are reading …'
+        : `${VIEWS[view].name}: computing …`;
 async function draw() {
   const turn = ++drawing;
   const { view: wanted, named, params } = address();
@@ -420,7 +429,11 @@ async function draw() {
     stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
     await sentence(found.run, found.model);
     if (turn !== drawing) return;
-    leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
+    const blank = setTimeout(
+      () => box.append(h('p', { class: 'quiet computing', role: 'status' }, busy(view, found))),
+      200,
+    );
+    leave = (await VIEWS[view].draw(stage, found).finally(() => clearTimeout(blank))) ?? (() => {});
     box.remove();
     link.paint();
     link.reveal();

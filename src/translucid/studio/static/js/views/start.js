@@ -25,6 +25,12 @@ export async function start(stage, { all, model, run }, listed, say) {
       stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models',
     ),
     h(
+      'p',
+      { class: 'quiet' },
+      'A station is a lesson with a model of its own. A lesson goes from stop to stop: each stop shows one thing, ' +
+        'and some have a task, which the page checks.',
+    ),
+    h(
       'ol',
       { class: 'stations' },
       stations.map((each, k) => station(each, k + 1)),
@@ -50,7 +56,7 @@ function station(each, number) {
       h('span', { class: 'n number', 'aria-hidden': 'true' }, String(number)),
       h('b', null, each.name),
       h('span', { class: 'quiet' }, each.teaches),
-      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · ${each.model}`),
+      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · `, h('span', { class: 'name' }, each.model)),
     ),
   );
 }
@@ -70,10 +76,7 @@ function signs(run, at, score) {
   const words = run.tokens.source.length;
   const means = [
     [m('mrow', null, mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row fits the key of a word'],
-    [
-      size(),
-      `${width}, the size of q and k: divided by its root, the score does not grow with it, and is ${num(score)} here`,
-    ],
+    [size(), `${width}, the size of q and k: divided by its root, the score is ${num(score, 3)} here`],
     [mi('max'), 'the largest score of the row: without it exp could overflow, the result is the same'],
     [mo('∑'), `over the ${words} tokens of the source, so that the row sums to 1`],
   ];

@@ -1,0 +1,138 @@
+"""What stopped somebody who had never seen the page: a panel that jumped, a click that was lost, a
+row that was a riddle, a card that spoke of another sentence, numbers that did not agree."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.in_process import run as command
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+
+import translucid as tl
+from translucid.studio import lessons
+from translucid.studio.lesson_numbers import STRONG, telling_link
+from translucid.studio.library import Library
+from translucid.studio.text_runs import Run
+from translucid.tasks.words import Words
+
+TEXT = "The dog does not sleep."
+WORDS = Words(source=("the", "dog", "sleeps", "."), target=("<s>", "der", "hund", "."),
+              follows=("der", "hund", ".", "</s>"))  # fmt: skip
+ELSEWHERE = "She is not tired because she does not work."  # where head 2 writes nicht it looks away
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library({"demo:translate": tl.load("demo:translate")})
+
+
+def card(run: Run) -> tuple[str, list[int], float]:
+    """What the first page says of a sentence, and the cell that it shows."""
+    (stop,) = lessons.on_run(run, "opening")["steps"]
+    weight = next(piece for piece in stop["say"] if "value" in piece)
+    said = "".join(str(piece.get("text", piece.get("word", ""))) for piece in stop["say"])
+    return said, weight["index"], weight["value"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_telling_link_is_the_strongest_between_words_in_different_places(seed: int) -> None:
+    pattern = torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(seed)) ** 3
+    links = {
+        (head, row, column): float(pattern[head, row, column])
+        for head in range(2) for row in (0, 1) for column in (0, 1, 2) if row != column
+    }  # fmt: skip
+    strongest = max(links, key=lambda link: links[link])
+    assert telling_link(pattern, WORDS) == (strongest if links[strongest] >= STRONG else None)
+
+
+def test_the_card_is_about_the_sentence_that_is_open(library: Library) -> None:
+    said, (head, row, column), weight = card(library.run("a", TEXT))
+    words = library.run("a", TEXT).example.words
+    assert (words.follows[row], words.source[column]) == ("nicht", "not")
+    assert f"has read {words.target[row]} and writes nicht" in said
+    assert f"decoder layer 1, head {head} gives" in said
+    assert weight >= STRONG
+    run = library.run("a", ELSEWHERE)
+    pattern = run["decoder.layers.1.cross_attention.pattern"][0]
+    _, cell, weight = card(run)
+    assert cell == list(telling_link(pattern, run.example.words) or ())
+    assert cell[1] != cell[2]
+    assert weight == pytest.approx(float(pattern[tuple(cell)]))
+    assert "no word that is written looks" in card(library.run("a", "The dog sleeps."))[0]
+
+
+def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -> None:
+    run = library.run("a", TEXT)
+    _, (head, row, column), weight = card(run)
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert f"pattern[0, {head}, {row}]" in readme
+    assert f"('nicht', 'not', {weight:.3f})" in readme
+    mean = float(run["decoder.layers.1.cross_attention.pattern"][0, :, row, column].mean())
+    walked = command("explain", "demo:translate", TEXT).stdout
+    layer = walked.partition("decoder layer 1: cross-attention")[2].partition("\n17 ")[0]
+    assert f"nicht ← not {mean:.2f}" in layer
+    assert "means of 4 heads" in " ".join(layer.split())
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({name: tl.load(name) for name in ("demo:translate", "demo:perceptron")}) as served:
+        yield served
+
+
+@pytest.mark.slow
+def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> None:  # noqa: F811
+    at = "attention?kind=cross&layer=1&head=2&text=The+dog+does+not+sleep."
+    page.see(f"{studio.address}#/{at}")
+    box = page.inner.locator(".matrix rect.hit").bounding_box()
+    assert box is not None
+
+    def place(row: int, column: int) -> tuple[float, float]:
+        return (box["x"] + box["width"] * (column + 0.5) / 7,
+                box["y"] + box["height"] * (row + 0.5) / 6)  # fmt: skip
+
+    page.inner.mouse.click(*place(3, 3))
+    page.wait("document.querySelector('.sum .whose')?.textContent.includes('not')")
+    said = "the row that has read schläft and writes nicht looks at not"
+    assert page.words(".sum .whose") == [said]
+    # On the way to the panel the pointer passes other cells; the number that is pressed stays.
+    page.inner.evaluate("window.kept = document.querySelector('.sum button.number')")
+    page.inner.mouse.move(*place(2, 6), steps=4)
+    page.inner.hover(".sum button.number")
+    page.inner.mouse.down()
+    assert page.inner.evaluate("window.kept.isConnected")
+    page.inner.mouse.up()
+    page.wait("location.hash.includes('walk=')")
+    # A second click on the cell changes nothing; what is let go of does not jump either.
+    page.inner.mouse.click(*place(3, 3))
+    assert "pin=tgt:3,src:3" in page.inner.url
+    page.inner.click(".unpin")
+    assert "pin=" not in page.inner.url
+    assert not page.inner.locator(".unpin").is_visible()
+    assert page.words(".sum .whose")[:1] == [said]
+    # Further down, what leads on comes before masks and scales.
+    for point in ("masked", "scaled", "scores", "query"):
+        first = page.inner.locator(".sum button.number").first
+        assert re.search(rf"\.{point}\[", first.get_attribute("data-to") or "")
+        first.click()
+        page.wait("point => document.querySelector('.crumbs [aria-current]')"
+                  "?.textContent.startsWith(point)", point)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_comparison_that_fails_is_not_shown_as_if_it_held(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    for text, said in (
+        ("0+1", r"−[\d.]+ is not above 0, so 0"),
+        ("1+1", r"[\d.]+ is above 0, so 1"),
+    ):
+        page.see(f"{studio.address}#/flow?m=b&text={text}&at=perceptron.output")
+        (line,) = page.words(".terms .numbersin")
+        assert re.fullmatch(said, line)
+    assert sorted(page.words("#stage .panelabel")) == ["output", "sum"]
+    assert len(page.words("#stage .wire")) == 3  # two weights, and the sum that is compared
