@@ -47,6 +47,7 @@ function station(each, number) {
   const done = doneIn(each.id);
   const tasks = `${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''}`;
   const href = to('lesson', { lesson: `${each.id}.1`, m: each.m, text: each.text, target: null, pin: null });
+  const named = h('span', { class: 'name' }, each.model);
   return h(
     'li',
     null,
@@ -56,7 +57,7 @@ function station(each, number) {
       h('span', { class: 'n number', 'aria-hidden': 'true' }, String(number)),
       h('b', null, each.name),
       h('span', { class: 'quiet' }, each.teaches),
-      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · `, h('span', { class: 'name' }, each.model)),
+      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · `, named),
     ),
   );
 }
