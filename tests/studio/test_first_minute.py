@@ -136,3 +136,54 @@ def test_a_comparison_that_fails_is_not_shown_as_if_it_held(
         assert re.fullmatch(said, line)
     assert sorted(page.words("#stage .panelabel")) == ["output", "sum"]
     assert len(page.words("#stage .wire")) == 3  # two weights, and the sum that is compared
+
+
+LONG = (
+    "The+teacher+does+not+see+the+old+doctor+because+the+book+that+the+children+read+is+not+boring."
+)
+FITS = """(() => {
+  const box = document.querySelector('.tree');
+  return box.scrollWidth - box.clientWidth;
+})()"""
+
+
+@pytest.mark.slow
+def test_a_long_tree_fits_the_window_and_says_what_is_folded(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    for width in (360, 1280):
+        page.inner.set_viewport_size({"width": width, "height": 740})
+        page.see(f"{studio.address}#/decode?text={LONG}&step=9")
+        assert page.inner.evaluate(FITS) <= 0
+        (said,) = page.words(".folds > span")
+        shown, steps = map(int, re.findall(r"\d+", said))
+        folded = [int(text.split()[0]) for text in page.words(".folds .fold")]
+        assert shown + sum(folded) == steps
+        written = page.words(".treebox > svg > text.num")
+        assert [int(number) for number in written] == [*range(folded[0] + 1, folded[0] + shown + 1)]
+        page.inner.click(".folds .fold >> nth=0")
+        page.wait("step => location.hash.includes(`step=${step}`)", folded[0])
+        assert str(folded[0]) in page.words(".treebox > svg > text.num")
+        assert page.inner.evaluate(FITS) <= 0
+
+
+@pytest.mark.slow
+def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    off = "decoder.layers.1.cross_attention.head.2"
+    page.see(f"{studio.address}#/whatif?text=The+dog+does+not+sleep.&off={off}")
+    page.inner.fill(".named-changes", "Without head 2")
+    page.wait("location.hash.includes('named=Without+head+2')")
+    page.see(page.inner.url)
+    assert page.inner.input_value(".named-changes") == "Without head 2"
+    script = page.inner.get_attribute(".changes .python", "title") or ""
+    assert script.startswith("# Without head 2\n")
+    names = {"model": tl.load("demo:translate")}
+    exec(script, names)  # as it is copied
+    assert float(names["trace"]["decoder.layers.1.cross_attention.mixed"][0, 2].abs().max()) == 0
+    # Where numbers are read, nothing speaks of words.
+    page.turn(f"{studio.address}#/whatif?m=b&text=0+1")
+    assert "number" in page.words(".wi h3:has(+ .swaps)")[0]

@@ -273,7 +273,8 @@ class Run:
 
     def answer(self) -> Any:
         """What the model says: a text, a label, tags, numbers."""
-        return self.outputs.plain(self.logits[0])
+        plain = self.outputs.plain(self.logits[0])
+        return [plain] if isinstance(plain, float) else plain  # a perceptron's is one number
 
     def loss(self, logits: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
