@@ -2,9 +2,11 @@
 
     python bench/interop.py --out bench/results/interop-DATE.json [--gb 1.0] [--only memory]
 
-memory   a random Llama of so many gigabytes (float32, one safetensors file, then four shards):
-         seconds until it is open and until it has read eight tokens (some of what is open may
-         still be on disk), and the peak of resident memory above that of the libraries
+memory   a random Llama of so many gigabytes (float32, one safetensors file, then four shards, then
+         in bfloat16, which becomes float32): seconds until the libraries are imported, until it is
+         open and until it has read eight tokens (some of what is open may still be on disk), from
+         the start of the process until then on the clock, and the peak of resident memory above
+         that of the libraries
 decode   a random GPT-2 of the smallest size, saved by transformers and opened here: greedy tokens
          in a second, and whether both write the same
 trace    a random model of SmolLM2's size reads 2,048 tokens, and one layer is kept: seconds, peak
@@ -42,7 +44,7 @@ def peak() -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
-def write_llama(folder: Path, gigabytes: float, shards: int) -> None:
+def write_llama(folder: Path, gigabytes: float, shards: int, dtype: str = "float32") -> None:
     """Random weights; layers as many as it takes."""
     import torch
     from safetensors.torch import save_file
@@ -59,14 +61,15 @@ def write_llama(folder: Path, gigabytes: float, shards: int) -> None:
         shapes |= {f"{prefix}{n}_layernorm.weight": (d,) for n in ("input", "post_attention")}
     names, weight_map = list(shapes), {}
     for shard in range(shards):
-        mine = names[shard::shards]
+        mine = names[shard * len(names) // shards : (shard + 1) * len(names) // shards]
         file = (
             "model.safetensors"
             if shards == 1
             else f"model-{shard + 1:05}-of-{shards:05}.safetensors"
         )
         weight_map |= dict.fromkeys(mine, file)
-        tensors = {name: torch.empty(shapes[name]).normal_(0, 0.02) for name in mine}
+        kind = getattr(torch, dtype)
+        tensors = {name: torch.empty(shapes[name]).normal_(0, 0.02).to(kind) for name in mine}
         save_file(tensors, folder / file, metadata={"format": "pt"})
     if shards > 1:
         index = {"metadata": {}, "weight_map": weight_map}
@@ -90,6 +93,13 @@ def write_gpt2(folder: Path) -> None:
 # What runs in a process of its own; each prints one JSON object.
 
 
+def started() -> float:
+    """When this process began, in seconds since 1970."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    boot = next(line for line in Path("/proc/stat").read_text().splitlines() if "btime" in line)
+    return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def opened(load: Callable[[], Any], read: Callable[[Any, Any], Any]) -> dict[str, Any]:
     import torch
 
@@ -98,7 +108,8 @@ def opened(load: Callable[[], Any], read: Callable[[Any, Any], Any]) -> dict[str
     seconds = time.process_time() - began
     with torch.inference_mode():
         read(model, torch.arange(8)[None])
-    return {"open": seconds, "first logits": time.process_time() - began, "peak": peak() - before,
+    return {"imports": began, "open": seconds, "first logits": time.process_time() - began,
+            "clock": time.time() - started(), "peak": peak() - before,
             "model": sum(4 * parameter.numel() for parameter in model.parameters())}  # fmt: skip
 
 
@@ -212,10 +223,11 @@ def measure(only: str | None, gigabytes: float) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FOLDER")) as place:
         if only in (None, "memory"):
-            for name, shards in (("one file", 1), ("four shards", 4)):
+            for name, shards, dtype in (("one file", 1, "float32"), ("four shards", 4, "float32"),
+                                        ("bfloat16", 1, "bfloat16")):  # fmt: skip
                 folder = Path(place) / name
                 folder.mkdir()
-                write_llama(folder, gigabytes, shards)
+                write_llama(folder, gigabytes, shards, dtype)
                 rounds = in_turn(["open_ours", "open_transformers"], folder)
                 results[f"memory, {name}"] = {
                     job: {key: min(r[key] for r in done) for key in done[0]}

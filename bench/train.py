@@ -53,25 +53,32 @@ class Workload:
     rate: float | None  # wanted, in target tokens per second
     times: float  # and so many times the best of the others
     steps: int
+    kind: Literal["transformer", "recurrent"] = "transformer"
 
     def overrides(self) -> list[str]:
         """What `translucid train` is told."""
         sides = 2 if self.task == "translate" else 1
         keys: dict[str, Any] = {
             "tokenizer.kind": "word", "tokenizer.vocab_size": self.vocab,
-            "data.max_length": self.length, "model.kind": "transformer",
-            "model.d_model": self.d_model, "model.layers": self.layers, "model.heads": self.heads,
-            "model.d_ff": self.d_ff, "model.dropout": self.dropout,
-            "model.activation": "relu" if self.task == "translate" else "gelu",
-            "model.positions": "sinusoidal" if self.task == "translate" else "learned",
-            "model.max_length": max(self.length, 512),
+            "data.max_length": self.length, "model.kind": self.kind,
+            "model.d_model": self.d_model, "model.layers": self.layers,
+            "model.dropout": self.dropout,
             "training.batch_tokens": sides * self.rows * self.length,
             "training.precision": "bfloat16" if self.bf16 else "float32",
             "training.device": self.device, "training.steps": self.steps,
             "training.evaluate_every": self.steps, "training.log_every": max(self.steps // 8, 1),
             "training.warmup": 5, "training.learning_rate": 1e-4,
-            "training.compile": "true" if self.device == "cuda" else "false",
         }  # fmt: skip
+        if self.kind == "recurrent":
+            keys |= {"model.cell": "lstm", "model.hidden": self.d_model, "model.tied": "true"}
+        else:
+            keys |= {
+                "model.heads": self.heads, "model.d_ff": self.d_ff,
+                "model.activation": "relu" if self.task == "translate" else "gelu",
+                "model.positions": "sinusoidal" if self.task == "translate" else "learned",
+                "model.max_length": max(self.length, 512),
+                "training.compile": "true" if self.device == "cuda" else "false",
+            }  # fmt: skip
         if self.task == "translate":
             keys |= {"task.label_smoothing": self.smoothing, "tokenizer.joint": "true"}
             keys |= {"decoding.beam_size": 1}
@@ -95,6 +102,21 @@ def workloads(where: str) -> list[Workload]:
                 smoothing=0.1, device="cuda", bf16=True,
                 peers=("transformers", "torch.nn.Transformer"), rate=700_000, times=1.35,
                 steps=240,
+            ),
+            Workload(
+                name="LSTM, 2 layers of 640, 64 x 128", task="language", rows=64, length=128,
+                vocab=33_282, d_model=640, layers=2, heads=1, d_ff=640, dropout=0.5, smoothing=0.0,
+                device="cuda", bf16=True, peers=("torch.nn.LSTM",), rate=None, times=1.0, steps=480,
+                kind="recurrent",
+            ),
+            *(
+                Workload(
+                    name=f"decoder of 12 layers, 1 x {length:,}", task="language", rows=1,
+                    length=length, vocab=33_282, d_model=768, layers=12, heads=12, d_ff=3072,
+                    dropout=0.0, smoothing=0.0, device="cuda", bf16=True, peers=(), rate=None,
+                    times=1.0, steps=32,
+                )
+                for length in (4_096, 8_192, 16_384, 32_768)
             ),
         ]  # fmt: skip
     return [
@@ -158,9 +180,11 @@ def trained(arguments: list[str], out: Path) -> dict[str, Any]:
         raise RuntimeError(f"translucid train ended with {done.returncode}: {done.stderr[-2000:]}")
     metrics = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
     windows = [line["targets_per_second"] for line in metrics if "targets_per_second" in line]
+    memory = max((line["memory"] for line in metrics if line.get("memory")), default=None)
     assert len(windows) > 3, f"{len(windows)} windows are too few"
     return {
         "tokens_per_s": statistics.median(windows[2:]), "windows": windows, "seconds": took,
+        "memory": memory,
         "log": (out / "log.txt").read_text()[-3000:],
     }  # fmt: skip
 
@@ -246,23 +270,25 @@ def table(result: dict[str, Any]) -> str:
         f"**{result['device']}**, {', '.join(f'{n} {v}' for n, v in result['packages'].items())}; "
         f"{result['when']}. Target tokens per second:",
         "",
-        "| workload | ours | transformers | torch.nn.Transformer | ours is | wanted |",
-        "| --- | --: | --: | --: | --- | --- |",
+        "| workload | ours | transformers | torch.nn | ours is | wanted | memory |",
+        "| --- | --: | --: | --: | --- | --- | --: |",
     ]
     for race in result["races"]:
         work, rates = race["work"], {}
         for name, value in race["results"].items():
-            rates[name] = value.get("tokens_per_s")
+            rates["torch.nn" if name.startswith("torch.nn") else name] = value.get("tokens_per_s")
         shown = [
             f"{rates[name]:,.0f}" if rates.get(name) else "—"
-            for name in ("ours", "transformers", "torch.nn.Transformer")
+            for name in ("ours", "transformers", "torch.nn")
         ]
         others = [rate for name, rate in rates.items() if name != "ours" and rate]
         ratio = f"{rates['ours'] / max(others):.2f} × the best" if others else "—"
         goal = f"{work['rate']:,.0f}, " if work["rate"] else ""
-        wanted = "—" if "data" in race else f"{goal}{work['times']} ×"
+        wanted = f"{goal}{work['times']} ×" if others else "—"
+        memory = race["results"]["ours"].get("memory")
+        used = f"{memory / 1e9:.1f} GB" if memory else "—"
         name = f"{work['name']}, lines of {race['data']}" if "data" in race else work["name"]
-        lines.append(f"| {name} | {' | '.join(shown)} | {ratio} | {wanted} |")
+        lines.append(f"| {name} | {' | '.join(shown)} | {ratio} | {wanted} | {used} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What trains in the race of train.py beside ours: transformers and torch.nn.Transformer.
+"""What trains in the race of train.py beside ours: transformers and models of torch.nn.
 
 Each has the sizes of the workload, bfloat16 by autocast, fused AdamW and clipping, is compiled
 whole with fixed shapes, and learns the same random batch over and over: how long a step takes does
@@ -101,6 +101,29 @@ def torch_transformer(work: dict[str, Any]) -> tuple[nn.Module, Callable[[], Ten
     return model, loss
 
 
+class PlainLSTM(nn.Module):
+    """torch.nn.LSTM (cuDNN's, on a GPU) between an embedding and a tied head."""
+
+    def __init__(self, work: dict[str, Any]) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(work["vocab"], work["d_model"])
+        self.drop = nn.Dropout(work["dropout"])
+        self.body = nn.LSTM(
+            work["d_model"], work["d_model"], work["layers"], dropout=work["dropout"],
+            batch_first=True,
+        )  # fmt: skip
+
+    def forward(self, ids: Tensor) -> Tensor:
+        states, _ = self.body(self.drop(self.embedding(ids)))
+        return F.linear(self.drop(states), self.embedding.weight)
+
+
+def torch_lstm(work: dict[str, Any]) -> tuple[nn.Module, Callable[[], Tensor]]:
+    model = PlainLSTM(work).to(work["device"])
+    ids, targets = texts(work), texts(work).flatten()
+    return model, lambda: F.cross_entropy(model(ids).flatten(0, 1).float(), targets)
+
+
 def texts(work: dict[str, Any]) -> Tensor:
     shape = (work["rows"], work["length"])
     return torch.randint(5, work["vocab"], shape, device=work["device"])
@@ -110,6 +133,7 @@ MAKERS = {
     ("transformers", "language"): gpt2,
     ("transformers", "translate"): marian,
     ("torch.nn.Transformer", "translate"): torch_transformer,
+    ("torch.nn.LSTM", "language"): torch_lstm,
 }
 
 

@@ -164,7 +164,7 @@ class Trace(NoTrace):
         edits, nobody looks."""
         if not self._edit:
             return NO_TRACE
-        edit = {pattern.glob: change for pattern, change in self._edit}
+        edit = self.edit
         placed = [glob for glob in edit if "@" in glob]
         if placed:
             raise TraceError(
@@ -174,6 +174,11 @@ class Trace(NoTrace):
         return Trace([], edit=edit)
 
     # ---- reading, by people ----
+
+    @property
+    def edit(self) -> dict[str, Edit]:
+        """What is changed while the model runs, by pattern."""
+        return {pattern.glob: change for pattern, change in self._edit}
 
     @property
     def met(self) -> Set[str]:

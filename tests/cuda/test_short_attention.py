@@ -108,6 +108,7 @@ def test_each_call_draws_anew_and_a_seed_repeats_it() -> None:
     assert not torch.equal(drawn[0], drawn[2])
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")  # torch's own
 def test_a_compiled_backward_pass_drops_what_the_forward_pass_dropped() -> None:
     """torch.compile may compute cheap things again for the backward pass; a draw it must not."""
     from translucid.fast.short_attention import short_attention

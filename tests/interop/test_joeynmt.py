@@ -32,7 +32,7 @@ def names_of(side: str, *, pre: bool) -> Names:
             names[prefix + role] = f"{layer}{attention}.{letter}_layer"
         names[f"{prefix}output"] = f"{layer}{attention}.output_layer"
     if decodes:
-        names |= {"cross_norm": f"{layer}dec_layer_norm", "head": "output_layer"}
+        names |= {"cross_norm": f"{layer}dec_layer_norm", "head": "decoder.output_layer"}
     if pre:
         names["final_norm"] = f"{side}.layer_norm"
     return names
@@ -48,22 +48,25 @@ model:
     tied_softmax: {tied}
     encoder:
         type: transformer
-        num_heads: 4
+        num_heads: 4{norm}
         embeddings: {{embedding_dim: 16, scale: {scaled}}}
     decoder:
         type: transformer
-        num_heads: 4
+        num_heads: 4{norm}
         embeddings: {{embedding_dim: 16, scale: {scaled}}}
 """
 
 
-def write(theirs: Any, folder: Path, *, tied: bool = False, scaled: bool = True) -> None:
+def write(
+    theirs: Any, folder: Path, *, tied: bool = False, scaled: bool = True, norm: str = ""
+) -> None:
     state = {name: tensor.detach() for name, tensor in theirs.state_dict().items()}
     state["encoder.pe.pe"] = sinusoids(40, 16)[None].float()
     torch.save({"model_state": state, "steps": 7, "optimizer_state": {"m": torch.zeros(3)}},
                folder / "100.ckpt")  # fmt: skip
     flags = {"tied": str(tied).lower(), "scaled": str(scaled).lower()}
-    (folder / "config.yaml").write_text(CONFIG.format(**flags))
+    norm = norm and f"\n        layer_norm: {norm}"
+    (folder / "config.yaml").write_text(CONFIG.format(**flags, norm=norm))
     for name, tokens in (("src", SOURCE), ("trg", TARGET)):
         (folder / f"{name}_vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
 
@@ -79,11 +82,17 @@ def made(*, pre: bool, tied: bool = False, scaled: bool = True) -> Any:
 @pytest.mark.parametrize(("pre", "tied", "scaled"), [(True, True, True), (False, False, False)])
 def test_transformers(tmp_path: Path, pre: bool, tied: bool, scaled: bool) -> None:
     theirs = made(pre=pre, tied=tied, scaled=scaled)
-    write(theirs, tmp_path, tied=tied, scaled=scaled)
+    write(theirs, tmp_path, tied=tied, scaled=scaled, norm="" if pre else "post")  # 1.x has no key
     if tied:  # by the folder, or by the file; the best is a link
         (tmp_path / "7.ckpt").write_bytes(b"")
         (tmp_path / "best.ckpt").symlink_to("100.ckpt")
     check(theirs, tmp_path if tied else tmp_path / "100.ckpt", start=2, eos=3)
+
+
+def test_versions_disagree_on_a_norm_that_is_not_named(tmp_path: Path) -> None:
+    write(made(pre=False), tmp_path)
+    with pytest.raises(InputError, match=r"names no layer_norm .* layer_norm: post"):
+        open_network(tmp_path)
 
 
 def test_vocabularies(tmp_path: Path) -> None:

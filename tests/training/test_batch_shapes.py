@@ -11,6 +11,7 @@ from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream, epoch_plan
 from translucid.runs.setup import Setup, set_up
 from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
+from translucid.training.distributed import ALONE, Processes
 
 TASKS = ["translate", "language", "classify", "tag"]
 
@@ -75,3 +76,21 @@ def test_a_stream_in_few_shapes_has_every_item_once_within_the_budget(task: str)
     plain = Stream(setting.task, setting.items, setting.recipe)
     assert len(shapes) <= len({next(plain).targets.shape for _ in batches})
     assert plan.tokens == sum(sum(setting.task.sizes(item)) for item in setting.items)
+
+
+@pytest.mark.parametrize("batch_tokens", [56, 600])
+def test_streams_of_two_processes_are_shares_of_one(batch_tokens: int) -> None:
+    """With few tokens a process may get no row, and its batch does not count."""
+    setting, chosen = captured("translate", batch_tokens)
+    network, streams = setting.network.double(), []
+    for processes in (ALONE, Processes(0, 2, "ddp"), Processes(1, 2, "ddp")):
+        streams.append(Stream(setting.task, setting.items, chosen, processes=processes))
+    idle = 0
+    for _ in range(6):
+        whole, *shares = map(next, streams)
+        losses = [setting.task.loss(network, batch) * (not batch.idle) for batch in shares]
+        torch.testing.assert_close(sum(losses), setting.task.loss(network, whole))
+        assert [batch.count for batch in shares] == [whole.count] * 2
+        assert all(2 * len(batch.targets) <= len(whole.targets) + 1 for batch in shares)
+        idle += sum(batch.idle for batch in shares)
+    assert bool(idle) == (batch_tokens == 56)

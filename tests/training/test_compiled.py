@@ -1,11 +1,13 @@
 """Compiled layers train as the plain ones; where they cannot be compiled, that is said."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from tests.runs.test_runs import small
 from torch import Tensor, fx
 
@@ -17,6 +19,7 @@ from translucid.runs.session import Recording
 from translucid.tasks.batch import cross_entropy
 from translucid.training import compilation
 from translucid.training.config import TrainingConfig
+from translucid.training.distributed import Processes
 
 # Of torch, from inside its compiler; nobody sees them by default.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -118,11 +121,14 @@ def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) ->
     ],
 )
 def test_whether_layers_are_compiled(
-    changed: dict[str, Any], device: torch.device, wanted: bool
+    changed: dict[str, Any], device: torch.device, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = TransformerConfig(shape="decoder", **SHAPE)
-    training = TrainingConfig(**({"compile": "auto"} | changed))
-    assert compilation.decide(training, model, device).compile is wanted
+    training = TrainingConfig(**changed)
+    for triton in (True, False):
+        monkeypatch.setattr(compilation, "has_triton", lambda has=triton: has)
+        asked = changed.get("compile", False) is True
+        assert compilation.decide(training, model, device).compile is (wanted and (triton or asked))
 
 
 def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
@@ -131,7 +137,7 @@ def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
     )
     with pytest.raises(ConfigError, match=r"only the layers of a transformer.*set it to false"):
         compilation.decide(TrainingConfig(compile=True), recurrent, CUDA)
-    left_open = TrainingConfig(compile="auto")
+    left_open = TrainingConfig()
     assert compilation.decide(left_open, recurrent, CUDA).compile is False
     transformer = TransformerConfig(shape="decoder", **SHAPE)
     with pytest.raises(ConfigError, match=r"training.deterministic = true asks; set one to false"):
@@ -170,3 +176,21 @@ def test_without_a_compiler_the_plain_layers_go_on(
     log = (tmp_path / "True/log.txt").read_text()
     assert "torch.compile does not work here, going on without (no compiler here)" in log
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
+
+
+@pytest.mark.slow
+def test_layers_within_ddp_are_compiled_too(programs: list[str]) -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    torch.manual_seed(0)
+    network = build(TransformerConfig(shape="decoder", **SHAPE)).train()
+    wrapped, layers = Processes(0, 1, "ddp").wrap(network), CompiledLayers(network, lambda _: None)
+    ids, gradients = texts(3, 5), []
+    for compiled in (True, False):
+        network.zero_grad()
+        with layers.used() if compiled else nullcontext():
+            loss = cross_entropy(wrapped(ids=ids), ids)
+        loss.backward()
+        gradients.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+    assert len(programs) == 1
+    dist.destroy_process_group()

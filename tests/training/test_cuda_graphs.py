@@ -43,10 +43,21 @@ def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
     assert words in line
 
 
-def test_several_processes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_are_captured_if_it_is_asked_for_and_shards_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    with pytest.raises(ConfigError, match=r"steps of several processes are not captured"):
-        cuda_graphs.decide(TrainingConfig(cuda_graphs=True), TRANSFORMER, GPU, print)
+    asked, said = TrainingConfig(cuda_graphs=True), list[str]()
+    assert cuda_graphs.decide(asked, TRANSFORMER, GPU, print).cuda_graphs is True
+    decided = cuda_graphs.decide(TrainingConfig(), TRANSFORMER, GPU, said.append)
+    assert decided.cuda_graphs is False
+    assert said == [
+        "training.cuda_graphs: steps of several processes are captured only if it is set to true; "
+        "steps are launched kernel by kernel"
+    ]
+    sharded = asked.model_copy(update={"parallel": "fsdp"})
+    with pytest.raises(ConfigError, match=r"gathered from shards \(fsdp\) are not captured"):
+        cuda_graphs.decide(sharded, TRANSFORMER, GPU, print)
 
 
 def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:

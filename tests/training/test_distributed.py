@@ -88,6 +88,14 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
 
 
 @pytest.mark.thorough
+def test_compiled_layers_of_two_processes_train_as_plain_ones(alone: Path, tmp_path: Path) -> None:
+    out, err = run(*words(tmp_path / "two", *PLAIN, "training.compile=true"), processes=2)
+    same(alone, tmp_path / "two", tolerance=1e-5)
+    assert err.count("torch.compile: the layers are compiled once") == 1
+    assert "going on without" not in out + err
+
+
+@pytest.mark.thorough
 def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> None:
     """As docs/processes.md has it: the bias of keys, and rows of the embedding."""
     one, two = tmp_path / "one", tmp_path / "two"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import InputError
-from translucid.interop.formats.stored import StoredTensor
+from translucid.interop.formats.stored import MappedFile, StoredTensor, rows_in_place
 from translucid.interop.rules import Place, Rule, constant_value
 from translucid.weights import FLOATS, own_tensors
 
@@ -71,8 +71,10 @@ def place_weights(
             "the model were copied"
         )
         raise InputError(f"{where}: its tensors do not fit its configuration: {wrong}; {remedy}")
+    alone, parameters = _alone(rules, tensors), dict(network.named_parameters())
     for rule in rules:
-        _fill(rule, tensors, places, where)
+        if not _leave(rule, tensors, parameters, alone, where):
+            _fill(rule, tensors, places, where)
     used = {place.name for rule in rules for place in rule.theirs}
     return [name for name in tensors if name not in used]
 
@@ -129,6 +131,43 @@ def _wanted(place: Place, ours: Sequence[torch.Size]) -> list[int]:
     return list(place.to_theirs(shape).shape)
 
 
+def _alone(rules: Sequence[Rule], tensors: Mapping[str, StoredTensor]) -> set[str]:
+    """Tensors that make one weight and share no byte of their file with others: a weight that is
+    trained must not change another."""
+    uses = Counter(place.name for rule in rules for place in rule.theirs)
+    placed = [(t.start, t.start + t.nbytes, t.file, name) for name, t in tensors.items() if t.file]
+    alone = {name for name, count in uses.items() if count == 1}
+    ends: dict[MappedFile, tuple[int, str]] = {}
+    for start, end, file, name in sorted(placed, key=lambda entry: entry[:2]):
+        last, other = ends.get(file, (0, name))
+        if start < last:
+            alone -= {name, other}
+        ends[file] = max((last, other), (end, name))
+    return alone
+
+
+def _leave(
+    rule: Rule,
+    tensors: Mapping[str, StoredTensor],
+    parameters: Mapping[str, nn.Parameter],
+    alone: set[str],
+    where: str,
+) -> bool:
+    """Let a parameter be the values of the file, which are neither read twice nor take memory of
+    their own until they are changed; False: they have to be moved, joined or converted."""
+    names = [place.name for place in rule.theirs]
+    steps = any(place.steps for place in (*rule.theirs, *rule.ours))
+    if steps or len(rule.ours) > 1 or not names or not alone.issuperset(names):
+        return False
+    parameter = parameters.get(rule.ours[0].name)
+    values = rows_in_place([tensors[name] for name in names])
+    if parameter is None or values is None or parameter.dtype != values.dtype:
+        return False
+    check_finite(values, names, rule.ours[0].name, where)
+    parameter.data = values
+    return True
+
+
 def _fill(
     rule: Rule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor], where: str
 ) -> None:
@@ -146,20 +185,24 @@ def _fill(
                 f"{where}: {place.name} holds {values.dtype}, but weights are floating point "
                 "numbers; use a file that is not quantised in this way"
             )
-        moved = place.to_ours(values)
         for cut in cuts:
             if cut.theirs == i:
                 target = ours[cut.ours].narrow(0, cut.place, cut.rows)
-                target.copy_(moved.narrow(0, cut.first, cut.rows))
-        del values, moved
+                place.copy(values, target, cut.first)
+        del values
         stored.release()
     for place, tensor in zip(rule.ours, ours, strict=True):
-        if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():  # in one pass
-            names = ", ".join(p.name for p in rule.theirs)
-            raise InputError(
-                f"{where}: {names} holds values that are not finite (NaN or infinity), so that "
-                f"{place.name} could not be used; download the model again"
-            )
+        check_finite(tensor, [theirs.name for theirs in rule.theirs], place.name, where)
+
+
+def check_finite(values: Tensor, names: Sequence[str], weight: str, where: str) -> None:
+    """Refuse values with which nothing that a model says could be right. A sum that is finite has
+    met none of them, and takes less time than to look for them; it may overflow without any."""
+    if not values.sum().isfinite() and not values.isfinite().all():
+        raise InputError(
+            f"{where}: {', '.join(names)} holds values that are not finite (NaN or infinity), so "
+            f"that {weight} could not be used; download the model again"
+        )
 
 
 def _moved_rows(place: Place, shape: tuple[int, ...]) -> int:

@@ -51,6 +51,11 @@ class Pairs:
     def undo(self, x: Tensor) -> Tensor:
         return self._reorder(x, (-1, 2))
 
+    def copy(self, x: Tensor, target: Tensor) -> None:
+        """apply(x) into a target, where all turn: without a tensor between."""
+        pairs = target.unflatten(0, (self.heads, -1, 2))
+        pairs.copy_(x.unflatten(0, (self.heads, 2, -1)).transpose(1, 2))
+
     def _reorder(self, x: Tensor, parts: tuple[int, int]) -> Tensor:
         heads = x.unflatten(0, (self.heads + self.still, -1))  # (heads, d_head, ...)
         turning = heads[: self.heads, : self.rotary]
@@ -120,6 +125,14 @@ class Place:
         for step in reversed(self.steps):
             x = step.undo(x)
         return x
+
+    def copy(self, x: Tensor, target: Tensor, first: int) -> None:
+        """Rows of to_ours(x), from this one on, into a target."""
+        match self.steps:
+            case (Pairs(rotary=None, still=0) as pairs,) if len(target) == len(x):
+                pairs.copy(x, target)
+            case _:
+                target.copy_(self.to_ours(x).narrow(0, first, len(target)))
 
 
 Constant = Literal["zeros", "identity"]

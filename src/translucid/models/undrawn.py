@@ -57,7 +57,8 @@ class _Undrawn(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in MAKES:
             self._count(func, args, kwargs)
-        if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS:
+        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
+        if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
             return (
                 kwargs["tensor"] if "tensor" in kwargs else args[0]
             )  # as it is: no page is touched

@@ -77,7 +77,9 @@ class Stream:
             return replace(batch, first=first)
         if training.cuda_graphs is not True:
             return batch
-        return in_few_shapes(batch, training.batch_tokens, self._max_length)
+        return in_few_shapes(
+            batch, training.batch_tokens, self._max_length, processes=self._processes.count
+        )
 
     @property
     def most_rows(self) -> int:

@@ -119,6 +119,15 @@ class Difference:
         pattern: the points to show, by default what goes from layer to layer. tokens: the first
         to show, and the one after the last. Two texts, as of a translator, make two tables.
         """
+        heats = [self._heat(names, tokens) for names in self.sides(pattern)]
+        if len(heats) == 1:
+            return heats[0]
+        most = max(float(torch.tensor(heat.values).nan_to_num().max()) for heat in heats) or None
+        one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
+        return Grid("How far each token has moved", one_scale, len(heats), one_scale[0].note)
+
+    def sides(self, pattern: str | Sequence[str] = STREAM) -> list[list[str]]:
+        """The points with a vector for each token, by the text that they belong to."""
         globs = [pattern] if isinstance(pattern, str) else pattern
         chosen = {name for glob in globs for name in self.a.names(glob)}
         shown = [name for name in self.names if name in chosen and _along(name)]
@@ -127,15 +136,7 @@ class Difference:
                 "no point here has a vector for each token in both runs; take texts of one length "
                 f"in tokens, and keep such points in both traces (looked for {', '.join(globs)})"
             )
-        heats = [
-            self._heat(list(names), tokens)
-            for _, names in groupby(sorted(shown, key=self._side), key=self._side)
-        ]
-        if len(heats) == 1:
-            return heats[0]
-        most = max(float(torch.tensor(heat.values).nan_to_num().max()) for heat in heats) or None
-        one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
-        return Grid("How far each token has moved", one_scale, len(heats), one_scale[0].note)
+        return [list(names) for _, names in groupby(sorted(shown, key=self._side), key=self._side)]
 
     def _side(self, name: str) -> tuple[bool, int]:
         """Which text a point belongs to: the encoder's come first."""
@@ -154,15 +155,16 @@ class Difference:
         return Heat(
             f"How far each token of the {side} has moved",
             numbers(rows),
-            Axis("depth", tuple(_depth(name) for name in names)),
-            Axis("tokens", self._words(names[0], size)[start:stop]),
+            Axis("depth", tuple(depth(name) for name in names)),
+            Axis("tokens", self.tokens_along(names[0])[start:stop]),
             "positive",
             note="; ".join(notes),
             address=side,
         )
 
-    def _words(self, name: str, size: int) -> tuple[str, ...]:
-        """What stands at each place; both, where the two texts differ."""
+    def tokens_along(self, name: str) -> tuple[str, ...]:
+        """What stands at each place of a point; both, where the two texts differ."""
+        size = self.a[name].shape[_along(name) or 0]
         axis = describe(name).axes[_along(name) or 0]
         both = [
             trace.words.along(name, axis)
@@ -234,7 +236,7 @@ def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
     return _relative((a - b).norm(dim=1), a.norm(dim=1))
 
 
-def _depth(name: str) -> str:
+def depth(name: str) -> str:
     """encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention"""
     rest = re.sub(r"^(members\.\d+\.)?(encoder|decoder)\.(recurrent\.)?", "", name)
     layer = re.match(r"layers\.(\d+)\.(.*)", rest)
@@ -250,6 +252,8 @@ def _depth(name: str) -> str:
     if what.endswith("_residual.sum"):
         block = what.removesuffix("_residual.sum").replace("_", "-")
         what = "after " + block.replace("feedforward", "feed-forward")
+    elif what.endswith(("attention.output", "feedforward.output")):
+        what = what.replace("_", "-").replace("feedforward", "feed-forward")
     return f"layer {layer[1]}, {what.replace('.', ' ')}"
 
 

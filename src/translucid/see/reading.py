@@ -18,6 +18,7 @@ from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 if TYPE_CHECKING:
     from translucid.see.contributions import Contributions
     from translucid.see.difference import Difference
+    from translucid.see.patching import Patching
     from translucid.see.terms.opened import Opened
     from translucid.see.walk.walk import Walk
 
@@ -75,6 +76,20 @@ class Reading(TextTrace):
         from translucid.see.difference import difference
 
         return difference(self, other, pattern)
+
+    def patching(
+        self,
+        corrupted: TextTrace,
+        *,
+        position: int | None = None,
+        output: int | None = None,
+        against: int | None = None,
+    ) -> "Patching":
+        """Values of this run, the clean one, put into another run of the same length: what brings
+        this run's answer back, cell by cell or as a map."""
+        from translucid.see.patching import Patching
+
+        return Patching(self, corrupted, position=position, output=output, against=against)
 
     def _repr_html_(self) -> str:
         from translucid.see.display import reading_html

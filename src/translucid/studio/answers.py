@@ -176,7 +176,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     """Where two runs part ways: their answers, each step, and the ripple through the depths."""
     answer: dict[str, Any] = {
         "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
-        "says": [_says(a), _says(b)],
+        "says": [says(a, a.logits), says(b, b.logits)],
     }  # fmt: skip
     if _same_outputs(a, b):
         answer |= _apart(a, a.logits, b.logits)
@@ -210,11 +210,12 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
     return {"variation": apart.tolist()}
 
 
-def _says(run: Run) -> list[dict[str, Any]]:
+def says(run: Run, logits: Tensor) -> list[dict[str, Any]]:
     """The likeliest answer at each position, and its probability."""
     if not run.outputs.probabilities:
-        return [{"word": f"{value:.4g}", "probability": None} for value in run.answer()[:MANY]]
-    best = _rows(run.logits).float().softmax(-1).max(-1)
+        values = run.outputs.plain(logits[0])
+        return [{"word": f"{value:.4g}", "probability": None} for value in values[:MANY]]
+    best = _rows(logits).float().softmax(-1).max(-1)
     before: list[int | None] = [*run.example.target_ids] or [None] * len(best.values)
     return [
         {"word": run.outputs.name(number, last), "probability": probability}
@@ -244,7 +245,8 @@ def _ripple(apart: Difference) -> dict[str, Any]:
         "first": first.name if first else None,
         "ripple": [
             {"side": heat.address, "depths": heat.rows.labels, "words": heat.columns.labels,
+             "points": points,
              "values": [[None if v != v else v for v in row] for row in heat.values.tolist()]}
-            for heat in heats
+            for heat, points in zip(heats, apart.sides(), strict=True)
         ],
     }  # fmt: skip

@@ -20,24 +20,35 @@ from translucid.studio import (
     draws,
     lesson_checks,
     lessons,
+    patching,
     plane,
     saved_session,
     terms,
 )
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
+from translucid.studio.patching import Measure
+from translucid.studio.query_values import (
+    fraction,
+    index_of,
+    named,
+    place_of,
+    pool_sizes,
+    span,
+    token_ids,
+    whole,
+)
 from translucid.studio.run_follower import Reading, RunFollower, history
 from translucid.studio.server.questions import (
     BINARY,
     HTML,
     QUESTIONS,
     Asked,
-    Query,
     Reply,
     json_reply,
     read_query,
 )
-from translucid.studio.tensors import Cut, Place, cut_shape, frame
+from translucid.studio.tensors import Cut, cut_shape, frame
 from translucid.studio.text_runs import Run, clipped
 
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
@@ -95,10 +106,10 @@ class Handlers:
 
     def new_run(self, asked: Asked) -> Reply:
         m, text, target, off = _asked(_parsed(asked.body))
-        return json_reply(self.library.run(m, text, target, off).as_dict())
+        return json_reply(terms.with_adapters(self.library.run(m, text, target, off)))
 
     def run(self, asked: Asked) -> Reply:
-        return json_reply(self._run(asked).as_dict(), forever=True)
+        return json_reply(terms.with_adapters(self._run(asked)), forever=True)
 
     def tensors(self, asked: Asked) -> Reply:
         query = asked.query
@@ -108,8 +119,8 @@ class Handlers:
         form = query.text("as", "u8")
         if form not in ("u8", "f16", "f32"):
             raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
-        pool = _pool(query.one("pool")) if "pool" in query else None
-        cut = Cut(_index(query.text("index", "")), form, pool)  # type: ignore[arg-type]
+        pool = pool_sizes(query.one("pool")) if "pool" in query else None
+        cut = Cut(index_of(query.text("index", "")), form, pool)  # type: ignore[arg-type]
         run = self._run(asked)
         run.check(names)
         count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
@@ -127,49 +138,47 @@ class Handlers:
 
     def heads(self, asked: Asked) -> Reply:
         query = asked.query
-        pool = _whole(query.text("pool", "48"), "pool", 4, 512)
+        pool = whole(query.text("pool", "48"), "pool", 4, 512)
         body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
         return Reply(body, BINARY, forever=True)
 
     def terms(self, asked: Asked) -> Reply:
         query = asked.query
-        top = _whole(query.text("top", str(terms.TOP)), "top", 1, terms.MOST)
-        opened = terms.terms(self._run(asked), _named(query, "address"), top)
+        top = whole(query.text("top", str(terms.TOP)), "top", 1, terms.MOST)
+        opened = terms.terms(self._run(asked), named(query, "address"), top)
         return json_reply(opened, forever=True)
 
     def contributions(self, asked: Asked) -> Reply:
-        position, output = (_place_of(asked.query, name) for name in ("position", "output"))
+        position, output = (place_of(asked.query, name) for name in ("position", "output"))
         return json_reply(credit.parts(self._run(asked), position, output), forever=True)
 
     def lens(self, asked: Asked) -> Reply:
-        position = _place_of(asked.query, "position")
+        position = place_of(asked.query, "position")
         return json_reply(credit.layers(self._run(asked), position), forever=True)
 
     def saliency(self, asked: Asked) -> Reply:
-        position = _place_of(asked.query, "position")
+        position = place_of(asked.query, "position")
         return json_reply(credit.inputs(self._run(asked), position), forever=True)
 
     def steps(self, asked: Asked) -> Reply:
         query, run = asked.query, self._run(asked)
-        k = _whole(query.text("k", "10"), "k", 1, 200)
-        positions = (
-            _span(query.text("positions", ""), "positions") if "positions" in query else None
-        )
+        k = whole(query.text("k", "10"), "k", 1, 200)
+        positions = span(query.text("positions", ""), "positions") if "positions" in query else None
         if "tokens" not in query:
             return json_reply(answers.steps(run, positions, k), forever=True)
-        tokens = _tokens(query.text("tokens", ""), "tokens")
+        tokens = token_ids(query.text("tokens", ""), "tokens")
         return json_reply(answers.steps_along(run, tokens, positions, k), forever=True)
 
     def decode(self, asked: Asked) -> Reply:
         query = asked.query
-        size = _whole(query.text("beam_size", "4"), "beam_size", 1, 32)
+        size = whole(query.text("beam_size", "4"), "beam_size", 1, 32)
         n_best = query.one("n_best")
         force: dict[int, str | int] = {
-            _whole(place, "force", 0, 10**6): word
+            whole(place, "force", 0, 10**6): word
             for place, _, word in (pair.partition(":") for pair in query.all("force"))
         }
-        force |= dict(enumerate(_tokens(query.text("begin", ""), "begin")))
-        wanted = _whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
+        force |= dict(enumerate(token_ids(query.text("begin", ""), "begin")))
+        wanted = whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
         decoded = answers.decode(self._run(asked), size, wanted, force)
         return json_reply(decoded, forever=True)
 
@@ -177,13 +186,13 @@ class Handlers:
         query = asked.query
         top_k, top_p = query.one("top_k"), query.one("top_p")
         by = SamplingConfig(
-            temperature=_fraction(query.text("temperature", "1"), "temperature", 0, 10),
-            top_k=None if top_k is None else _whole(top_k, "top_k", 1, 10**6),
-            top_p=None if top_p is None else _fraction(top_p, "top_p", 0.001, 1),
+            temperature=fraction(query.text("temperature", "1"), "temperature", 0, 10),
+            top_k=None if top_k is None else whole(top_k, "top_k", 1, 10**6),
+            top_p=None if top_p is None else fraction(top_p, "top_p", 0.001, 1),
         )
-        penalty = _fraction(query.text("repetition_penalty", "1"), "repetition_penalty", 1, 10)
-        seed = _whole(query.text("seed", "0"), "seed", 0, 10**6)
-        samples = _whole(query.text("samples", "3"), "samples", 1, 8)
+        penalty = fraction(query.text("repetition_penalty", "1"), "repetition_penalty", 1, 10)
+        seed = whole(query.text("seed", "0"), "seed", 0, 10**6)
+        samples = whole(query.text("samples", "3"), "samples", 1, 8)
         return json_reply(draws.draws(self._run(asked), by, penalty, seed, samples), forever=True)
 
     def effect(self, asked: Asked) -> Reply:
@@ -192,8 +201,30 @@ class Handlers:
 
     def diff(self, asked: Asked) -> Reply:
         query = asked.query
-        a, b = (self.library.kept_run(_named(query, name)) for name in ("a", "b"))
+        a, b = (self.library.kept_run(named(query, name)) for name in ("a", "b"))
         return json_reply(answers.compare(a, b), forever=True)
+
+    # ---- values of one run put into another ----
+
+    def patching(self, asked: Asked) -> Reply:
+        return json_reply(patching.outline(*self._patched(asked)), forever=True)
+
+    def patch(self, asked: Asked) -> Reply:
+        at, token = named(asked.query, "at"), place_of(asked.query, "token")
+        return json_reply(patching.cell(*self._patched(asked), at, token), forever=True)
+
+    def causal(self, asked: Asked) -> Reply:
+        at, tokens = named(asked.query, "at"), asked.query.one("tokens")
+        some = None if tokens is None else span(tokens, "tokens")
+        return json_reply(patching.row(*self._patched(asked), at, some), forever=True)
+
+    def _patched(self, asked: Asked) -> tuple[Run, Run, Measure]:
+        """The clean run, the corrupted one, and the answer that is looked at."""
+        query = asked.query
+        a, b = (self.library.kept_run(named(query, name)) for name in ("clean", "corrupted"))
+        names = ("position", "output", "against")
+        measure = {name: place_of(query, name) for name in names if name in query}
+        return a, b, Measure(**measure)  # type: ignore[typeddict-item]
 
     # ---- a training, for those who have no socket ----
 
@@ -213,7 +244,7 @@ class Handlers:
 
     def probes(self, asked: Asked) -> Reply:
         run, query = self._followed(asked), asked.query
-        steps = [_whole(step, "step", 0, 10**9 - 1) for step in query.all("step")]
+        steps = [whole(step, "step", 0, 10**9 - 1) for step in query.all("step")]
         if not 1 <= len(steps) <= 64:
             raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
         form = query.text("as", "u8")
@@ -238,7 +269,7 @@ class Handlers:
         """Whether what a stop asks for is done at an address of the page."""
         plain, address = self._run(asked), asked.query.text("address", "")
         wanted = lessons.lesson(asked.place["id"], self.own_lesson)
-        stop = _whole(asked.place["stop"], "stop", 1, len(wanted["steps"]))
+        stop = whole(asked.place["stop"], "stop", 1, len(wanted["steps"]))
         off = [
             key for key in read_query(address.partition("?")[2]).text("off", "").split(",") if key
         ]
@@ -250,8 +281,8 @@ class Handlers:
     def plane(self, asked: Asked) -> Reply:
         """One step of a training of two inputs."""
         query = asked.query
-        step = _whole(query.text("step", "0"), "step", 0, plane.STEPS)
-        seed = _whole(query.text("seed", str(plane.SEED)), "seed", 0, plane.SEEDS - 1)
+        step = whole(query.text("step", "0"), "step", 0, plane.STEPS)
+        seed = whole(query.text("seed", str(plane.SEED)), "seed", 0, plane.SEEDS - 1)
         problem = query.text("problem", "and")
         return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
 
@@ -302,56 +333,3 @@ def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
     if not isinstance(off, list) or not all(isinstance(key, str) for key in off):
         raise InputError("off: a list of the keys of switches")
     return m, text, target, off
-
-
-def _named(query: Query, name: str) -> str:
-    if name not in query:
-        raise InputError(f"{name}: it must be given")
-    return query.text(name, "")
-
-
-def _whole(text: str | None, name: str, least: int, most: int) -> int:
-    if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
-        number = int(text)
-        if least <= number <= most:
-            return number
-    raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
-
-
-def _fraction(text: str, name: str, least: float, most: float) -> float:
-    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{0,9})?", text) and least <= float(text) <= most:
-        return float(text)
-    raise InputError(f"{name}: a number from {least} to {most}, not {clipped(text)}")
-
-
-def _place_of(query: Query, name: str) -> int:
-    return _whole(_named(query, name), name, 0, 10**7)
-
-
-def _tokens(text: str, name: str) -> list[int]:
-    """7.43.269: the ids of tokens."""
-    return [_whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
-
-
-def _index(text: str) -> tuple[Place, ...]:
-    """2,5 or 2,*,3 or 2,10:30; * takes all, 10:30 those from 10 to 29."""
-    return tuple(map(_place, text.split(","))) if text else ()
-
-
-def _place(text: str) -> Place:
-    if text == "*":
-        return None
-    return _span(text, "index") if ":" in text else _whole(text, "index", 0, 10**6)
-
-
-def _span(text: str, name: str) -> range:
-    """10:30, those from 10 to 29."""
-    first, _, last = text.partition(":")
-    begin = _whole(first, name, 0, 10**6)
-    return range(begin, _whole(last, name, begin + 1, 10**6))
-
-
-def _pool(text: str | None) -> int | tuple[int, int] | None:
-    """64, or 100,8 for the last axis but one and the last."""
-    sizes = tuple(_whole(part, "pool", 1, 1024) for part in (text or "").split(",", 1))
-    return (sizes[0], sizes[1]) if len(sizes) > 1 else sizes[0]

@@ -5,10 +5,12 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
+from translucid.see.adapters import AdapterNorm, adapter_norms, has_adapters
 from translucid.see.terms.computation import read_address, written
 from translucid.see.terms.opened import Opened, as_json
 from translucid.see.terms.terms import computation
@@ -48,6 +50,14 @@ def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
     plain["symbols"] = {name: as_mathml(latex) for name, latex in plain["symbols"].items()}
     _name_tokens(run, plain)
     return plain
+
+
+def with_adapters(run: Run) -> dict[str, Any]:
+    """A run for the page, with what LoRA adapters add in it."""
+    norms: tuple[AdapterNorm, ...] = ()
+    if has_adapters(run.kept.network):
+        norms = adapter_norms(computation(run.kept, points=_Points(run)))
+    return run.as_dict() | {"adapters": [{**asdict(norm), "ratio": norm.ratio} for norm in norms]}
 
 
 def _opened(run: Run, address: str, top: int = TOP) -> Opened:

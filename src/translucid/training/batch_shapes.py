@@ -28,12 +28,12 @@ def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
     return np.minimum(-(-lengths // steps) * steps, np.maximum(lengths, max_length))
 
 
-def in_few_shapes(batch: Batch, budget: int, max_length: int) -> Batch:
+def in_few_shapes(batch: Batch, budget: int, max_length: int, *, processes: int = 1) -> Batch:
     """The same batch with more padding, and with rows that have no targets.
 
-    It has as many rows as the budget of tokens holds, or half, a quarter, an eighth of them. Its
-    loss is that of the batch: padding is hidden or stands behind all that is read, and targets
-    that are IGNORE do not count.
+    It has as many rows as the budget of tokens holds (of several processes, its part of them), or
+    half, a quarter, an eighth of them. Its loss is that of the batch: padding is hidden or stands
+    behind all that is read, and targets that are IGNORE do not count.
     """
     inputs = {
         name: _lengthen(t, max_length, False if t.dtype is torch.bool else 0)
@@ -41,7 +41,8 @@ def in_few_shapes(batch: Batch, budget: int, max_length: int) -> Batch:
     }
     targets = _lengthen(batch.targets, max_length, IGNORE)
     count = len(targets)
-    rows = budget // sum(t.shape[1] for t in inputs.values() if t.dtype is not torch.bool)
+    length = sum(t.shape[1] for t in inputs.values() if t.dtype is not torch.bool)
+    rows = -(-(budget // length) // processes)
     while rows // 2 >= count:
         rows //= 2
     # Copies of a row that is there are as harmless as that one.

@@ -2,6 +2,7 @@
 
 import torch
 
+from translucid.device import has_triton
 from translucid.errors import ConfigError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
@@ -35,5 +36,6 @@ def decide(config: TrainingConfig, model: ModelConfig, device: torch.device) -> 
         and not config.deterministic
         and config.steps >= LONG
         and POSITIONS.source(model.positions) is None
+        and has_triton()
     )
     return config.model_copy(update={"compile": worth_it})

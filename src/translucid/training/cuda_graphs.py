@@ -11,7 +11,7 @@ step has its own draws, as without graphs.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,8 @@ from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
-from translucid.training.distributed import ALONE
+from translucid.training.distributed import ALONE, Processes
+from translucid.training.flat_gradients import FlatGradients
 from translucid.training.gradients import Gradients
 
 
@@ -56,8 +57,10 @@ def _why_not(
 ) -> str | None:
     if device.type != "cuda":
         return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
-    if dist.is_initialized():
-        return "steps of several processes are not captured"
+    if dist.is_initialized() and config.parallel == "fsdp":
+        return "layers that are gathered from shards (fsdp) are not captured"
+    if dist.is_initialized() and config.cuda_graphs == "auto":
+        return "steps of several processes are captured only if it is set to true"
     if not isinstance(model, TransformerConfig):
         return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
     if model.norm == "batch":
@@ -92,16 +95,21 @@ class Captured(Gradients):
         config: TrainingConfig,
         device: torch.device,
         layers: CompiledLayers | None = None,
+        processes: Processes = ALONE,
     ) -> None:
-        super().__init__(model, task, config, device, ALONE, layers)
+        super().__init__(model, task, config, device, processes, layers)
         self._held: dict[tuple[Any, ...], _Held] = {}
         self._deterministic = config.deterministic
         self._scale = torch.zeros((), device=device)
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        for p in self._parameters:
-            p.grad = torch.zeros_like(p)
+        self._flat: FlatGradients | None = None
+        if not processes.alone:
+            self._flat = FlatGradients(self._parameters)
+        else:
+            for p in self._parameters:
+                p.grad = torch.zeros_like(p)
 
     def prepare(self, micro: Sequence[Batch]) -> None:
         """Capture the shapes that are new. This draws random numbers, and adds to gradients."""
@@ -111,22 +119,29 @@ class Captured(Gradients):
                 self._zero()
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
+        """What DDP would average is summed after the last batch, outside the graph."""
         held = self._held[_shape(batch)]
         for name, tensor in batch.inputs.items():
             held.batch.inputs[name].copy_(tensor, non_blocking=True)
         held.batch.targets.copy_(batch.targets, non_blocking=True)
-        self._scale.fill_(scale)
+        counts = 0.0 if batch.idle else 1.0
+        self._scale.fill_(counts * scale / self._processes.count)
         held.graph.replay()
-        return held.loss
+        if self._flat is not None and last:
+            self._flat.sum()
+        return held.loss * counts if batch.idle else held.loss
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._zero()
 
     def _zero(self) -> None:
+        if self._flat is not None:
+            self._flat.zero()
+            return
         torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None])
 
     def _capture(self, batch: Batch) -> _Held:
-        batch = batch.to(self.device)
+        batch = replace(batch.to(self.device), idle=False)  # a batch that counts may come as well
         graph = torch.cuda.CUDAGraph()
         masked = any(tensor.dtype is torch.bool for tensor in batch.inputs.values())
         # Not on the default stream, which graphs cannot be captured from; and the passes before

@@ -97,11 +97,15 @@ class Processes:
 
     def any(self, flag: bool) -> bool:
         """Whether it holds in any process; all of them get the same answer."""
+        return self.any_of(flag)[0]
+
+    def any_of(self, *flags: bool) -> list[bool]:
+        """The same of several, in one exchange: what it costs is its way through all processes."""
         if self.alone:
-            return flag
-        seen = torch.tensor([flag], dtype=torch.int32)
+            return list(flags)
+        seen = torch.tensor(flags, dtype=torch.int32)
         dist.all_reduce(seen, dist.ReduceOp.MAX)
-        return bool(seen)
+        return [bool(flag) for flag in seen]
 
     def wait(self) -> None:
         if not self.alone:

@@ -112,8 +112,8 @@ def train(
         _evaluate(state, task, valid, metric, watchers)
         if state.unscored:  # again; the checkpoint is that of before
             return "interrupted"
-        late = config.minutes is not None and state.seconds > 60 * config.minutes
-        state.finished = state.step >= config.steps or processes.any(late) or state.best.stalled
+        late = _late(state, config)
+        state.finished = state.step >= config.steps or late or state.best.stalled
         watchers.save()
         model.train()
         marked = time.monotonic()
@@ -164,8 +164,7 @@ def train(
 
         now = time.monotonic()
         state.seconds = now - began
-        late = config.minutes is not None and state.seconds > 60 * config.minutes
-        last = state.step >= config.steps or processes.any(late)
+        last = state.step >= config.steps or _late(state, config)
         if state.step % config.log_every == 0 or last:
             speed = (state.target_sum - targets_then) / max(now - marked, 1e-9)
             watchers.progress(
@@ -188,9 +187,9 @@ def train(
         if watchers.looks(state.step, evaluating):
             look(state, watchers)
         state.finished = (last or state.best.stalled) and not state.unscored
-        interrupted = processes.any(watchers.interrupted())
+        unsaved = not saved and time.monotonic() - session_began > FIRST_SAVE
+        interrupted, overdue = processes.any_of(watchers.interrupted(), unsaved)
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
-        overdue = not saved and processes.any(time.monotonic() - session_began > FIRST_SAVE)
         if due or overdue or interrupted or state.finished:
             state.seconds = time.monotonic() - began
             watchers.save()
@@ -203,6 +202,13 @@ def train(
         watchers.ticked(state.step, max(now - step_began - prepared, 0.0))
         marked += time.monotonic() - now  # to evaluate, look and save is not to train
     return _ending(state, config)
+
+
+def _late(state: State, config: TrainingConfig) -> bool:
+    """Is the time over, in any process?"""
+    if config.minutes is None:  # then nobody need be asked
+        return False
+    return state.processes.any(state.seconds > 60 * config.minutes)
 
 
 def _pauses(step: int, config: TrainingConfig) -> bool:
@@ -238,7 +244,7 @@ def _gradients(
 ) -> Gradients:
     layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
     if config.cuda_graphs is True:
-        return Captured(state.network, task, config, state.device, layers)
+        return Captured(state.network, task, config, state.device, layers, state.processes)
     called = state.called if state.carried is None else state.carried
     return Gradients(called, task, config, state.device, state.processes, layers)
 

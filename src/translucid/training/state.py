@@ -68,7 +68,9 @@ class State:
             pad_heads(network)
         freeze(network, config.freeze)
         self._whole = copy.deepcopy(network) if processes.sharded else None
-        self.called = processes.wrap(network)  # before the optimizers: it may change the tensors
+        # Before the optimizers: it may change the tensors. Captured steps exchange by themselves.
+        captured = config.cuda_graphs is True and not processes.sharded
+        self.called = network if captured else processes.wrap(network)
         if rows is not None and not processes.alone:
             raise ConfigError(
                 "training.carry_state = true is for one process, not several; leave out torchrun"

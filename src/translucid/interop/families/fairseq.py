@@ -2,6 +2,10 @@
 from, with the same names.
 
 Options of training stand in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
+Read in facebookresearch/fairseq, models/transformer/transformer_decoder.py at 0e86c2b: scale,
+positions, norms, tied head, and the older name embed_out. What is said there and cannot be computed
+here (projected embeddings, base layers, quantisation noise) has tensors of its own, which are
+refused by name.
 """
 
 from collections.abc import Mapping

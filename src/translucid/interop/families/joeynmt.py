@@ -1,4 +1,9 @@
-"""Transformers of JoeyNMT: the checkpoint holds the tensors, config.yaml beside it the options."""
+"""Transformers of JoeyNMT: the checkpoint holds the tensors, config.yaml beside it the options.
+
+Read in joeynmt/joeynmt: model.py at 0d63508 (tied tables, the head in the decoder), decoders.py at
+e0cfa7d (layer_norm, no bias in the head), encoders.py at c6f2ab9 and transformer_layers.py at
+c5ec042 (1.x: always pre-norm) and 0d6d2b9 (2.x: alpha, pre or post), vocabulary.py at 0ae2902.
+"""
 
 from typing import Any
 
@@ -11,7 +16,7 @@ from translucid.interop.rules import Rule, rule
 
 MODEL = "model_state."
 TABLES = {"encoder": f"{MODEL}src_embed.lut", "decoder": f"{MODEL}trg_embed.lut"}
-HEAD = f"{MODEL}output_layer.weight"
+HEAD = f"{MODEL}decoder.output_layer.weight"
 OF_ATTENTION = {"query": "q_layer", "key": "k_layer", "value": "v_layer", "output": "output_layer"}
 ATTENTION = {"encoder": "src_src_att", "decoder": "trg_trg_att"}
 IGNORED = (
@@ -28,8 +33,8 @@ def from_joeynmt(config: Options, file: ModelFile) -> Plan:
         kind = options.text("type", "recurrent")
         if kind != "transformer":
             raise InputError(
-                f"{config.where}: model.{side}.type = {kind[:40]!r} cannot be opened here (its "
-                "attention asks before the step, ours after it); transformer can"
+                f"{config.where}: model.{side}.type = {kind[:40]!r} cannot be opened here; "
+                "transformer can"
             )
         if options.get("alpha", 1.0) != 1:
             raise InputError(
@@ -53,7 +58,7 @@ def from_joeynmt(config: Options, file: ModelFile) -> Plan:
         d_ff=rows_of(file, f"{first}feed_forward.pwff_layer.0.weight", config.where),
         activation=ACTIVATIONS.get(_both(stacks, "activation", "relu"), "?"),
         norm_eps=1e-6,
-        placement="pre" if f"{MODEL}encoder.layer_norm.weight" in tensors else "post",
+        placement=_placement(stacks, last=f"{MODEL}encoder.layer_norm.weight" in tensors),
         positions="sinusoidal",
         embedding_scale=_scaled(stacks),
         tied=tied,
@@ -79,10 +84,24 @@ def from_joeynmt(config: Options, file: ModelFile) -> Plan:
     else:
         rules.append(rule(f"{TABLES['decoder']}.weight", "decoder.embedding.table.weight"))
     if tied:
-        ignored.append(rf"{MODEL}output_layer\.weight")
+        ignored.append(rf"{MODEL}decoder\.output_layer\.weight")
     else:
         rules.append(rule(HEAD, "head.linear.weight"))
     return Plan("JoeyNMT Transformer", "translate", made, rules, tuple(ignored))
+
+
+def _placement(stacks: dict[str, Options], *, last: bool) -> str:
+    """last: a norm follows the stacks, as it does only in pre-norm ones."""
+    if last:
+        return "pre"
+    if _both(stacks, "layer_norm", None) is None:
+        # Versions 2.0 to 2.2 take it for post; 2.3 takes the encoder for pre without a last norm.
+        raise InputError(
+            f"{stacks['encoder'].where} names no layer_norm for encoder and decoder, and versions "
+            "of JoeyNMT take that differently; write layer_norm: post into both of them if the "
+            "model was trained with a version from 2.0 to 2.2"
+        )
+    return "post"
 
 
 def _scaled(stacks: dict[str, Options]) -> bool:

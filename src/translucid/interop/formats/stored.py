@@ -5,7 +5,7 @@ Whatever a file declares is compared with its size before anything is made of it
 
 import mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -30,6 +30,8 @@ class StoredTensor:
     nbytes: int  # in the file
     read: Callable[[], Tensor]  # a view of the file, or values that were unpacked from it
     release: Callable[[], None] = lambda: None  # the pages of the file may leave memory
+    file: "MappedFile | None" = None  # where its values lie as they are; None: they are unpacked
+    start: int = 0  # the byte of that file at which they begin
 
     @property
     def size(self) -> int:
@@ -91,6 +93,8 @@ class MappedFile:
             size,
             lambda: self.view(start, dtype, shape, what),
             lambda: self.release(start, size),
+            self,
+            start,
         )
 
     def release(self, start: int, count: int) -> None:
@@ -106,6 +110,20 @@ class MappedFile:
                 f"{self.path}: {what[:200]} would end at byte {start + count:,}, but the file has "
                 f"{self.size:,}; it was cut short or damaged: copy or download it again"
             )
+
+
+def rows_in_place(tensors: Sequence[StoredTensor]) -> Tensor | None:
+    """Tensors in float32 that follow each other in one file as one view of it, row under row; None:
+    they are not like that."""
+    file, start, end = tensors[0].file, tensors[0].start, tensors[0].start
+    for tensor in tensors:
+        if tensor.file is not file or tensor.start != end or tensor.dtype != "float32":
+            return None
+        end += tensor.nbytes
+    if file is None or start % torch.float32.itemsize or not all(t.size for t in tensors):
+        return None
+    shape = (sum(tensor.shape[0] for tensor in tensors), *tensors[0].shape[1:])
+    return file.view(start, torch.float32, shape, "its weights")
 
 
 class Cursor:

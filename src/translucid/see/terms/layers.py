@@ -103,17 +103,13 @@ def lora(c: Computation, scope: str, point: str, index: Index) -> Expression:
     if point == "up":
         down = c.vector("down", f"{scope}.down", *place, None)
         return times(constant("scale", part.scale), c.linear(f"{scope}.up", d, down, "B"))
-    owner, _, layer = scope.removesuffix(".lora").rpartition(".")
-    if layer != "output":
-        x = c.vector("x", wiring.into_part(c, owner), *place, None)
-    elif owner.endswith("feedforward"):
-        x = c.vector("activated", f"{owner}.activated", *place, None)
+    read = wiring.into_linear(c, scope.removesuffix(".lora"))
+    if not read.endswith(".mixed"):
+        x = c.vector("activated" if read.endswith(".activated") else "x", read, *place, None)
     else:
         row, query = place
-        count = c.tensor(f"{owner}.mixed").shape[1]
-        x = joined(
-            *(c.vector("mixed", f"{owner}.mixed", row, head, query, None) for head in range(count))
-        )
+        count = c.tensor(read).shape[1]
+        x = joined(*(c.vector("mixed", read, row, head, query, None) for head in range(count)))
     return c.linear(f"{scope}.down", d, x, "A")
 
 

@@ -148,6 +148,18 @@ def into_part(c: Computation, part: str) -> str:
     return f"{frame}.norm.output" if pre else into_branch(c, frame)
 
 
+def into_linear(c: Computation, layer: str) -> str:
+    """What a linear layer of attention or feed-forward reads; of what the heads mixed, all heads
+    side by side."""
+    part, _, own = layer.rpartition(".")
+    match own:
+        case "output":
+            return f"{part}.{'activated' if part.endswith('feedforward') else 'mixed'}"
+        case "kv":
+            return output_of(c, f"{member(part)}encoder")
+    return into_part(c, part)
+
+
 def into_norm(c: Computation, scope: str) -> str:
     """What a norm is given."""
     up, _, own = scope.rpartition(".")

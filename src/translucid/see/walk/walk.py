@@ -11,6 +11,8 @@ from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.see.adapters import adapter_norms, has_adapters
+from translucid.see.terms.terms import computation
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk import data
 from translucid.see.walk.answer import answers
@@ -24,6 +26,10 @@ from translucid.tasks.outputs import Cell, Row
 UNKNOWN = "unknown"
 STARTS = "start: the end mark of the text before"
 GOES_IN = "What goes in"
+ADAPTERS = (
+    "Adapters (LoRA) learnt beside layers that were frozen. Of each: how many times as long what "
+    "it adds is as what the frozen layer gives, on average over the tokens."
+)
 SO_FAR = (
     "The decoder reads what was written so far, from the start mark on, and from each token it "
     "makes the next."
@@ -56,7 +62,7 @@ def walk(
     notes += [note] if note else []
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
-        (*_with_inputs(reading, stages), *last), tuple(notes),
+        (*_with_inputs(reading, stages), *_adapters(reading, layer), *last), tuple(notes),
     )  # fmt: skip
 
 
@@ -124,6 +130,19 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
             ),
         )  # fmt: skip
         yield from stages
+
+
+def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
+    """Where tuning changed the computation."""
+    norms = adapter_norms(computation(reading)) if has_adapters(reading.network) else ()
+    shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
+    if shown:
+        most = max(shown, key=lambda norm: norm.ratio)
+        rows = (Row(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown)
+        yield Stage(
+            "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
+            happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
+        )  # fmt: skip
 
 
 def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: TokenInput) -> Stage:

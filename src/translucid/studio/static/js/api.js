@@ -143,6 +143,10 @@ function watched(m) {
 }
 export const probes = (m, saved, form) =>
   ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`).then(binary);
+// Values of a clean run put into a corrupted one: what can be asked; one cell; one point with every token.
+export const patching = options => once(`/api/patching?${query(options)}`, json);
+export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);
+export const patchRow = options => once(`/api/patching/row?${query(options)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.

@@ -9,6 +9,8 @@ const FREE = [
   'i',
   'swap',
   'named',
+  'instead',
+  'answer',
   'side',
   'pic',
   'force',
@@ -45,6 +47,9 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
       !run || points.has(value) || run.points.some(point => point.at.startsWith(`${value}.`))
         ? ''
         : 'this run has no such point',
+    cell: value => (!run || points.has(value.split('@')[0]) ? '' : 'this run has no such point'),
+    map: among(['recovered']),
+    part: among(['stream', 'attention', 'feed-forward', 'cell']),
     pin: value =>
       !sides || list(value).every(key => /^(src|tgt):\d+$/.test(key) && Number(key.slice(4)) < sides[key.slice(0, 3)])
         ? ''

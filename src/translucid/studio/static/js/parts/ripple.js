@@ -37,12 +37,13 @@ function columns(depths) {
 }
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
-export function ripple(table, { width, height, scale, keyOf }) {
+// take(row, column): what a click does beside pinning; chosen: a cell that is framed; told: what the read-out says.
+export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
   const nC = names.length;
   const nR = table.words.length;
-  const start = started(table);
+  const start = named ? -1 : started(table);
   const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u);
   const grouped = groups.some(each => each.to - each.from > 1);
   const lh = (grouped ? 50 : 28) * u;
@@ -55,6 +56,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
   for (let r = 0; r < nR; r++)
     for (let c = 0; c < nC; c++) {
       const v = table.values[c][r];
+      if (v === undefined) continue; // not measured yet
       ctx.fillStyle = css(v ?? 0, scale);
       ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
       if (v === null) {
@@ -67,7 +69,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     }
   const svg = s('svg', { width: W, height: H });
   const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
-  const title = `How far each token has moved, ${table.side}: ${where}`;
+  const title = named ?? `How far each token has moved, ${table.side}: ${where}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>
@@ -128,6 +130,17 @@ export function ripple(table, { width, height, scale, keyOf }) {
     );
   const frame = s('rect', { class: 'under', width: cw, height: ch, rx: 2, visibility: 'hidden' });
   svg.append(frame);
+  if (chosen && chosen[0] >= 0 && chosen[0] < nR)
+    svg.append(
+      s('rect', {
+        class: 'taken',
+        x: lw + chosen[1] * cw,
+        y: lh + chosen[0] * ch,
+        width: cw,
+        height: ch,
+        rx: 2,
+      }),
+    );
   const cell = event => {
     const box = svg.getBoundingClientRect();
     const c = Math.floor((event.clientX - box.left - lw) / cw);
@@ -146,7 +159,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
       frame.setAttribute(key, value);
     link.hover([keyOf(r)]);
-    readout(reading(table, r, c, scale));
+    readout(told ? told(r, c) : reading(table, r, c, scale));
   };
   const leave = () => {
     last = '';
@@ -154,6 +167,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     link.hover([]);
     readout();
   };
+  const taken = ([r, c]) => (take ? take(r, c) : link.pin([keyOf(r)]));
   const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
   svg.addEventListener('mouseleave', leave);
   walks(svg, {
@@ -162,17 +176,17 @@ export function ripple(table, { width, height, scale, keyOf }) {
     leave,
     start: () => [0, Math.max(0, start)],
     step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)],
-    take: ([r]) => link.pin([keyOf(r)]),
+    take: at => taken(at),
   });
   svg.addEventListener('click', event => {
     const at = cell(event);
-    if (at) link.pin([keyOf(at[0])]);
+    if (at) taken(at);
   });
   return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
     corner: 'token',
     columns: table.depths,
-    rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]),
-    note: 'How far each vector has moved, as a fraction of its length.',
+    rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? (named ? '' : 'not a number'))]),
+    note: note ?? 'How far each vector has moved, as a fraction of its length.',
   }));
 }
 export const reading = (table, r, c, scale) => ({

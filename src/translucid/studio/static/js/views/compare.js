@@ -64,6 +64,8 @@ export async function compare(stage, { all, model, run, params }) {
   pair.append(
     h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
     await losses(model, first, other, second),
+    adapters(model, run),
+    adapters(other, second),
   );
   await pictures(box, { model, run, other, second, params });
 }
@@ -208,6 +210,49 @@ function lossTable(rows, same) {
       ),
     ),
     differ ? h('p', { class: 'tail' }, 'The models cut the text into different tokens, so the sums are shown.') : '',
+  );
+}
+
+// ---- where tuning changed the computation: what LoRA adapters add, beside their frozen layers
+function adapters(model, run) {
+  if (!run.adapters?.length) return '';
+  const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
+  const head = ['layer', 'adapter adds', 'frozen layer gives', 'ratio'];
+  return h(
+    'div',
+    { class: 'lossbox adapters' },
+    h('h3', null, `What tuning added in ${model.name}: mean lengths of vectors`),
+    h(
+      'table',
+      { class: 'hyps' },
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          head.map((each, i) => h('th', { scope: 'col', class: i ? 'r' : null }, each)),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        run.adapters.map(each =>
+          h(
+            'tr',
+            null,
+            h('th', { scope: 'row', class: 'n' }, each.layer),
+            [each.added, each.frozen].map(value => h('td', { class: 'r n' }, num(value, 3))),
+            h(
+              'td',
+              { class: 'r n' },
+              h('meter', { min: 0, max: most, value: each.ratio, 'aria-label': `ratio at ${each.layer}` }),
+              ` ${num(each.ratio, 3)}`,
+            ),
+          ),
+        ),
+      ),
+    ),
   );
 }
 

@@ -1,14 +1,14 @@
 // What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
 // starts.
 import { entryAt, entryOf } from '../anatomy.js';
-import { formula, h, unit } from '../dom.js';
+import { formula, h } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
 import { KINDS, headToggles, isChange, knob, said, titled } from '../parts/switch.js';
-import { reading, ripple, started } from '../parts/ripple.js';
+import { patchmap, patchOf } from '../parts/patchmap.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
@@ -37,7 +37,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     ...changesOf(params.get('off') ?? '', known),
     swap: swapOf(params.get('swap')),
     name: params.get('named') ?? '',
-    side: params.get('side'),
+    instead: params.get('instead'), // another text, whole
+    patch: { ...patchOf(params), side: params.get('side') },
     sorted: params.get('sort') === 'effect',
     measuring: false,
     left: false,
@@ -72,6 +73,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       panel,
     ),
   );
+  let patches = null; // the map below the answers, and its card
   const numeric = run.tokens.features.length > 0;
   const words = numeric ? numbers(run.text) : pieces(run.text, model.mask);
   const delta = each => measured.get(`${run.run}|${each.key}`);
@@ -220,18 +222,27 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     state.off.clear();
     state.strength.clear();
     state.swap = null;
-    settle({ off: null, swap: null, named: null });
+    state.instead = null;
+    settle({ off: null, swap: null, instead: null, named: null });
     drawList();
     refresh();
   }
   function swap(at, word) {
     state.swap = word.trim() && word.trim() !== words[at][0] ? [at, word.trim()] : null;
-    settle({ swap: state.swap ? state.swap.join(':') : null });
+    state.instead = null;
+    settle({ swap: state.swap ? state.swap.join(':') : null, instead: null });
+    refresh();
+  }
+  function replaceText(text) {
+    state.swap = null;
+    state.instead = text.trim() && text.trim() !== run.text ? text.trim() : null;
+    settle({ swap: null, instead: state.instead });
     refresh();
   }
 
   // ---- the two runs
   function changedText() {
+    if (state.instead) return state.instead;
     if (!state.swap || !words[state.swap[0]]) return run.text;
     const [at, word] = state.swap;
     const old = words[at];
@@ -242,7 +253,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
     if (state.off.size) asked.off = offs();
-    const changed = state.off.size > 0 || state.swap !== null;
+    const changed = state.off.size > 0 || state.swap !== null || state.instead !== null;
     let other = run;
     let found;
     try {
@@ -263,7 +274,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       return;
     }
     if (turn !== state.turn || state.left) return;
-    if (state.off.size === 1 && !state.swap && !state.strength.get([...state.off][0])) {
+    if (state.off.size === 1 && !state.swap && !state.instead && !state.strength.get([...state.off][0])) {
       keep([...state.off][0], found);
       drawList();
     }
@@ -288,6 +299,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           now ? [h('s', null, each[0]), ' ', now] : each[0],
         );
       }),
+      run.tokens.features.length ? '' : whole(),
     );
     return [
       h(
@@ -301,13 +313,24 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       line,
     ];
   }
-  function type(button, at, word) {
+  const whole = () =>
+    h(
+      'button',
+      {
+        class: `instead${state.instead ? ' swapped' : ''}`,
+        title: 'Compare with another sentence, of as many tokens',
+        onclick: event => typed(event.currentTarget, 'another sentence', state.instead ?? run.text, replaceText),
+      },
+      state.instead ? ['→ ', state.instead] : '… or another sentence',
+    );
+  const type = (button, at, word) => typed(button, `instead of ${words[at][0]}`, word, text => swap(at, text));
+  function typed(button, name, value, use) {
     const field = h('input', {
       type: 'text',
-      value: word,
-      'aria-label': `instead of ${words[at][0]}`,
-      maxlength: 60,
-      size: Math.max(4, word.length),
+      value,
+      'aria-label': name,
+      maxlength: Math.max(60, 4 * value.length),
+      size: Math.min(60, Math.max(4, value.length)),
     });
     let done = false;
     const end = (take, back = true) => {
@@ -315,7 +338,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       done = true;
       field.replaceWith(button);
       if (back) button.focus();
-      if (take) swap(at, field.value);
+      if (take) use(field.value);
     };
     field.addEventListener('keydown', event => {
       if (event.key !== 'Enter' && event.key !== 'Escape') return;
@@ -360,7 +383,6 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     return line;
   }
   function fillMid(found, changed, other) {
-    const u = unit();
     const tagged = ['tags', 'masked_tokens'].includes(model.outputs); // an answer to each token that is read
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
@@ -377,9 +399,6 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
     if (more) mid.append(h('p', { class: 'tail' }, `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
-    const tables = found.ripple ?? [];
-    const moved = tables.filter(each => started(each) >= 0);
-    const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
     if (!changed) {
       mid.append(
         h(
@@ -392,60 +411,17 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
       return;
     }
-    if (!table) {
+    if (model.outputs === 'values') {
       mid.append(
-        h(
-          'p',
-          { class: 'quiet hint' },
-          model.outputs === 'values'
-            ? 'One row of numbers has no tokens that a difference could run along.'
-            : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.',
-        ),
+        h('p', { class: 'quiet hint' }, 'One row of numbers has no tokens that a difference could run along.'),
       );
       rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
-    const pick = h(
-      'div',
-      { class: 'seg', role: 'group', 'aria-label': 'Side' },
-      tables.map(each =>
-        h(
-          'button',
-          {
-            'aria-pressed': String(each === table),
-            onclick: () => {
-              state.side = each.side;
-              settle({ side: each.side });
-              drawMid(found, changed, other);
-              link.paint();
-            },
-          },
-          each.side,
-          started(each) < 0 ? ' (same)' : '',
-        ),
-      ),
-    );
-    mid.append(
-      h('div', { class: 'ripplehead' }, h('h3', null, 'Where the difference starts'), tables.length > 1 ? pick : ''),
-    );
-    const box = h('div', { class: 'ripplebox' });
-    mid.append(box);
-    const largest = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0)));
-    const scale = { kind: 'seq', max: largest };
-    box.append(
-      ripple(table, {
-        width: box.clientWidth - 4 * u,
-        height: box.clientHeight,
-        scale,
-        keyOf: r => `${table.side === 'encoder' ? 'src' : 'tgt'}:${r}`,
-      }),
-    );
-    const start = started(table);
-    rest(
-      start < 0
-        ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale }
-        : reading(table, Math.max(0, table.values[start].indexOf(Math.max(...table.values[start]))), start, scale),
-    );
+    patches = patchmap({ run, other, found, state: state.patch });
+    mid.append(patches.el);
+    patches.draw();
+    patches.load();
   }
 
   // ---- the formula with the part struck, and the answer that changed most
@@ -503,6 +479,15 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             ' → ',
             h('b', { class: 'word' }, state.swap[1]),
           ),
+          chosen.length ? '' : back(),
+        ),
+      );
+    if (state.instead)
+      head.push(
+        h(
+          'header',
+          { class: 'row' },
+          h('p', null, 'Another sentence: ', h('b', { class: 'word' }, state.instead)),
           chosen.length ? '' : back(),
         ),
       );
@@ -567,6 +552,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     if (found.loss[0] !== null)
       rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
     panel.replaceChildren(
+      patches?.card ?? '',
       ...head,
       h('hr', { class: 'rule' }),
       ledger(rows),

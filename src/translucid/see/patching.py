@@ -1,0 +1,265 @@
+"""Causal tracing: which values of a clean run, put into a corrupted one, bring its answer back.
+
+    clean, corrupted = model.trace(text, target), model.trace(other, target)
+    patching = clean.patching(corrupted)
+    patching.recovered("encoder.layers.0.feedforward_residual.sum")  # a fraction for each token
+    patching.picture()  # all depths: the causal map
+
+What is measured is how far one answer lies above another, logit minus logit: by default what the
+clean run says against what the corrupted one says, where the two differ most. 0 is the corrupted
+run, 1 the clean one. After Meng et al. 2022 (causal tracing) and Vig et al. 2020.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.see.difference import STREAM, depth, difference
+from translucid.see.of_points import numbers, window
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
+from translucid.see.text_trace import TextTrace
+from translucid.tasks.words import ALONG_TEXT
+from translucid.trace import Trace
+
+TOKENS = 8192  # read at once, all patched copies of the text together
+ROUNDING = 1e-6  # of the size of a logit: two runs that differ by less say the same
+NAMED = 12  # tokens of a text that a message shows
+
+
+class Patching:
+    """Values of a clean run in a corrupted one, and what that does to one answer.
+
+    position: of the answer; output: which one; against: what it is compared with, None for the
+    logit alone. What is left out is chosen: see the top of this file.
+    """
+
+    def __init__(
+        self,
+        clean: TextTrace,
+        corrupted: TextTrace,
+        *,
+        position: int | None = None,
+        output: int | None = None,
+        against: int | None = None,
+    ) -> None:
+        _check_comparable(clean, corrupted)
+        self.clean, self.corrupted = clean, corrupted
+        ours, theirs = (_answers(trace.output_values) for trace in (clean, corrupted))
+        if position is None:
+            position = int(variation(ours, theirs, clean.outputs.probabilities).argmax())
+        if not 0 <= position < len(ours):
+            raise InputError(f"position = {position}: there are 0 to {len(ours) - 1}")
+        self.position = position
+        if output is None:
+            output = int(ours[position].argmax())
+            rival = int(theirs[position].argmax())
+            against = rival if against is None and rival != output else against
+        for name, choice in (("output", output), ("against", against)):
+            if choice is not None and not 0 <= choice < ours.shape[1]:
+                raise InputError(f"{name} = {choice}: there are 0 to {ours.shape[1] - 1}")
+        self.output, self.against = output, against
+        self.clean_value, self.corrupted_value = (
+            float(self._measured(logits[position])) for logits in (ours, theirs)
+        )
+
+    def value(self, point: str, tokens: Sequence[int]) -> float:
+        """What is measured of the corrupted run with the clean vectors of these tokens."""
+        return float(self._values(point, [tokens])[0])
+
+    def fraction(self, value: float) -> float:
+        """How much of the way from the corrupted run to the clean one."""
+        whole = self.clean_value - self.corrupted_value
+        if abs(whole) <= ROUNDING * max(abs(self.clean_value), abs(self.corrupted_value), 1.0):
+            raise InputError(
+                f"both runs say the same of {self.name()}: nothing can be recovered; choose "
+                "another position or output, or texts that the model answers differently"
+            )
+        return (value - self.corrupted_value) / whole
+
+    def recovered(self, point: str, tokens: range | None = None) -> list[float]:
+        """The fraction that each token's vector at a point brings back, one at a time; of all
+        tokens, or of some."""
+        tokens = range(self.clean[point].shape[_along(point)]) if tokens is None else tokens
+        values = self._values(point, [(token,) for token in tokens])
+        return [self.fraction(float(value)) for value in values]
+
+    def picture(
+        self,
+        pattern: str | Sequence[str] = STREAM,
+        *,
+        tokens: tuple[int, int] | None = None,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> Heat | Grid:
+        """The causal map: what the vector of each token at each depth brings back.
+
+        pattern: the points to try, by default what goes from layer to layer. tokens: the first to
+        show, and the one after the last. progress: is told how many points are done, and of how
+        many.
+        """
+        both = difference(self.clean, self.corrupted)
+        sides = both.sides(pattern)
+        every, done = sum(map(len, sides)), 0
+        heats = []
+        for names in sides:
+            rows = []
+            for name in names:
+                rows.append(self.recovered(name))
+                done += 1
+                progress(done, every)
+            notes = [f"fraction of the difference recovered, of {self.name()}"]
+            start, stop = window(len(rows[0]), tokens, notes)
+            side = names[0].partition(".")[0]
+            heats.append(
+                Heat(
+                    f"What each token of the {side} brings back",
+                    numbers(torch.tensor(rows)[:, start:stop]),
+                    Axis("depth", tuple(map(depth, names))),
+                    Axis("tokens", both.tokens_along(names[0])[start:stop]),
+                    "signed",
+                    note="; ".join(notes),
+                    address=side,
+                )
+            )
+        if len(heats) == 1:
+            return heats[0]
+        most = max(float(abs(heat.values).max()) for heat in heats) or None
+        one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
+        return Grid("What each token brings back", one_scale, len(heats), one_scale[0].note)
+
+    def name(self) -> str:
+        """What is measured, in words."""
+        choices = [self.output, *([] if self.against is None else [self.against])]
+        words = self.clean.names_at(self.position, choices)
+        return f"the logit of {' over '.join(map(repr, words))} at position {self.position}"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name()}: clean {self.clean_value:.4g}, corrupted {self.corrupted_value:.4g}; "
+            "recovered(point) tries every token of a point, picture() every depth"
+        )
+
+    def _measured(self, logits: Tensor) -> Tensor:
+        """(..., outputs) -> (...)"""
+        chosen = logits[..., self.output].double()
+        return chosen if self.against is None else chosen - logits[..., self.against].double()
+
+    def _values(self, point: str, cells: Sequence[Sequence[int]]) -> Tensor:
+        """One patched copy of the corrupted text for each cell, many in a batch. (cells,)"""
+        return torch.cat([self._measured(part) for part in self._outputs(point, cells)])
+
+    def _outputs(self, point: str, cells: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """(cells, outputs) at the position, some cells at a time."""
+        size = self.clean[point].shape[_along(point)]
+        for token in (token for tokens in cells for token in tokens):
+            if not 0 <= token < size:
+                raise InputError(f"token {token}: {point} has places 0 to {size - 1}")
+        at_once = max(1, TOKENS // max(self.corrupted.example.tokens, 1))
+        for begin in range(0, len(cells), at_once):
+            logits = patched(self.clean, self.corrupted, point, cells[begin : begin + at_once])
+            yield logits[:, self.position] if logits.dim() > 2 else logits
+
+
+def patched(
+    clean: TextTrace, corrupted: TextTrace, point: str, cells: Sequence[Sequence[int]]
+) -> Tensor:
+    """What the network says to the corrupted text with the clean vectors of some tokens at a
+    point, once for each cell. (cells, [length,] outputs)"""
+    network = corrupted.network
+    inputs = {
+        name: value.expand(len(cells), *value.shape[1:])
+        for name, value in corrupted.example.inputs_for(network).items()
+    }
+    trace = _Patched(clean, point, cells, [network.output_point], corrupted)
+    with torch.no_grad():
+        network(**inputs, trace=trace)
+    return trace[network.output_point]
+
+
+class _Patched(Trace):
+    """Puts the vectors of some tokens of a clean run into a batch, other tokens in each row."""
+
+    def __init__(
+        self,
+        clean: Trace,
+        point: str,
+        cells: Sequence[Sequence[int]],
+        keep: list[str],
+        corrupted: Trace,
+    ) -> None:
+        super().__init__(keep, edit=corrupted.edit, budget_bytes=None)
+        self.point, self.along, self.value = point, _along(point), clean[point]
+        pairs = [(row, token) for row, tokens in enumerate(cells) for token in tokens]
+        self.rows, self.tokens = (torch.tensor(places) for places in zip(*pairs, strict=True))
+
+    def wants(self, *names: str) -> bool:
+        return self.point in names or super().wants(*names)
+
+    def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
+        if name != self.point:
+            return value
+        edited = value.clone()
+        theirs = self.value.to(value)
+        if position is None:
+            here, there = (table.movedim(self.along, 1) for table in (edited, theirs))
+            here[self.rows, self.tokens] = there[0, self.tokens]
+        else:  # one step of a loop over time
+            edited[self.rows[self.tokens == position]] = theirs[0, position]
+        return edited
+
+
+def _along(name: str) -> int:
+    """The axis of a point that has an entry for each token."""
+    axes = describe(name).axes
+    along = next((place for place, axis in enumerate(axes) if axis in ALONG_TEXT), None)
+    if along is None:
+        raise InputError(
+            f"{name} has no vector for each token (its axes are {', '.join(axes) or 'none'}); "
+            "choose a point along the text, such as *_residual.sum"
+        )
+    return along
+
+
+def _answers(outputs: Tensor) -> Tensor:
+    """(positions, outputs); one position where there is one answer to the whole text."""
+    return outputs if outputs.dim() > 1 else outputs[None]
+
+
+def variation(ours: Tensor, theirs: Tensor, probabilities: bool) -> Tensor:
+    """How far two runs lie apart at each position: the total variation of their distributions, of
+    numbers the sum of the differences. (positions,)"""
+    if not probabilities:
+        return (ours - theirs).abs().sum(-1)
+    return (ours.float().softmax(-1) - theirs.float().softmax(-1)).abs().sum(-1) / 2
+
+
+def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
+    """Position by position: one network, and as many tokens in both."""
+    if clean.network is not corrupted.network:
+        raise InputError("patching: the two runs are of two networks; trace both with one model")
+    for name, ours in clean.example.batch.inputs.items():
+        theirs = corrupted.example.batch.inputs.get(name)
+        if theirs is not None and theirs.shape == ours.shape:
+            continue
+        own, other = (_tokens(trace, name) for trace in (clean, corrupted))
+        raise InputError(
+            f"{name}: the clean run has {len(own)} tokens ({_shown(own)}), the corrupted one "
+            f"{len(other)} ({_shown(other)}); patching goes position by position, so take texts of "
+            "equally many tokens, and of a translator the same target for both; of texts of other "
+            "lengths choose positions by hand: from_trace(clean, point, tokens={3: 2})"
+        )
+
+
+def _tokens(trace: TextTrace, name: str) -> tuple[str, ...]:
+    example = trace.example
+    if example.target is not None and example.target.name == name:
+        return example.words.target
+    return example.words.source
+
+
+def _shown(tokens: Sequence[str]) -> str:
+    return " ".join(tokens[:NAMED]) + (" …" if len(tokens) > NAMED else "")

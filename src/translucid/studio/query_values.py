@@ -1,0 +1,61 @@
+"""Values that stand in a query, each checked: what is wrong is said with what is allowed."""
+
+import re
+
+from translucid.errors import InputError
+from translucid.studio.server.questions import Query
+from translucid.studio.tensors import Place
+from translucid.studio.text_runs import clipped
+
+
+def named(query: Query, name: str) -> str:
+    if name not in query:
+        raise InputError(f"{name}: it must be given")
+    return query.text(name, "")
+
+
+def whole(text: str | None, name: str, least: int, most: int) -> int:
+    if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def fraction(text: str, name: str, least: float, most: float) -> float:
+    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{0,9})?", text) and least <= float(text) <= most:
+        return float(text)
+    raise InputError(f"{name}: a number from {least} to {most}, not {clipped(text)}")
+
+
+def place_of(query: Query, name: str) -> int:
+    return whole(named(query, name), name, 0, 10**7)
+
+
+def token_ids(text: str, name: str) -> list[int]:
+    """7.43.269: the ids of tokens."""
+    return [whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
+
+
+def index_of(text: str) -> tuple[Place, ...]:
+    """2,5 or 2,*,3 or 2,10:30; * takes all, 10:30 those from 10 to 29."""
+    return tuple(map(_place, text.split(","))) if text else ()
+
+
+def _place(text: str) -> Place:
+    if text == "*":
+        return None
+    return span(text, "index") if ":" in text else whole(text, "index", 0, 10**6)
+
+
+def span(text: str, name: str) -> range:
+    """10:30, those from 10 to 29."""
+    first, _, last = text.partition(":")
+    begin = whole(first, name, 0, 10**6)
+    return range(begin, whole(last, name, begin + 1, 10**6))
+
+
+def pool_sizes(text: str | None) -> int | tuple[int, int] | None:
+    """64, or 100,8 for the last axis but one and the last."""
+    sizes = tuple(whole(part, "pool", 1, 1024) for part in (text or "").split(",", 1))
+    return (sizes[0], sizes[1]) if len(sizes) > 1 else sizes[0]

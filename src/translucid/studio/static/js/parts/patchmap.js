@@ -1,0 +1,359 @@
+// Two runs of one model as a map of tokens and depths. A click takes one value of the run as trained into the changed
+// one; "Trace all" tries every cell and paints how much of the answer each brings back.
+import { h, unit } from '../dom.js';
+import { num, signed } from '../ink.js';
+import * as api from '../api.js';
+import { copy } from '../clipboard.js';
+import * as link from '../link.js';
+import { rest, word } from '../readout.js';
+import { settle } from '../route.js';
+import { ledger } from './ledger.js';
+import { reading, ripple, started } from './ripple.js';
+import { keepFocus } from './walk.js';
+
+const WINDOW = 64; // tokens of a long text that are traced, around the first that differs
+const BEFORE = 8;
+const recoveries = new Map(); // runs and answer -> point -> how much each token brings back: runs never change
+const percent = value => `${num(100 * value, 0)} %`;
+const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
+
+// Out of a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
+export function patchOf(params) {
+  const [at, token] = (params.get('cell') ?? '').split('@');
+  const answer = (params.get('answer') ?? '').split('.');
+  return {
+    cell: at && /^\d+$/.test(token ?? '') ? { at, token: Number(token) } : null,
+    recovered: params.get('map') === 'recovered',
+    part: params.get('part') ?? 'stream',
+    answer: answer.every(each => /^\d*$/.test(each)) ? answer : [],
+  };
+}
+// found: what the server says of the two runs. state: as patchOf has it, with the side; it is changed here.
+export function patchmap({ run, other, found, state }) {
+  let rows = rowsOf();
+  let outline = null;
+  let tracing = false;
+  let refused = '';
+  let cell = null;
+  const head = h('div', { class: 'ripplehead' });
+  const asks = h('div', { class: 'measured' });
+  const box = h('div', { class: 'ripplebox' });
+  const el = h('div', { class: 'patchmap' }, head, asks, box);
+  const card = h('div', { class: 'patchcard', hidden: true, 'aria-live': 'polite' });
+  const left = () => !el.isConnected;
+  const measure = () => {
+    const [position, output, against] = state.answer;
+    return { clean: run.run, corrupted: other.run, ...given({ position, output, against }) };
+  };
+  function rowsOf() {
+    const key = [run.run, other.run, ...state.answer].join();
+    if (!recoveries.has(key)) recoveries.set(key, new Map());
+    return recoveries.get(key);
+  }
+  const given = query => Object.fromEntries(Object.entries(query).filter(([, value]) => value));
+
+  // ---- what can be chosen
+  const tables = () => (state.recovered ? traced() : (found.ripple ?? []));
+  const traced = () => {
+    const all = (outline?.tables ?? []).filter(each => each.part === state.part);
+    return all.map(each => {
+      const [from, to] = windowOf(each);
+      const values = each.points.map(at => rows.get(at) ?? []);
+      return { ...each, words: each.words.slice(from, to), from, values };
+    });
+  };
+  const seg = (name, choices, on, choose) =>
+    h(
+      'div',
+      { class: 'seg', role: 'group', 'aria-label': name },
+      choices.map(([key, label]) =>
+        h('button', { 'aria-pressed': String(key === on), onclick: () => choose(key) }, label),
+      ),
+    );
+  const current = () => {
+    const all = tables();
+    return (
+      all.find(each => each.side === state.side) ??
+      (state.recovered ? all[0] : (all.find(each => started(each) >= 0) ?? all.at(-1)))
+    );
+  };
+  function change(changes, address) {
+    Object.assign(state, changes);
+    settle(address);
+    draw();
+  }
+  function drawHead(table) {
+    const parts = [...new Set((outline?.tables ?? []).map(each => each.part))];
+    const label = each => `${each.side}${!state.recovered && started(each) < 0 ? ' (same)' : ''}`;
+    const points = tables().flatMap(each => each.points);
+    const done = points.filter(at => rows.has(at)).length;
+    head.replaceChildren(
+      h('h3', null, state.recovered ? 'What brings the answer back' : 'Where the difference starts'),
+      h(
+        'div',
+        { class: 'patchtools' },
+        seg(
+          'Map',
+          [
+            [false, 'moved'],
+            [true, 'recovered'],
+          ],
+          state.recovered,
+          recovered => change({ recovered }, { map: recovered ? 'recovered' : null }),
+        ),
+        state.recovered && parts.length > 1
+          ? seg(
+              'Part',
+              parts.map(part => [part, part]),
+              state.part,
+              part => change({ part }, { part: part === 'stream' ? null : part }),
+            )
+          : '',
+        tables().length > 1
+          ? seg(
+              'Side',
+              tables().map(each => [each.side, label(each)]),
+              table?.side,
+              side => change({ side }, { side }),
+            )
+          : '',
+        state.recovered && outline
+          ? h(
+              'button',
+              { class: 'edit', onclick: traceAll, disabled: !tracing && done === points.length },
+              tracing
+                ? `Stop (${done} of ${points.length})`
+                : done === points.length
+                  ? 'All traced'
+                  : done
+                    ? 'Go on'
+                    : 'Trace all',
+            )
+          : '',
+      ),
+      tracing ? h('progress', { max: points.length, value: done, 'aria-label': 'points traced' }) : '',
+    );
+  }
+  // Which answer is looked at: where, which, and what it is compared with.
+  function drawAsks() {
+    const needed = outline && (state.recovered || state.cell);
+    asks.hidden = !needed;
+    if (!needed) return;
+    const pick = (name, options, chosen, choose) =>
+      h(
+        'select',
+        { 'aria-label': name, onchange: event => choose(event.target.value) },
+        options.map(([value, text]) =>
+          h('option', { value, selected: String(value) === String(chosen ?? '') }, shown(text)),
+        ),
+      );
+    const set = answer => {
+      state.answer = answer.map(each => String(each ?? ''));
+      rows = rowsOf();
+      settle({ answer: state.answer.join('.') });
+      load();
+    };
+    const { position, output, against } = outline;
+    const choices = outline.choices.map(each => [each.id, each.word]);
+    asks.replaceChildren(
+      'logit of ',
+      pick('answer', choices, output, id => set([position, id, against])),
+      ' over ',
+      pick('compared with', [['', 'nothing'], ...choices], against, id => set([position, output, id])),
+      outline.positions.length > 1
+        ? h(
+            'span',
+            null,
+            ' at ',
+            pick(
+              'position',
+              outline.positions.map(({ n, clean, corrupted }) => [
+                n,
+                `${n + 1}: ${clean}${clean === corrupted ? '' : ` | ${corrupted}`}`,
+              ]),
+              position,
+              n => set([n]),
+            ),
+          )
+        : '',
+    );
+  }
+
+  // ---- the map
+  function windowOf({ words }) {
+    if (words.length <= WINDOW) return [0, words.length];
+    const differs = words.findIndex(each => each.includes(' | '));
+    const from = Math.max(0, Math.min(words.length - WINDOW, differs - BEFORE));
+    return [from, from + WINDOW];
+  }
+  function draw() {
+    const back = keepFocus(el);
+    link.forget(el);
+    const table = current();
+    drawHead(table);
+    drawAsks();
+    if (!table) {
+      box.replaceChildren(h('p', { class: 'tail', role: 'status' }, refused || 'reading both runs …'));
+      return;
+    }
+    const u = unit();
+    const side = table.side === 'encoder' ? 'src' : 'tgt';
+    const from = table.from ?? 0;
+    const largest = Math.max(1e-6, ...tables().flatMap(each => each.values.flat().map(v => v ?? 0)));
+    const scale = state.recovered ? { kind: 'div', max: 1 } : { kind: 'seq', max: largest };
+    const chosen =
+      state.cell && table.points.includes(state.cell.at)
+        ? [state.cell.token - from, table.points.indexOf(state.cell.at)]
+        : null;
+    const recovers = (r, c) => ({
+      at: [
+        word(table.words[r]),
+        `: brings back ${rows.has(table.points[c]) ? percent(table.values[c][r]) : 'unknown'}`,
+      ],
+      path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
+      value: table.values[c][r] ?? 0,
+      scale,
+    });
+    box.replaceChildren(
+      ripple(table, {
+        width: box.clientWidth - 4 * u,
+        height: box.clientHeight - 28 * u,
+        scale,
+        keyOf: r => `${side}:${from + r}`,
+        take: (r, c) => take(table.points[c], from + r),
+        chosen,
+        ...(state.recovered
+          ? {
+              told: recovers,
+              title: `What each token brings back, ${table.side}`,
+              note: 'The fraction of the difference that the vector of the run as trained brings back.',
+            }
+          : {}),
+      }),
+      h(
+        'p',
+        { class: 'tail' },
+        state.recovered &&
+          table.words.length < (outline.tables.find(each => each.side === table.side)?.words.length ?? 0)
+          ? `Tokens ${from + 1} to ${from + table.words.length}. `
+          : '',
+        refused
+          ? `Values cannot be taken over. ${refused}`
+          : 'Click a cell: its value as trained goes into the changed run.',
+      ),
+    );
+    const start = started(table);
+    if (state.recovered) rest(recovers(...(chosen ?? [0, 0])));
+    else
+      rest(
+        start < 0
+          ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale }
+          : reading(table, Math.max(0, table.values[start].indexOf(Math.max(...table.values[start]))), start, scale),
+      );
+    back();
+    link.paint();
+  }
+  async function traceAll() {
+    tracing = !tracing;
+    draw();
+    while (tracing && !left()) {
+      const table = tables().find(each => each.points.some(point => !rows.has(point)));
+      if (!table) break;
+      const at = table.points.find(each => !rows.has(each));
+      const tokens = `${table.from}:${table.from + table.words.length}`;
+      const asked = rows;
+      try {
+        asked.set(at, (await api.patchRow({ ...measure(), at, tokens })).recovered);
+      } catch (error) {
+        if (!(error instanceof api.Refused)) throw error;
+        refuse(error.message);
+        break;
+      }
+      if (!left()) draw();
+    }
+    tracing = false;
+    if (!left()) draw();
+  }
+
+  // ---- one cell
+  function take(at, token) {
+    const same = state.cell?.at === at && state.cell.token === token;
+    state.cell = same ? null : { at, token };
+    settle({ cell: same ? null : `${at}@${token}` });
+    draw();
+    patch();
+  }
+  async function patch() {
+    const wanted = state.cell;
+    card.hidden = !wanted;
+    if (!wanted || refused) {
+      if (refused) refuse(refused);
+      return;
+    }
+    try {
+      cell = await api.patchCell({ ...measure(), at: wanted.at, token: wanted.token });
+    } catch (error) {
+      if (!(error instanceof api.Refused)) throw error;
+      refuse(error.message);
+      return;
+    }
+    if (wanted === state.cell && !left()) drawCard();
+  }
+  function drawCard() {
+    const table = (outline?.tables ?? found.ripple).find(each => each.points.includes(cell.at));
+    const depth = table?.depths[table.points.indexOf(cell.at)] ?? cell.at;
+    const answer = cell.words.join(' over ');
+    const before = found.says[1];
+    card.replaceChildren(
+      h(
+        'header',
+        { class: 'row' },
+        h(
+          'div',
+          null,
+          h('div', { class: 'kicker' }, `Patched: ${table?.side ?? ''}, ${depth}`),
+          h('h2', { class: 'wraps word' }, table?.words[cell.token] ?? `token ${cell.token}`),
+        ),
+        h('button', { class: 'edit restore', onclick: () => take(cell.at, cell.token) }, 'Take back'),
+      ),
+      ledger([
+        [`logit of ${answer}`, ''],
+        ['as trained (clean)', signed(cell.clean)],
+        ['changed (corrupted)', signed(cell.corrupted)],
+        ['patched', signed(cell.value)],
+        ['recovered', percent(cell.recovered), '', true],
+      ]),
+      h('p', { class: 'tail' }, 'With this value the changed run says:'),
+      h(
+        'p',
+        { class: 'word says' },
+        cell.says.map((each, i) => [
+          h('span', { class: each.word === before[i]?.word ? null : 'new' }, each.word),
+          ' ',
+        ]),
+      ),
+      cell.text === null
+        ? ''
+        : h('p', { class: 'tail' }, 'Freely, greedily: ', h('span', { class: 'word freetext' }, cell.text)),
+      h('button', { class: 'python', title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
+    );
+  }
+  function refuse(message) {
+    refused = message;
+    card.hidden = !state.cell;
+    card.replaceChildren(h('p', { class: 'quiet', role: 'status' }, message));
+  }
+  async function load() {
+    try {
+      outline = await api.patching(measure());
+      refused = '';
+    } catch (error) {
+      if (!(error instanceof api.Refused)) throw error;
+      refuse(error.message);
+    }
+    if (left()) return;
+    if (state.recovered || state.cell || refused) draw();
+    patch();
+  }
+  return { el, card, draw, load };
+}
