@@ -187,3 +187,33 @@ def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
     # Where numbers are read, nothing speaks of words.
     page.turn(f"{studio.address}#/whatif?m=b&text=0+1")
     assert "number" in page.words(".wi h3:has(+ .swaps)")[0]
+
+
+@pytest.mark.slow
+def test_saliency_stands_under_the_words_that_were_read(
+    page: Page,  # noqa: F811
+    studio: Served,
+    library: Library,
+) -> None:
+    row = 3  # that writes nicht
+    page.see(f"{studio.address}#/flow?text=The+dog+does+not+sleep.&pin=tgt:{row}")
+    assert page.words("#sentence .counted") == []
+    page.inner.click("#sentence .salience")
+    page.wait("document.querySelector('#sentence .counted')")
+    assert page.text("#sentence .salience") == "Saliency for nicht"
+    under = page.inner.eval_on_selector_all(
+        "#sentence .token:has(.counted[data-value])",
+        "all => all.map(el => [el.querySelector('.word').textContent,"
+        " Number(el.querySelector('.counted').dataset.value)])",
+    )
+    run = library.run("a", TEXT)
+    read = run.opened.model.saliency(TEXT, of=row)
+    words = [*run.example.words.source, *run.example.words.target]
+    counted = dict(zip(words, map(float, read.values), strict=False))  # no word stands twice
+    assert [word for word, _ in under] == [*words[:6], "Der", "Hund", "schläft"]
+    for word, value in under:
+        assert value == pytest.approx(counted[word], abs=1e-5)
+    page.inner.click("#sentence .token:has-text('Der')")  # the bars go with the pin
+    page.wait("document.querySelector('#sentence .salience').textContent.endsWith('Der')")
+    page.inner.click("#sentence .salience")
+    assert page.words("#sentence .counted") == []

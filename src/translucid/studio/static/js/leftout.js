@@ -9,6 +9,7 @@ const FREE = [
   'i',
   'swap',
   'named',
+  'saliency',
   'instead',
   'answer',
   'side',

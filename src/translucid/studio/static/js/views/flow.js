@@ -18,6 +18,7 @@ import { turnOff } from '../offs.js';
 import { rolling } from '../parts/rolling.js';
 import { keepFocus } from '../parts/walk.js';
 import { rowName } from '../parts/row.js';
+import { saliency } from '../parts/saliency.js';
 
 const ROWS = 128; // rows and columns of the inspector's map
 const FEWER = 64; // and those of a long text
@@ -81,7 +82,9 @@ export async function flow(stage, { model, run, catalogue, params }) {
   });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
+  const unsalient = saliency(run, model);
   return () => {
+    unsalient();
     off();
     removeEventListener('keydown', keys);
     clearTimeout(view.soon);
