@@ -30,6 +30,7 @@ from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
+from translucid.see.hardest import Measured, hardest
 from translucid.see.pictures import Bars, Heat
 from translucid.see.reading import Reading, read
 from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
@@ -221,6 +222,30 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
+        records, name = self._records(files, data, limit, say)
+        self.task.check_labels(records, self._bundle.labels, name)
+        row = min(self.context_length or data.max_length, data.max_length)
+        items = self.task.held_out_items(records, row)
+        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
+            items = self.task.limited(items, data, "test", say)
+        for item in items:
+            self.task.check_item(item, f"{name}:{item.line}", self.network)
+        return items
+
+    def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]:
+        """The examples of files, or of the run's test data, as people type them: each a text and
+        the right answer, which `trace`, `gradients` and `saliency` take."""
+        records, _ = self._records(files, self.settings().data, limit, lambda line: None)
+        return [(record.asked, record.answer) for record in records]
+
+    def hardest(self, *files: str, limit: int | None = None) -> list[Measured]:
+        """The same examples with their losses, the largest first."""
+        return hardest(self.network, self.task, self.texts(*files, limit=limit))
+
+    def _records(
+        self, files: Sequence[str], data: DataConfig, limit: int | None, say: Callable[[str], None]
+    ) -> tuple[Sequence[Any], str]:
+        """The examples of files, or else the run's own; and what to call them."""
         records: Sequence[Any]
         if files:
             loading, name = Loading(expected=self._bundle.columns), files[0]
@@ -230,14 +255,7 @@ class Model:
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
-        self.task.check_labels(records, self._bundle.labels, name)
-        row = min(self.context_length or data.max_length, data.max_length)
-        items = self.task.held_out_items(records, row)
-        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
-            items = self.task.limited(items, data, "test", say)
-        for item in items:
-            self.task.check_item(item, f"{name}:{item.line}", self.network)
-        return items
+        return records, name
 
     def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
         """The test examples of the run that this model is of."""
@@ -359,8 +377,8 @@ class Model:
         compare_with: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
-        page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
+        of the page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
         if "beside" in address:
             raise InputError(is_now("beside", "compare_with"))
         try:
