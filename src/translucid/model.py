@@ -30,11 +30,13 @@ from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
+from translucid.see.hardest import Measured, hardest
 from translucid.see.pictures import Bars, Heat
 from translucid.see.reading import Reading, read
 from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
 from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
+from translucid.see.walk.explanation import Explanation, explanation
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify, Label
 from translucid.tasks.embed import Embed, Neighbour, nearest
@@ -44,7 +46,7 @@ from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
-from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.untrusted_files import read_lines
@@ -147,15 +149,18 @@ class Model:
         """Those of the texts whose embeddings are most like that of `text`, best first."""
         return nearest(self.similarity([text], texts)[0], texts, k)
 
-    def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
+    def predict(
+        self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]
+    ) -> list[Any]:
         """The answer to each line of text, whatever the task; of a regressor, also the outputs for
-        each row of numbers."""
+        each row of numbers, by place or by the names of their columns."""
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        rows = [tuple(float(value) for value in row) for row in inputs]
-        return task.predict(self.network, [RegressItem(row, (), 0) for row in rows])
+        named = self.columns.get("input", ())
+        items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
+        return task.predict(self.network, items)
 
     # ---- how well it does ----
 
@@ -217,6 +222,30 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
+        records, name = self._records(files, data, limit, say)
+        self.task.check_labels(records, self._bundle.labels, name)
+        row = min(self.context_length or data.max_length, data.max_length)
+        items = self.task.held_out_items(records, row)
+        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
+            items = self.task.limited(items, data, "test", say)
+        for item in items:
+            self.task.check_item(item, f"{name}:{item.line}", self.network)
+        return items
+
+    def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]:
+        """The examples of files, or of the run's test data, as people type them: each a text and
+        the right answer, which `trace`, `gradients` and `saliency` take."""
+        records, _ = self._records(files, self.settings().data, limit, lambda line: None)
+        return [(record.asked, record.answer) for record in records]
+
+    def hardest(self, *files: str, limit: int | None = None) -> list[Measured]:
+        """The same examples with their losses, the largest first."""
+        return hardest(self.network, self.task, self.texts(*files, limit=limit))
+
+    def _records(
+        self, files: Sequence[str], data: DataConfig, limit: int | None, say: Callable[[str], None]
+    ) -> tuple[Sequence[Any], str]:
+        """The examples of files, or else the run's own; and what to call them."""
         records: Sequence[Any]
         if files:
             loading, name = Loading(expected=self._bundle.columns), files[0]
@@ -226,14 +255,7 @@ class Model:
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
-        self.task.check_labels(records, self._bundle.labels, name)
-        row = min(self.context_length or data.max_length, data.max_length)
-        items = self.task.held_out_items(records, row)
-        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
-            items = self.task.limited(items, data, "test", say)
-        for item in items:
-            self.task.check_item(item, f"{name}:{item.line}", self.network)
-        return items
+        return records, name
 
     def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
         """The test examples of the run that this model is of."""
@@ -282,6 +304,22 @@ class Model:
             self.network, self.task, text, self.target_for(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
         )  # fmt: skip
+
+    def explain(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        top: int = 5,
+    ) -> Explanation:
+        """The walk from a text to the answer, part by part, as `translucid explain` prints it.
+
+        layer: this one, closer. head: one head of attention. top: how many answers to show.
+        """
+        self.task.check_line(text, "the text", self.network)
+        return explanation(self.trace(text, target), layer, head, top)
 
     def gradients(
         self, text: str, target: str | None = None, *, of: int | None = None
@@ -339,8 +377,8 @@ class Model:
         compare_with: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
-        page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
+        of the page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
         if "beside" in address:
             raise InputError(is_now("beside", "compare_with"))
         try:

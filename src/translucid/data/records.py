@@ -52,6 +52,11 @@ class Record:
         return self.texts[0]
 
     @property
+    def answer(self) -> str | None:
+        """The right answer, as people would type it; None where there is none."""
+        return None
+
+    @property
     def inputs_key(self) -> Hashable:
         """Equal for two records if a model reads the same."""
         return self.values or self.texts
@@ -92,6 +97,10 @@ class Labelled(Record):
     def labels(self) -> tuple[str, ...]:
         return (self.label,)
 
+    @property
+    def answer(self) -> str | None:
+        return self.label
+
 
 @dataclass(frozen=True, slots=True)
 class Tagged(Record):
@@ -108,6 +117,10 @@ class Tagged(Record):
     @property
     def labels(self) -> tuple[str, ...]:
         return self.tags
+
+    @property
+    def answer(self) -> str | None:
+        return " ".join(self.tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,10 @@ class Pair(Record):
     def question(self) -> str | None:
         return self.source
 
+    @property
+    def answer(self) -> str | None:
+        return self.target
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Record):
@@ -146,3 +163,7 @@ class Numbers(Record):
     @property
     def asked(self) -> str:
         return " ".join(f"{value:.6g}" for value in self.inputs)
+
+    @property
+    def answer(self) -> str | None:
+        return " ".join(f"{value:.6g}" for value in self.targets)

@@ -24,7 +24,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         "parameters": model.network.parameters_count, "family": _family(config),
         "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
-        "examples": _examples(opened), "standardised": _standardised(outputs),
+        "examples": examples(opened), "standardised": _standardised(outputs),
         "switches": [
             {
                 "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
@@ -46,7 +46,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
 
 
-def _examples(opened: Opened) -> list[str]:
+def examples(opened: Opened) -> list[str]:
     """Texts to begin with: of the model's own data, where those are noted; else of its task."""
     facts = opened.model.facts
     own = facts.get("examples", [facts.get("example")])

@@ -48,6 +48,7 @@ from translucid.studio.server.questions import (
     json_reply,
     read_query,
 )
+from translucid.studio.surveys import Surveys
 from translucid.studio.tensors import Cut, cut_shape, frame
 from translucid.studio.text_runs import Run, clipped
 
@@ -66,6 +67,7 @@ class Handlers:
     ) -> None:
         """lesson: a teacher's own."""
         self.library, self.followed, self.own_lesson = library, followed or {}, lesson
+        self.surveys = Surveys()
 
     def answer(self, name: str, asked: Asked) -> Reply:
         """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
@@ -203,6 +205,19 @@ class Handlers:
         query = asked.query
         a, b = (self.library.kept_run(named(query, name)) for name in ("a", "b"))
         return json_reply(answers.compare(a, b), forever=True)
+
+    # ---- many texts: asked again until all are read ----
+
+    def hardest(self, asked: Asked) -> Reply:
+        return json_reply(self.surveys.hardest(self.library.model(asked.place["m"])))
+
+    def unit(self, asked: Asked) -> Reply:
+        at, unit = named(asked.query, "at"), place_of(asked.query, "unit")
+        return json_reply(self.surveys.unit(self.library.model(asked.place["m"]), at, unit))
+
+    def labels(self, asked: Asked) -> Reply:
+        opened, at = self.library.model(asked.place["m"]), named(asked.query, "at")
+        return json_reply(self.surveys.labels(opened, at))
 
     # ---- values of one run put into another ----
 

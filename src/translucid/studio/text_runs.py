@@ -14,6 +14,7 @@ from torch import Tensor
 
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.models.transformer import TransformerConfig
 from translucid.models.variants import formulas
 from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
@@ -145,6 +146,8 @@ class Run:
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         try:
+            if self._attention_bytes() > BUDGET:  # not tried: it would be read once for nothing
+                raise TraceBudgetError("attention alone takes more than the budget")
             self.kept = self._read("*", BUDGET)
             self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
         except TraceBudgetError:
@@ -160,6 +163,14 @@ class Run:
     @property
     def bytes(self) -> int:
         return self.kept.bytes + (self.lately.bytes if self.lately is not self.kept else 0)
+
+    def _attention_bytes(self) -> int:
+        """At least so much would a Transformer's tables of queries and keys take: scores, scaled,
+        masked, exponentials and weights."""
+        config = self.opened.model.network.config
+        if not isinstance(config, TransformerConfig):
+            return 0
+        return 5 * 4 * config.layers * config.heads * self.example.tokens**2
 
     def _worth_keeping(self) -> list[str]:
         """Of a long text: what is small, then the weights of attention, which are seen first."""

@@ -21,7 +21,7 @@ from translucid.studio.page_bundle import bundle
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.server.questions import json_reply
 
-VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
+VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson", "data")
 HEIGHTS = (300, 4000)  # px
 # By the ids of their models, which live as long as the desk does.
 _HANDLERS: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()

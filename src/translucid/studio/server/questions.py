@@ -18,6 +18,8 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/steps"): "steps", ("GET", "/api/runs/{run}/decode"): "decode",
     ("GET", "/api/runs/{run}/draws"): "draws",
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
+    ("GET", "/api/model/{m}/hardest"): "hardest", ("GET", "/api/model/{m}/unit"): "unit",
+    ("GET", "/api/model/{m}/labels"): "labels",
     ("GET", "/api/patching"): "patching", ("GET", "/api/patching/cell"): "patch",
     ("GET", "/api/patching/row"): "causal",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",

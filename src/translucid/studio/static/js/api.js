@@ -143,6 +143,11 @@ function watched(m) {
 }
 export const probes = (m, saved, form) =>
   ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`).then(binary);
+// Many texts, some at each request: asked again until done is of.
+export const hardest = m => ask(`/api/model/${encodeURIComponent(m)}/hardest`).then(json);
+export const unit = (m, at, number) =>
+  ask(`/api/model/${encodeURIComponent(m)}/unit?${query({ at, unit: number })}`).then(json);
+export const labels = (m, at) => ask(`/api/model/${encodeURIComponent(m)}/labels?${query({ at })}`).then(json);
 // Values of a clean run put into a corrupted one: what can be asked; one cell; one point with every token.
 export const patching = options => once(`/api/patching?${query(options)}`, json);
 export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);

@@ -459,7 +459,7 @@ addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
   const { view } = address();
   const views = Object.keys(VIEWS);
-  if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
+  if (/^[1-9]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
   else if (event.key === '/') {
     event.preventDefault();
     document.querySelector('.sentence .edit')?.click();

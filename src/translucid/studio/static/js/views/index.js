@@ -6,6 +6,7 @@ import { recurrent } from './recurrent.js';
 import { decode } from './decode.js';
 import { whatif } from './whatif.js';
 import { compare } from './compare.js';
+import { data } from './data.js';
 import { train } from './train.js';
 import { plane } from './plane.js';
 import { lesson } from './lesson.js';
@@ -45,4 +46,5 @@ export const VIEWS = {
     lacks: model => (model.trains || model.plane ? '' : 'Open the run folder that training wrote, not a model alone'),
   },
   lesson: { name: 'Lesson', draw: lesson },
+  data: { name: 'Data', draw: data },
 };

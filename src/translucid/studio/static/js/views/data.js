@@ -1,0 +1,257 @@
+// Data: from one sentence to many. The model's own texts by loss, and for a unit, a head or a gate the texts that move
+// it most and what it follows.
+import { h } from '../dom.js';
+import { num, signed } from '../ink.js';
+import * as api from '../api.js';
+import { rest } from '../readout.js';
+import { go, settle } from '../route.js';
+import { twin } from '../twin.js';
+
+const ALONG = ['length', 'queries', 'keys'];
+const HEADS = ['heads', 'kv_heads'];
+const begun = new Set(); // what was asked for is shown again, for the next unit too
+const FIRST = ['feedforward.activated', '.hidden', '.mixed', '.output'];
+
+// A point with a value of each unit at each token; of heads, how long their vectors are.
+const hasUnits = ({ axes }) =>
+  axes.filter(axis => ALONG.includes(axis)).length === 1 &&
+  axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
+
+export async function data(stage, { model, run, params }) {
+  const points = run.points.filter(hasUnits);
+  const chosen = points.find(point => point.at === params.get('at')) ?? first(points);
+  const state = { at: chosen?.at ?? '', unit: Number(params.get('unit') ?? 0) || 0, left: false };
+  const list = h('div', { class: 'texts' });
+  const card = h('div', { class: 'unit' });
+  stage.append(
+    h(
+      'div',
+      { class: 'data' },
+      h('section', { 'aria-label': 'Texts by loss' }, h('h3', null, 'The texts that it finds hardest'), list),
+      h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One unit' }, card),
+    ),
+  );
+  const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
+  // Asks until all is read; each answer says how far it is. Whoever leaves, or stops, asks no more.
+  async function survey(box, ask, draw, noun) {
+    const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
+    const line = h('span', { class: 'quiet' });
+    let stopped = false;
+    const stop = h('button', { class: 'edit', onclick: () => (stopped = true) }, 'Stop');
+    box.replaceChildren(h('div', { class: 'surveying' }, bar, line, stop));
+    try {
+      for (;;) {
+        const found = await ask();
+        if (state.left) return;
+        bar.max = found.of;
+        bar.value = found.done;
+        line.textContent = `${found.done} of ${found.of} ${noun}`;
+        if (found.done === found.of || stopped) {
+          box.replaceChildren(...draw(found));
+          return;
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof api.Refused)) throw error;
+      box.replaceChildren(h('p', { class: 'quiet', role: 'status' }, error.message));
+    }
+  }
+  const button = (label, onclick) => h('button', { class: 'edit', onclick }, label);
+  const offer = (box, label, key, ask, ...before) => {
+    const start = () => {
+      begun.add(key);
+      ask();
+    };
+    if (begun.has(key)) ask();
+    else box.replaceChildren(...before, button(label, start));
+  };
+
+  // ---- texts by loss
+  function begin() {
+    offer(
+      list,
+      'Measure losses',
+      `${model.m} losses`,
+      () => survey(list, () => api.hardest(model.m), drawTexts, 'texts'),
+      h('p', { class: 'quiet' }, 'Up to 200 texts of the model’s own data are read, with their right answers.'),
+    );
+  }
+  function drawTexts(found) {
+    if (!found.texts)
+      return [h('p', { class: 'quiet' }, `${found.done} of ${found.of} texts were read.`), button('Go on', begin)];
+    if (!found.texts.length)
+      return [h('p', { class: 'quiet' }, `There are no right answers to compare with in ${found.from}.`)];
+    const table = h(
+      'ol',
+      { class: 'hardest' },
+      found.texts.map(({ text, target, loss, answer }) =>
+        h(
+          'li',
+          null,
+          h('span', { class: 'n', title: 'nats for each target' }, lossOf(loss)),
+          h('button', { class: 'word', title: 'Open this text', onclick: () => open(text) }, text),
+          target === null ? '' : h('span', { class: 'gold' }, h('span', { class: 'quiet' }, 'right '), target),
+          answer === null
+            ? ''
+            : h(
+                'span',
+                { class: answer.startsWith(target) ? 'gold' : 'said' },
+                h('span', { class: 'quiet' }, 'said '),
+                answer,
+              ),
+        ),
+      ),
+    );
+    rest({ at: ['the hardest text'], path: 'loss in nats for each target', value: found.texts[0].loss });
+    return [
+      h(
+        'p',
+        { class: 'quiet' },
+        `${found.texts.length} of ${found.of} texts of ${found.from}, the largest loss first.`,
+      ),
+      twin(table, 'The hardest texts', () => ({
+        corner: 'text',
+        columns: ['loss', 'right', 'said'],
+        rows: found.texts.map(each => [each.text, each.loss, each.target ?? '', each.answer ?? '']),
+      })),
+    ];
+  }
+
+  // ---- one unit
+  const moved = h('div', { class: 'moved' });
+  const follows = h('div', { class: 'follows' });
+  function drawCard() {
+    if (!points.length) {
+      card.replaceChildren(h('p', { class: 'quiet' }, 'This model reads no tokens: no unit has a text that moves it.'));
+      return;
+    }
+    const { axes, shape } = points.find(point => point.at === state.at);
+    const byHead = axes.some(axis => HEADS.includes(axis));
+    const units = byHead ? shape[axes.findIndex(axis => HEADS.includes(axis))] : shape.at(-1);
+    state.unit = Math.min(state.unit, units - 1);
+    const take = changes => {
+      Object.assign(state, changes);
+      settle({ at: state.at, unit: state.unit });
+      drawCard();
+    };
+    const names = h(
+      'datalist',
+      { id: 'pointnames' },
+      points.map(point => h('option', { value: point.at })),
+    );
+    card.replaceChildren(
+      h(
+        'header',
+        null,
+        h('div', { class: 'kicker' }, byHead ? 'A head' : 'A unit'),
+        h('h2', null, `${byHead ? 'Head' : 'Unit'} ${state.unit}`),
+      ),
+      h(
+        'label',
+        { class: 'field' },
+        h('span', { class: 'quiet' }, 'point (type to search)'),
+        h('input', {
+          type: 'text',
+          list: 'pointnames',
+          value: state.at,
+          onchange: event => {
+            const at = event.target.value.trim();
+            const near = points.find(point => point.at === at) ?? points.find(point => point.at.includes(at));
+            take({ at: near?.at ?? state.at });
+          },
+        }),
+      ),
+      names,
+      h(
+        'label',
+        { class: 'field' },
+        h('span', { class: 'quiet' }, `${byHead ? 'head' : 'unit'}, 0 to ${units - 1}`),
+        h('input', {
+          type: 'number',
+          min: 0,
+          max: units - 1,
+          value: state.unit,
+          onchange: event =>
+            take({ unit: Math.max(0, Math.min(units - 1, Math.floor(Number(event.target.value)) || 0)) }),
+        }),
+      ),
+      moved,
+      follows,
+    );
+    const { at, unit } = state;
+    offer(moved, 'Which texts move it most', `${model.m} units`, () =>
+      survey(moved, () => api.unit(model.m, at, unit), drawMoved, 'texts'),
+    );
+    offer(follows, 'What it follows', `${model.m} labels`, () =>
+      survey(follows, () => api.labels(model.m, at), drawLabels, 'sentences'),
+    );
+  }
+  const marked = ({ value, text, tokens, place }) =>
+    h(
+      'li',
+      null,
+      h('span', { class: 'n' }, signed(value)),
+      h(
+        'button',
+        { class: 'word', title: 'Open this text', onclick: () => open(text) },
+        tokens.map((token, i) => [i === place ? h('mark', null, token) : token, ' ']),
+      ),
+    );
+  function drawMoved(found) {
+    const part = (title, rows) => [h('h3', null, title), h('ol', { class: 'extremes' }, rows.map(marked))];
+    return [
+      ...part('Largest', found.largest),
+      ...part('Smallest', found.smallest),
+      h('p', { class: 'tail' }, `Of ${found.done} texts of ${found.from}; of each text one token.`),
+    ];
+  }
+  function drawLabels(found) {
+    if (!found.of_unit) return [h('p', { class: 'quiet' }, `${found.done} of ${found.of} sentences were read.`)];
+    const own = found.labels.find(label => label.unit === state.unit);
+    const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (small there)' : ''}`;
+    const take = unit => {
+      Object.assign(state, { unit });
+      settle({ at: state.at, unit });
+      drawCard();
+      follows.replaceChildren(...drawLabels(found));
+    };
+    return [
+      h(
+        'p',
+        { class: own ? 'label' : 'quiet' },
+        own
+          ? `It follows ${told(own)}, measured on ${found.of} sentences.`
+          : `It follows nothing that was measured: its best is ${told(found.of_unit[state.unit][0])}.`,
+      ),
+      h(
+        'p',
+        { class: 'tail' },
+        `A label needs an AUC of 0.9 (or 0.1) and more than ${num(found.control, 2)}, the best of all ` +
+          `${found.of_unit.length} units with shuffled labels. ${found.labels.length} of the units have one:`,
+      ),
+      h(
+        'ul',
+        { class: 'labels' },
+        found.labels
+          .slice(0, 24)
+          .map(label =>
+            h('li', null, h('button', { onclick: () => take(label.unit) }, `${label.unit}: ${told(label)}`)),
+          ),
+      ),
+    ];
+  }
+  begin();
+  drawCard();
+  rest({ at: ['many texts'], path: `${model.name}: its own data` });
+  return () => {
+    state.left = true;
+  };
+}
+const lossOf = loss => (loss < 0.0005 ? loss.toExponential(0).replace('-', '−') : num(loss, 3));
+const first = points => {
+  for (const end of FIRST) {
+    const found = points.find(point => point.at.endsWith(end));
+    if (found) return found;
+  }
+  return points[0];
+};

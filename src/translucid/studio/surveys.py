@@ -1,0 +1,156 @@
+"""Many texts at once, some at each request: a page asks again until all are read, shows how far it
+is, and stops by not asking. What was read is kept for the next question."""
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+from translucid.errors import InputError
+from translucid.see.hardest import Measured, measured
+from translucid.see.reading import read
+from translucid.see.unit_activations import Activations, Extreme
+from translucid.see.unit_labels import SENTENCES, Measuring, UnitLabels
+from translucid.studio.describe import examples
+from translucid.studio.text_runs import Opened
+
+TEXTS = 200  # of a model's own data
+AT_ONCE = 25  # texts that are read for one request
+SHOWN = 20  # that are listed
+EXTREMES = 5  # texts with the largest values of a unit, and with the smallest
+KEPT = 6  # surveys
+
+
+class Surveys:
+    """Of the opened models; those of late are kept."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+
+    def hardest(self, opened: Opened) -> dict[str, Any]:
+        """The model's own examples by loss."""
+        survey = self._of(_Losses, "losses", opened)
+        survey.advance()
+        done = survey.progress()
+        if done["done"] < done["of"]:
+            return done
+        return {**done, "from": survey.origin, "texts": survey.listed()}
+
+    def unit(self, opened: Opened, point: str, unit: int) -> dict[str, Any]:
+        """The texts that move a unit most."""
+        survey = self._of(_Units, "units", opened, point)
+        survey.advance()
+        largest, smallest = survey.activations.extremes(unit, EXTREMES)
+        return {
+            **survey.progress(), "at": point, "unit": unit, "units": survey.activations.units,
+            "from": survey.origin, "largest": list(map(_shown, largest)),
+            "smallest": list(map(_shown, smallest)),
+        }  # fmt: skip
+
+    def labels(self, opened: Opened, point: str) -> dict[str, Any]:
+        """What the units of a point follow, measured with Toyland's grammar."""
+        survey = self._of(_Labels, "labels", opened, point)
+        survey.advance()
+        done = survey.progress()
+        labels = survey.result()
+        return done if labels is None else {
+            **done, "at": point, "control": 0.5 + labels.control, "tokens": labels.tokens,
+            "labels": [vars(label) for label in labels.labels],
+            "of_unit": [
+                [{"feature": one.feature, "auc": one.auc} for one in labels.of(unit)[:3]]
+                for unit in range(len(labels.auc))
+            ],
+        }  # fmt: skip
+
+    def _of(self, kind: Any, *key: Any) -> Any:
+        name = tuple(part.key if isinstance(part, Opened) else part for part in key)
+        if name not in self.kept:
+            self.kept[name] = kind(*key[1:])
+            while len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        self.kept.move_to_end(name)
+        return self.kept[name]
+
+
+def texts_of(opened: Opened) -> tuple[list[tuple[str, str | None]], str]:
+    """The test data of the model's run; else the sentences that it begins with."""
+    try:
+        return opened.model.texts(limit=TEXTS), "the test data of its run"
+    except InputError:
+        return [(text, None) for text in examples(opened)], "its example sentences"
+
+
+class _Losses:
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.texts, self.origin = texts_of(opened)
+        self.read: list[Measured] = []
+        if not opened.model.task.outputs.probabilities:
+            raise InputError("losses: of a model that gives numbers, see its predictions")
+
+    def advance(self) -> None:
+        begin = len(self.read)
+        model = self.opened.model
+        self.read += [
+            measured(model.network, model.task, text, model.target_for(text, target))
+            for text, target in self.texts[begin : begin + AT_ONCE]
+        ]
+
+    def progress(self) -> dict[str, int]:
+        return {"done": len(self.read), "of": len(self.texts)}
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The hardest, each with the right answer and what the model says."""
+        known = [one for one in self.read if one.targets]
+        hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
+        model = self.opened.model
+        answers: list[str | None] = [None] * len(hardest)
+        if model.task.outputs.kind != "next_tokens":  # a language model's loss is of the text
+            predicted = model.task.predict_lines(model.network, [one.text for one in hardest])
+            answers = list(map(model.task.answer_text, predicted))
+        return [
+            {"text": one.text, "target": one.target, "loss": one.loss, "answer": answer}
+            for one, answer in zip(hardest, answers, strict=True)
+        ]
+
+
+class _Units:
+    def __init__(self, opened: Opened, point: str) -> None:
+        self.opened, self.activations = opened, Activations(point)
+        self.texts, self.origin = texts_of(opened)
+
+    def advance(self) -> None:
+        begin, model = len(self.activations.texts), self.opened.model
+        for text, target in self.texts[begin : begin + AT_ONCE]:
+            target = model.target_for(text, target)
+            point = self.activations.point
+            self.activations.add(read(model.network, model.task, text, target, keep=[point]))
+        if self.activations.full:
+            del self.texts[len(self.activations.texts) :]
+
+    def progress(self) -> dict[str, int]:
+        return {"done": len(self.activations.texts), "of": len(self.texts)}
+
+
+class _Labels:
+    def __init__(self, opened: Opened, point: str) -> None:
+        model = opened.model
+        self.measuring = Measuring(model.network, model.task, point, SENTENCES)
+        self.labels: UnitLabels | None = None
+
+    def advance(self) -> None:
+        self.measuring.advance(2 * AT_ONCE)
+
+    def progress(self) -> dict[str, int]:
+        left = len(self.measuring.left)
+        return {"done": self.measuring.asked - left, "of": self.measuring.asked}
+
+    def result(self) -> UnitLabels | None:
+        if self.labels is None and not self.measuring.left:
+            with torch.no_grad():
+                self.labels = self.measuring.result()
+        return self.labels
+
+
+def _shown(one: Extreme) -> dict[str, Any]:
+    return {"value": one.value, "text": one.text, "tokens": one.tokens, "place": one.place}

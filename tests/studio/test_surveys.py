@@ -1,0 +1,106 @@
+"""Many texts, some at each request: what the page is told is what Python says."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+from tests.studio.shown import same
+
+import translucid as tl
+from translucid.see.unit_labels import unit_labels
+from translucid.studio import surveys
+from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
+
+POINT = "encoder.recurrent.layers.0.lstm.hidden"
+
+
+@pytest.fixture(scope="module")
+def handlers() -> Handlers:
+    return Handlers(Library({"classify": tl.load("demo:classify")}))
+
+
+def until_done(handlers: Handlers, what: str, **query: Any) -> tuple[Any, int]:
+    """The last answer, and how often it was asked for."""
+    for asked in range(1, 100):
+        reply = handlers.ask("GET", f"/api/model/a/{what}?{urlencode(query)}")
+        answer = json.loads(reply.body)
+        if "error" in answer or answer["done"] == answer["of"]:
+            return answer, asked
+    raise AssertionError("it never ends")
+
+
+def test_losses_and_units_come_some_at_a_time(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surveys, "TEXTS", 10)
+    monkeypatch.setattr(surveys, "AT_ONCE", 4)
+    model = handlers.library.opened["a"].model
+    answer, asked = until_done(handlers, "hardest")
+    assert (asked, answer["of"], answer["from"]) == (3, 10, "the test data of its run")
+    true = tl.load("demo:classify").hardest(limit=10)
+    assert [one["text"] for one in answer["texts"]] == [one.text for one in true]
+    assert [one["loss"] for one in answer["texts"]] == pytest.approx([one.loss for one in true])
+    assert answer["texts"][0]["target"] == true[0].target
+    label = model.task.predict_lines(model.network, [true[0].text])[0]
+    assert answer["texts"][0]["answer"] == model.task.answer_text(label)
+    answer, asked = until_done(handlers, "unit", at=POINT, unit=5)
+    assert (asked, answer["done"], answer["units"]) == (3, 10, 64)
+    first = answer["largest"][0]
+    trace = tl.load("demo:classify").trace(first["text"])
+    assert first["value"] == pytest.approx(float(trace[POINT][0, :, 5].max()), abs=1e-6)
+    assert float(trace[POINT][0, first["place"], 5]) == pytest.approx(first["value"], abs=1e-6)
+    errors = [until_done(handlers, "unit", at=at, unit=unit)[0]["error"]
+              for at, unit in ((POINT, 99), ("encoder.nothing.here", 1))]  # fmt: skip
+    assert "unit = 99" in errors[0]
+    assert "encoder.nothing.here" in errors[1]
+
+
+@pytest.mark.slow
+def test_labels_are_those_of_python(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveys, "SENTENCES", 90)
+    answer, asked = until_done(handlers, "labels", at=POINT)
+    assert (asked, answer["of"]) == (2, 90)
+    model = tl.load("demo:classify")
+    true = unit_labels(model.network, model.task, POINT, sentences=90)
+    assert answer["labels"] == [vars(label) for label in true.labels]
+    assert answer["control"] == pytest.approx(0.5 + true.control)
+    best = answer["of_unit"][true.labels[0].unit][0]
+    assert best == {"feature": true.labels[0].feature, "auc": pytest.approx(true.labels[0].auc)}
+
+
+# ---- on the page ----
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({"classify": tl.load("demo:classify")}) as served:
+        yield served
+
+
+@pytest.mark.slow
+def test_the_page_lists_texts_and_opens_them(
+    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setattr(surveys, "TEXTS", 10)
+    leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
+    leaf.inner.click("text=Measure losses")
+    leaf.wait("document.querySelectorAll('.hardest li').length === 10")
+    model = tl.load("demo:classify")
+    true = model.hardest(limit=10)
+    assert leaf.words(".hardest li button") == [one.text for one in true]
+    leaf.inner.click("text=Which texts move it most")
+    leaf.wait("document.querySelectorAll('.extremes li').length === 10")
+    value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]
+    trace = model.trace(max((one.text for one in true), key=lambda text: float(
+        model.trace(text)[POINT][0, :, 5].max())))  # fmt: skip
+    unit = trace[POINT][0, :, 5]
+    assert same(value, float(unit.max()))
+    assert marked == trace.words.source[int(unit.argmax())]
+    leaf.changed(lambda: leaf.inner.click(".hardest li button"))
+    assert leaf.drawn().startswith("flow")
+    assert "".join(leaf.words(".sentence .word")).startswith("<s>" + true[0].text.split()[0])
