@@ -163,11 +163,8 @@ def trained(parallel: str, processes: Processes) -> Trained:
         marks.append(dict(collectives.bytes) | {"sent": bytes_sent()})
 
     # Stopped before the last step, so that nothing is evaluated.
-    watchers = Watchers(
-        lambda line: losses.append(line.loss),
-        interrupted=lambda: state.step >= STEPS,
-        ticked=mark,
-    )
+    done, note = lambda: state.step >= STEPS, lambda line: losses.append(line.loss)
+    watchers = Watchers(note, interrupted=done, ticked=mark)
     with nullcontext() if alone else collectives:
         train(state, setup.task, stream, setup.valid, setup.recipe.training, watchers)
     with state.readable() as network:
@@ -185,7 +182,6 @@ def work(parallel: Any, out: Path) -> None:
         if processes.main:
             result = {
                 "losses": run.losses, "per_step": run.per_step, "theory": vars(run.expected),
-                "ring": run.expected.sent(processes.count),
                 "by_gloo": run.expected.sent(processes.count, gloo=True),
             }  # fmt: skip
             out.with_suffix(".json").write_text(json.dumps(result))
