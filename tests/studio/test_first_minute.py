@@ -4,6 +4,7 @@ row that was a riddle, a card that spoke of another sentence, numbers that did n
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -181,7 +182,7 @@ def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
     assert page.inner.input_value(".named-changes") == "Without head 2"
     script = page.inner.get_attribute(".changes .python", "title") or ""
     assert script.startswith("# Without head 2\n")
-    names = {"model": tl.load("demo:translate")}
+    names: dict[str, Any] = {"model": tl.load("demo:translate")}
     exec(script, names)  # as it is copied
     assert float(names["trace"]["decoder.layers.1.cross_attention.mixed"][0, 2].abs().max()) == 0
     # Where numbers are read, nothing speaks of words.
@@ -207,7 +208,7 @@ def test_saliency_stands_under_the_words_that_were_read(
         " Number(el.querySelector('.counted').dataset.value)])",
     )
     run = library.run("a", TEXT)
-    read = run.opened.model.saliency(TEXT, of=row)
+    read = tl.load("demo:translate").saliency(TEXT, of=row)
     words = [*run.example.words.source, *run.example.words.target]
     counted = dict(zip(words, map(float, read.values), strict=False))  # no word stands twice
     assert [word for word, _ in under] == [*words[:6], "Der", "Hund", "schläft"]

@@ -269,9 +269,9 @@ class Filler:
             case "mean":  # {mean A[q, k]}: over the heads
                 named = NAMED.fullmatch(rest)
                 assert named is not None, asked
-                places = [self.index(part) for part in named[2].split(",")]
-                value = self._point(named[1])[(slice(None), *places)].mean()
-                return self._value_piece(float(value), f"mean {self.points[named[1]]}", places)
+                row, column = (self.index(part) for part in named[2].split(","))
+                mean = float(self._point(named[1])[:, row, column].mean())
+                return self._value_piece(mean, f"mean {self.points[named[1]]}", [row, column])
             case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
                 return self._outside_the_trace(kind, rest)
             case "size":
