@@ -2,6 +2,7 @@
 without a dead end, on the command line and in Python, with the same numbers."""
 
 import json
+import shlex
 from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import pytest
 from tests.in_process import run
 
 import translucid as tl
+from translucid.errors import InputError
 
 NET = ["model.d_model=16", "model.heads=2", "model.layers=1"]
 
@@ -78,8 +80,72 @@ def test_python(task: str, tmp_path: Path) -> None:
         assert model.evaluate().numbers == json.loads(Path("run/test.json").read_text())["test"]
         question = walk.asked.strip()
         assert repr(model.predict([question])) == repr(again.predict([question]))
-        assert list(model.trace(walk.explained)), "and it can be seen into"
         answer = run(walk.command, "run", stdin=walk.asked)
+        explained = run("explain", "run", walk.explained).stdout.rpartition("next: ")[0]
+    assert str(model.explain(walk.explained)).strip() == explained.strip()
+    assert model.explain(walk.explained).html().startswith("<!doctype html>")
     shown = model.task.answer_text(model.predict([question])[0])
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == shown.strip()
+    with pytest.raises(InputError, match=rf"write \[{question!r}\]"):
+        model.predict(question)
+    if task == "regress":
+        assert model.predict([{"rooms": 2, "area": 70}]) == model.predict([[70, 2]])
+        for wrong in ([70, 2], [{"area": 70}], [[70, "two"]]):
+            with pytest.raises(InputError, match=r"row 1: .* no row of numbers; .*area, rooms\)"):
+                model.predict(wrong)
+
+
+@pytest.mark.parametrize("words", [["train", "houses.csv"], ["train", "regress", "houses.csv"]])
+def test_data_in_the_place_of_something_else(words: list[str], tmp_path: Path) -> None:
+    """What is typed first names the file where a recipe or a change of one belongs."""
+    (tmp_path / "houses.csv").write_text(WALKS["regress"].text)
+    answer = run(*words, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "--train houses.csv" in answer.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
+    """`explain` takes a text; what is typed next is the same with another command. The message has
+    the command that answers, and that command does."""
+    files = {"houses.csv": "area,price\n" + rows(9, "{n},{y}\n"), "pairs.tsv": "source\ttarget\n"
+             + rows(9, "dog {n}\tHund {m}\n")}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    steps = ["training.steps=1", "training.device=cpu"]
+    for task, name, net in (("regress", "houses.csv", ["model.hidden=[2]"]),
+                            ("translate", "pairs.tsv", NET)):  # fmt: skip
+        done = run("train", task, "--train", name, "--out", task, *net, *steps, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for words, piped in (
+        (["predict", "regress", "120"], "echo 120 | translucid predict regress"),
+        (["predict", "regress", "0.5"], "echo 0.5 | translucid predict regress"),
+        (["translate", "translate", "dog 3"], 'echo "dog 3" | translucid translate translate'),
+    ):
+        answer = run(*words, cwd=tmp_path)
+        assert answer.returncode == 2
+        assert answer.stderr.endswith(f"{piped}\n"), answer.stderr
+        echo, _, command = piped.partition(" | ")
+        answer = run(*command.split()[1:], stdin=shlex.split(echo)[1] + "\n", cwd=tmp_path)
+        assert answer.returncode == 0, answer.stderr
+    answer = run("predict", "regress", "hoses.csv", cwd=tmp_path)
+    assert "did you mean houses.csv?" in answer.stderr
+    answer = run("translate", "translate", "pairs.tsv", cwd=tmp_path)
+    assert answer.returncode == 2
+    command = answer.stderr.strip().rpartition("translations: ")[2]
+    assert command == "translucid predict translate pairs.tsv"
+    table = run(*shlex.split(command)[1:], cwd=tmp_path)
+    assert table.stdout.splitlines()[0] == "source\ttarget\ttranslation", table
+    assert len(table.stdout.splitlines()) == 10
+
+
+def test_a_missing_value_is_called_one(tmp_path: Path) -> None:
+    for cell in ("", "NA", "?"):
+        (tmp_path / "a.csv").write_text(
+            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n"
+        )
+        answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
+        assert answer.returncode == 2
+        assert "a.csv:11: column 2 ('rooms') is" in answer.stderr
+        assert "a missing value: fill it in, or take the line out" in answer.stderr

@@ -41,12 +41,30 @@ class Frame:
         return iter(self.columns)
 
 
-class Polars(Frame):
+class Polars:
     """What of a polars frame is used."""
+
+    def __init__(self, columns: dict[Any, list[Any]]) -> None:
+        self.columns, self._values = list(columns), columns
+
+    def __iter__(self) -> Iterator[Any]:  # polars yields its columns
+        return iter(self._values.values())
 
     def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
         assert named
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self._values.values()))  # noqa: B905
+
+
+class Lazy:
+    """What of a lazy frame of polars is looked at."""
+
+    columns = ("text", "label")
+
+    def collect(self) -> Polars:
+        return Polars({"text": [], "label": []})
+
+    def collect_schema(self) -> dict[str, type]:
+        return {"text": str, "label": str}
 
 
 class Feature:
@@ -212,6 +230,9 @@ def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
     tl.train(task, train=tmp_path / file, out=tmp_path / "file", **TINY, **changes)
     tl.train(task, train=data, out=tmp_path / "rows", **TINY, **changes)
     same(tmp_path / "file", tmp_path / "rows")
+    if task == "language":  # a list of texts, unless they are names of files
+        tl.train(task, train=[str(tmp_path / file)], out=tmp_path / "list", **TINY, **changes)
+        same(tmp_path / "file", tmp_path / "list")
 
 
 def test_two_names_are_the_two_files_of_a_translation(tmp_path: Path) -> None:
@@ -342,6 +363,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "half a character": ([("a", "u"), ("\ud800", "v")], "^train:2: text holds half of a surr"),
     "names that nobody knows": ([{"a": "x", "b": "y"}] * 3, "^train: which column holds the label"),
     "a file that is not": ("no.tsv", "no.tsv"),
+    "what is not computed yet": (Lazy(), r"train: Lazy holds no rows .*; give train=frame.collect"),
 }  # fmt: skip
 
 

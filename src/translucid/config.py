@@ -7,6 +7,7 @@ what is allowed, and the nearest valid name.
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -78,6 +79,8 @@ def with_overrides(
         if not (equals and dot and section and key):
             meant = full_name(path.strip()) if equals else None
             hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
+            if Path(override).is_file():
+                hint = f"; the file {override} is data? Then give it as --train {override}"
             raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result

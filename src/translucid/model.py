@@ -36,6 +36,7 @@ from translucid.see.reading import Reading, read
 from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
 from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
+from translucid.see.walk.explanation import Explanation, explanation
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify, Label
 from translucid.tasks.embed import Embed, Neighbour, nearest
@@ -45,7 +46,7 @@ from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
-from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.untrusted_files import read_lines
@@ -148,15 +149,18 @@ class Model:
         """Those of the texts whose embeddings are most like that of `text`, best first."""
         return nearest(self.similarity([text], texts)[0], texts, k)
 
-    def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
+    def predict(
+        self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]
+    ) -> list[Any]:
         """The answer to each line of text, whatever the task; of a regressor, also the outputs for
-        each row of numbers."""
+        each row of numbers, by place or by the names of their columns."""
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        rows = [tuple(float(value) for value in row) for row in inputs]
-        return task.predict(self.network, [RegressItem(row, (), 0) for row in rows])
+        named = self.columns.get("input", ())
+        items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
+        return task.predict(self.network, items)
 
     # ---- how well it does ----
 
@@ -300,6 +304,22 @@ class Model:
             self.network, self.task, text, self.target_for(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
         )  # fmt: skip
+
+    def explain(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        top: int = 5,
+    ) -> Explanation:
+        """The walk from a text to the answer, part by part, as `translucid explain` prints it.
+
+        layer: this one, closer. head: one head of attention. top: how many answers to show.
+        """
+        self.task.check_line(text, "the text", self.network)
+        return explanation(self.trace(text, target), layer, head, top)
 
     def gradients(
         self, text: str, target: str | None = None, *, of: int | None = None

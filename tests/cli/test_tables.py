@@ -228,6 +228,9 @@ def test_lists_of_words_and_texts_in_json(tagger: Path, tmp_path: Path) -> None:
         json.loads(x) for x in ask("tag", tagger, str(tmp_path / "a.jsonl")).stdout.splitlines()
     ]
     assert [len(row["predicted_tags"]) for row in rows] == [2, 0]
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "form": ["The", "dog"]}\n')  # as in training
+    named = ask("tag", tagger, str(tmp_path / "a.jsonl")).stdout
+    assert json.loads(named)["predicted_tags"] == rows[0]["predicted_tags"]
     (tmp_path / "b.csv").write_text("n,text\n1,The dog\n")
     assert ask("tag", tagger, str(tmp_path / "b.csv")).stdout.startswith("n,text,predicted_spans\n")
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -133,6 +134,26 @@ def test_nn_lstm(tmp_path: Path) -> None:
             text.append(int(theirs(torch.tensor([text]))[0, -1].argmax()))
     (decoded,) = model.decode([""], beam_size=1, max_length=6)
     assert decoded.texts[0].text == model.output_tokenizer.decode(text[1:])
+
+
+def test_keras_lstm(tmp_path: Path) -> None:
+    """By hand in numpy: gates i, f, c, o; kernels are (inputs, outputs)."""
+    chance = np.random.default_rng(0)
+    shapes = {"table": (12, 8), "kernel": (8, 40), "recurrent": (10, 40), "bias": (40,),
+              "dense": (10, 12), "dense_bias": (12,)}  # fmt: skip
+    w = {name: chance.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file({n: torch.from_numpy(v) for n, v in w.items()}, tmp_path / "language.safetensors")
+    network = open_network(place(tmp_path, "keras_lstm.toml")).network
+    ids, h, c, logits = [0, 4, 5, 11, 7], np.zeros(10), np.zeros(10), []
+    for x in w["table"][ids]:
+        i, f, g, o = np.split(x @ w["kernel"] + h @ w["recurrent"] + w["bias"], 4)
+        i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(c)
+        logits.append(h @ w["dense"] + w["dense_bias"])
+    with torch.inference_mode():
+        ours = network(torch.tensor([ids]))[0].numpy()  # type: ignore[arg-type]
+    assert np.allclose(ours, logits, atol=1e-5)
 
 
 def test_layouts_that_are_not_torchs(tmp_path: Path) -> None:

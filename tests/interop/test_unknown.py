@@ -24,6 +24,7 @@ from translucid.interop import source
         (["stories.bin"], r"name the file itself: \S+stories\.bin"),
         (["model.npz"], r"Marian's own"),
         (["tf_model.h5"], r"save the variables as safetensors"),
+        (["weights.hdf5"], r"save the variables as safetensors"),
         (["toy/config.json", "other/x"], r"did you mean \S+/toy\?"),
         (["converted/model.bin"], r"did you mean \S+/converted\?"),
         (["toy/best/config.json"], r"did you mean \S+/toy\?"),
@@ -54,3 +55,10 @@ def test_a_checkpoint_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(source, "read_torch", lambda path: parsed.append(path) or read(path))
     assert source.read_source(tmp_path / "a.pt").kind == "fairseq"
     assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("name", ["weights.hdf5", "model.keras", "model.ckpt-20.index"])
+def test_files_of_keras_and_tensorflow_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\x89HDF\r\n")
+    with pytest.raises(InputError, match=r"files are not read; save the variables as safetensors"):
+        tl.load(tmp_path / name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench import lab_compare as compare
 
 from translucid.lab.claims import experiments
-from translucid.lab.engine import results
+from translucid.lab.engine import evidence, results
 
 
 def shipped(file: str) -> Path:
@@ -16,7 +16,7 @@ def shipped(file: str) -> Path:
 def test_changes_are_those_that_the_lab_knows() -> None:
     """Claims whose verdict another machine and other seeds changed, counted by the lab's rows."""
     first, elsewhere = results.shipped(), results.shipped(results.ELSEWHERE)
-    every = results.rows(experiments(), first, elsewhere=elsewhere)
+    every = evidence.rows(experiments(), first, elsewhere=elsewhere)
     wavering = {row.claim.key for row in every if row.wavers}
     assert len(elsewhere) > 10
     old, new = (compare.findings(shipped(file)) for file in (results.FILE, results.ELSEWHERE))

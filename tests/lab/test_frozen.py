@@ -8,7 +8,7 @@ from bench import lab_freeze
 
 from translucid.lab.claims import experiments, real_experiments
 from translucid.lab.claims.attention import scaled_scores
-from translucid.lab.engine import frozen, results
+from translucid.lab.engine import evidence, frozen, results
 from translucid.lab.engine.experiment import UNSEEN, Experiment, of_file
 from translucid.lab.engine.repetition import compared, same
 from translucid.lab.engine.runner import Result, run
@@ -67,9 +67,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> results.Kept:
     return results.Kept.of(result)
 
 
-def row(kept: results.Kept) -> results.Row:
+def row(kept: results.Kept) -> evidence.Row:
     by_name = {kept.experiment: kept}
-    return next(one for one in results.rows(experiments(), by_name) if one.claim.key == "C46")
+    return next(one for one in evidence.rows(experiments(), by_name) if one.claim.key == "C46")
 
 
 def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
@@ -96,7 +96,7 @@ def test_the_run_that_counts_takes_seeds_that_no_rule_has_seen(
 
 def test_the_committed_verdicts_are_shown_as_those_of_their_rules() -> None:
     """Never mixed: what an older rule has said is called so, and counts for no rate of errors."""
-    rows = results.rows(experiments(), results.shipped())
+    rows = evidence.rows(experiments(), results.shipped())
     for one in rows:
         assert one.kept is not None
         assert one.older_rule == (

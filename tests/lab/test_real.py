@@ -10,7 +10,7 @@ from tests.lab.families import around, check, verdict
 from translucid.lab.claims import experiments, real_experiments
 from translucid.lab.claims.real import pretrained, sentiment
 from translucid.lab.claims.tasks.sentiment import READERS
-from translucid.lab.engine import results
+from translucid.lab.engine import evidence, results
 from translucid.lab.engine.claims import claims
 from translucid.lab.engine.experiment import of_file
 from translucid.lab.engine.report import page
@@ -75,7 +75,7 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
                    rules={"C48": "Refuted if not."}, labels={"C48": "real data"},
                    hashes={"C48": "abc"}, frozen={"C48": "2026-11-17"},
                    findings={"C48": Finding("refuted", "in truth")})  # fmt: skip
-    every = results.rows(experiments(), {"own-token": first}, {}, {"real-heads": real})
+    every = evidence.rows(experiments(), {"own-token": first}, {}, {"real-heads": real})
     (row,) = [row for row in every if row.claim.key == "C48"]
     assert row.state == "supported"
     assert row.beyond_toys.startswith("refuted: in truth (A real model; quick, 10 seeds")

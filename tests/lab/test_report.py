@@ -13,23 +13,14 @@ import pytest
 
 from translucid.lab.claims import experiments
 from translucid.lab.engine.claims import Claim, claims, in_plain_words
+from translucid.lab.engine.evidence import Row, rows
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.intervals import Comparison
 from translucid.lab.engine.report import page, write
 from translucid.lab.engine.report_dots import dots
 from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_front import WORKED
-from translucid.lab.engine.results import (
-    AGAIN,
-    ELSEWHERE,
-    Kept,
-    Row,
-    keep,
-    latest,
-    read,
-    rows,
-    shipped,
-)
+from translucid.lab.engine.results import AGAIN, ELSEWHERE, Kept, keep, latest, read, shipped
 from translucid.lab.engine.runner import Result, run
 from translucid.lab.engine.verdict import Finding, Verdict
 from translucid.render.drawing import SIZE

@@ -11,7 +11,7 @@ import torch
 
 from translucid.errors import ConfigError, InputError
 from translucid.lab.claims import experiments
-from translucid.lab.engine import results, runner
+from translucid.lab.engine import evidence, results, runner
 from translucid.lab.engine.claims import claims
 from translucid.lab.engine.experiment import Experiment, for_claim, of_file
 from translucid.lab.engine.runner import (
@@ -313,11 +313,11 @@ def test_ones_own_results_come_before_the_shipped(
     found = results.latest(own)
     assert found["softmax-promises"] == mine
     assert found["own-token"] == results.read(shipped)["own-token"]
-    by_claim = {row.claim.key: row for row in results.rows(known, found)}
+    by_claim = {row.claim.key: row for row in evidence.rows(known, found)}
     assert len(by_claim) >= 89
     assert by_claim["C49"].state == "supported"
     assert by_claim["C46"].state == "not run"
-    assert results.rows({}, {})[0].state == "no experiment yet"
+    assert evidence.rows({}, {})[0].state == "no experiment yet"
 
 
 def test_other_seeds_stand_beside_a_verdict(
@@ -329,9 +329,9 @@ def test_other_seeds_stand_beside_a_verdict(
     assert results.read(tmp_path)["planted"] == kept[0]
     assert results.read(tmp_path, results.AGAIN)["planted"] == kept[1]
 
-    def row(repeated: results.Kept) -> results.Row:
+    def row(repeated: results.Kept) -> evidence.Row:
         by_name = [{each.experiment: each} for each in (kept[0], repeated)]
-        return next(each for each in results.rows({}, *by_name) if each.claim.key == "planted")
+        return next(each for each in evidence.rows({}, *by_name) if each.claim.key == "planted")
 
     assert row(kept[1]).repetition == (
         "Measured again with 10 seeds from 50 on: the same verdict. Of 1 effect sizes 1 lie within "
@@ -354,7 +354,7 @@ def test_the_shipped_repetition_is_of_the_shipped_code() -> None:
         assert other.seeds == 1 or other.first_seed >= past, f"{name}: seeds measured before"
         assert other.code == kept[name].code
         assert other.machine != kept[name].machine
-    rows = results.rows(experiments(), kept, elsewhere=elsewhere)
+    rows = evidence.rows(experiments(), kept, elsewhere=elsewhere)
     assert sum(row.elsewhere is not None for row in rows) == sum(
         len(other.findings) for other in elsewhere.values()
     )
@@ -383,7 +383,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
 def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
     from translucid.lab.engine.claims import Claim
 
-    told = results.difference(Claim("C1", "x", literature, ""), verdict)
+    told = evidence.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told
 
 

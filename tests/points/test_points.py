@@ -194,7 +194,7 @@ def test_every_form_has_a_definition_and_is_met() -> None:
 
 
 @pytest.mark.parametrize("key", DEFINITIONS)
-def test_a_definition_has_the_names_and_signs_of_its_formula(key: str) -> None:
+def test_a_definition_has_the_names_signs_and_factors_of_its_formula(key: str) -> None:
     template, expression = forms()[key], DEFINITIONS[key]
     used = {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)}
     named = set(re.findall(r"<(\w+)>", template))
@@ -202,3 +202,6 @@ def test_a_definition_has_the_names_and_signs_of_its_formula(key: str) -> None:
     assert used - named <= CONTEXT | set(HELPERS), f"{key}: the formula leaves something out"
     scripts = re.sub(r"[_^]\{[^{}]*\}", "", template)
     assert re.findall(r"[+-]", scripts) == re.findall(r"[+-]", expression)
+    # Factors, too; 0 and 1 may stand inside a helper, as in a maximum with 0 or 1/n of a sum.
+    factors = set(re.findall(r"(?<![\w^_.])\d+\.?\d*", scripts)) - {"0", "1"}
+    assert factors <= set(re.findall(r"\d+\.?\d*", expression)), f"{key}: another factor"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.in_process import Answer, run
-from tests.security.small_runs import change_json, newest_state, small_run
+from tests.security.small_runs import TABLE, change_json, newest_state, small_run, train_words
 
 MORE = ("--allow-changes", "training.steps=12")
 
@@ -49,10 +49,13 @@ def assert_refused(answer: Answer) -> None:
         "a/../../../precious",
         "x\0y",
         "best/../../precious",
+        "../../precious/step-000002",
+        "thesis",
     ],
 )
 def test_names_of_kept_models_stay_inside(tmp_path: Path, name: str) -> None:
     folder, precious = small_run(tmp_path), canary(tmp_path)
+    (folder / "checkpoints" / "thesis").mkdir(parents=True)
     before = everything(precious)
     name = name.format(precious=precious)
     change_json(
@@ -62,6 +65,7 @@ def test_names_of_kept_models_stay_inside(tmp_path: Path, name: str) -> None:
     assert everything(precious) == before
     assert (tmp_path / "table.csv").exists()
     assert (folder / "recipe.toml").exists()
+    assert (folder / "checkpoints" / "thesis").exists()
     assert_refused(answer)
     assert "kept" in answer.stderr
 
@@ -94,6 +98,18 @@ def test_links_are_not_followed(tmp_path: Path, name: str) -> None:
     assert_refused(answer)
     assert "link" in answer.stderr
     assert str(Path("run") / name) in answer.stderr
+
+
+def test_a_new_run_writes_through_no_link(tmp_path: Path) -> None:
+    """An empty journal is what a run leaves that was killed at once; this one is somebody's."""
+    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "metrics.jsonl").symlink_to(tmp_path / "notes.txt")
+    answer = run(*train_words("new"), cwd=tmp_path)
+    assert_refused(answer)
+    assert "link" in answer.stderr
+    assert (tmp_path / "notes.txt").read_text() == ""
 
 
 def fifo(path: Path) -> None:

@@ -24,6 +24,7 @@ def test_heads_of_requests_have_a_deadline(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "MOST", 5)
+    monkeypatch.setattr(patience, "HEAD", 3600.0)  # nobody is sent away for being slow
     with serving({}) as studio:
         links = slow_heads(studio.port, 5)
         more = slow_heads(studio.port, 5)

@@ -236,6 +236,11 @@ def test_formulas_have_a_font_of_their_own(studio: Served, leaf: Page) -> None: 
         "() => [...document.fonts].some("
         "face => /Studio Math/.test(face.family) && face.status === 'loaded')"
     )
+    leaf.wait("document.querySelector('#stage math')")
+    fonts = leaf.inner.eval_on_selector_all(
+        "#stage math", "all => [...new Set(all.map(el => getComputedStyle(el).fontFamily))]"
+    )
+    assert [font.split(",")[0] for font in fonts] == ['"Studio Math"'] * len(fonts)
 
 
 def test_numbers_of_a_regression_have_their_units(studio: Served, leaf: Page) -> None:  # noqa: F811

@@ -10,6 +10,7 @@ from tests.tiny.once import once
 
 import translucid as tl
 from translucid.data.records import Labelled, Pair, Tagged, Text
+from translucid.generate.sampling import SamplingConfig
 from translucid.recipe.recipe import parse
 from translucid.runs.run import train_recipe
 
@@ -58,6 +59,9 @@ def test_empty_texts_are_answered_and_change_no_other(task: str, family: str) ->
                 assert answer == alone
             if not text and task in ("tag", "translate"):
                 assert not answer
+        if task == "translate":
+            drawn = model.decode(texts, sampling=SamplingConfig())
+            assert [one.texts[0].text for one in drawn if not one.source] == [""] * texts.count("")
 
 
 @pytest.mark.parametrize(("task", "family"), CASES)

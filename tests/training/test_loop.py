@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -221,6 +222,12 @@ def test_targets_a_second_are_those_of_training(clock: Clock) -> None:
     assert [now.targets_per_second for now in log] == pytest.approx([3.0, 3.0, 3.0])
     pauses = 30 + 100 + 50 + 50 + 30  # before and after steps 2, 3 and 4
     assert log[0].seconds == pytest.approx(5 * 2.0 + pauses)
+    model, task, items = parts()
+    state = State(model, config)
+    state.unscored = True  # what an interrupted session owes is scored first
+    owing = replace(watchers, looks=lambda step, evaluating: False)
+    train(state, task, clock.taking(2.0, forever(task, items, 6)), items, config, owing)
+    assert [now.targets_per_second for now in log[3:]] == pytest.approx([3.0, 3.0, 3.0])
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -25,8 +25,9 @@ from translucid.cli.shared.seed_meter import seed_meter
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from translucid.lab.engine.evidence import Row
     from translucid.lab.engine.experiment import Experiment
-    from translucid.lab.engine.results import Kept, Row
+    from translucid.lab.engine.results import Kept
     from translucid.lab.engine.runner import Failure
 
 app = typer.Typer(
@@ -294,7 +295,8 @@ def _is_file(word: str) -> bool:
 
 def _rows(results: Path) -> "list[Row]":
     from translucid.lab.claims import experiments
-    from translucid.lab.engine.results import AGAIN, ELSEWHERE, REAL, latest, rows
+    from translucid.lab.engine.evidence import rows
+    from translucid.lab.engine.results import AGAIN, ELSEWHERE, REAL, latest
 
     others = (latest(results, file) for file in (AGAIN, REAL, ELSEWHERE))
     return rows(experiments(), latest(results), *others)

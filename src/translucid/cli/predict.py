@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.lines import Answered, answer_lines, name_of
+from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, name_of
 from translucid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ def _answer(
     from translucid.tasks.options import DataConfig
 
     files, keys = files_and_keys(words or ())
+    if files:
+        check_is_file(files, task or "predict", folder)
     if len(files) > 1:
         raise ConfigError(f"{', '.join(files)}: give one file; several are answered one by one")
     file, data = files[0] if files else "-", DataConfig(**keys)

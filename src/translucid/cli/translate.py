@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.lines import Answered, answer_lines, chunk_size
+from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, chunk_size
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def translate(
         beam_groups=beam_groups, diversity_penalty=diversity_penalty,
     )  # fmt: skip
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    _check_lines(file, model)
     _check(search, drawing, sample=sample, explain=explain)
     word_constraints: dict[str, Any] = {
         "prefix": prefix,
@@ -113,6 +115,21 @@ def translate(
     on_gpu = next(held.network.parameters()).is_cuda
     chunk = chunk_size(file, large=1024 if on_gpu else 256)
     answer_lines(file, answer, out=out, settings=settings, chunk=chunk, verb="translated")
+
+
+def _check_lines(file: str, folder: Path) -> None:
+    """Refuse what is no file of lines: a text, or a table, whose rows would be read as texts."""
+    from translucid.data.prediction_formats import format_for
+
+    if file == "-":
+        return
+    check_is_file([file], "translate", folder)
+    if (kind := format_for(file, ())) != "text":
+        again = shlex.join(["translucid", "predict", str(folder), file])
+        raise InputError(
+            f"{file}: is {kind}, but translate reads one text a line; the same table with a column "
+            f"of translations: {again}"
+        )
 
 
 def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, explain: bool) -> None:

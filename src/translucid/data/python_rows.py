@@ -47,6 +47,11 @@ def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
 
 def _elements(data: Any, name: str) -> Iterable[Any]:
     """What the data yields: dicts where its columns have names."""
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # polars, not computed yet
+        raise InputError(
+            f"{name}: {type(data).__name__} holds no rows before it is computed; give "
+            f"{name}=frame.collect()"
+        )
     if hasattr(data, "iter_rows") and hasattr(data, "columns"):  # polars
         return iter(data.iter_rows(named=True))
     if hasattr(data, "itertuples") and hasattr(data, "columns"):  # pandas

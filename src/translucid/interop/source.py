@@ -30,6 +30,8 @@ KNOWN = (
     "a .gguf file; a .bin file of llama2.c; a .pt file of OpenNMT-py or fairseq; or a mapping file "
     "(.toml) that says what the tensors of a file are"
 )
+# Files of Keras, TensorFlow and Flax, by their endings.
+NOT_READ = (".h5", ".hdf5", ".keras", ".index", ".pb", ".msgpack")
 # What torch.save writes begins like this: a zip, or before torch 1.6 a pickle.
 TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
 
@@ -141,6 +143,11 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
                 )
             weights = _weights(inside(path.parent, held.weights, str(path)))
             return Source(kind, path, Options({}, str(path)), weights)
+        case None if path.suffix in NOT_READ:
+            raise InputError(
+                f"{path}: {path.suffix} files are not read; save the variables as safetensors "
+                "(safetensors.numpy.save_file) and write a mapping file"
+            )
         case None:
             raise InputError(f"{path} is no model that can be opened; give {KNOWN}")
 

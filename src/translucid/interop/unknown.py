@@ -24,7 +24,7 @@ REMEDIES = (
     ("*.npz", "Marian's own .npz is not read: convert {} into Hugging Face's layout"),
     ("*.onnx", "graphs such as {} are not read: take the model that it was made of"),
     *((f"*.{ending}", "{} is not read: save the variables as safetensors and write a mapping file")
-      for ending in ("h5", "keras", "msgpack", "index", "pb")),
+      for ending in ("h5", "hdf5", "keras", "msgpack", "index", "pb")),
     (YAML, f"checkpoints (.ckpt) of JoeyNMT are missing beside {YAML}: copy one too"),
 )  # fmt: skip
 

@@ -181,9 +181,9 @@ def read(
     except FileNotFoundError:
         raise InputError(f"there is no recipe {path}") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8: {error}") from None
+        raise InputError(f"{path}: not UTF-8: {error}{_is_data(path)}") from None
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+        raise InputError(f"{path}: not valid TOML: {error}{_is_data(path)}") from None
     for name, section in values.items():
         if not isinstance(section, dict):
             raise InputError(
@@ -197,3 +197,10 @@ def read(
         section, _, key = name.partition(".")
         values.setdefault(section, {}).setdefault(key, value)
     return parse(values, overrides)
+
+
+def _is_data(path: str | Path) -> str:
+    """A hint for a file that is no recipe by its name."""
+    if Path(path).suffix == ".toml":
+        return ""
+    return f"; if it is data, name the task first: translucid train TASK --train {path}"

@@ -45,7 +45,17 @@ def cross_entropy(
         return loss_kernel.cross_entropy(
             logits, targets, smoothing=smoothing, never=never, ignore=IGNORE
         )
+    if smoothing and _large_on_cpu(logits):
+        from translucid.fast.cpu_loss import SmoothedCrossEntropy
+
+        return SmoothedCrossEntropy.apply(logits, targets, smoothing, never, IGNORE)
     return plain_cross_entropy(logits, targets, smoothing=smoothing, never=never)
+
+
+def _large_on_cpu(logits: Tensor) -> bool:
+    """Where a gradient is wanted of more logits than a cache holds."""
+    wanted = logits.requires_grad and logits.device.type == "cpu" and logits.numel() >= 2**20
+    return wanted and logits.dtype is torch.float32 and not torch.compiler.is_compiling()
 
 
 def _in_one_kernel(logits: Tensor) -> bool:

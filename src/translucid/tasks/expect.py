@@ -19,5 +19,6 @@ def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
 def several(texts: Sequence[Item]) -> Sequence[Item]:
     """The texts, if they are a list of them."""
     if isinstance(texts, str):
-        raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")
+        shown = repr(texts) if len(texts) <= 60 else "text"  # half a text would be another one
+        raise InputError(f"a list of texts is needed, not one text; write [{shown}]")
     return texts

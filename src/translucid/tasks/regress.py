@@ -132,6 +132,18 @@ class Regress(Task[Numbers, RegressItem]):
         row = [as_number(cell, f"{where}: number {i}") for i, cell in enumerate(cells, start=1)]
         return RegressItem(tuple(row), (), 0)
 
+    def row_item(self, row: Any, named: Any, where: str) -> RegressItem:
+        """The numbers of a row that a program holds; of a dict, those of the named columns."""
+        try:
+            values = [row[name] for name in named] if isinstance(row, Mapping) else row
+            return RegressItem(tuple(float(value) for value in values), (), 0)
+        except (KeyError, TypeError, ValueError):
+            names = ", ".join(map(str, named if isinstance(named, list | tuple) else ()))
+            raise InputError(
+                f"{where}: {row!r:.80} is no row of numbers; give a list of rows, each a list of "
+                f"numbers or a dict with the names of the training data ({names or 'it had none'})"
+            ) from None
+
     def answer_text(self, answer: list[float]) -> str:
         return " ".join(f"{number:.6g}" for number in answer)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
+from translucid.fast.cpu_dropout import LargeDropout
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.training.carried_state import CarriedState
@@ -32,6 +33,8 @@ class Gradients:
         self._processes, self._layers = processes, layers
         self._half = config.precision == "bfloat16"
         self._short_rows = ShortRows(model) if ShortRows.fit(device) else None
+        on_cpu = device.type == "cpu" and layers is None  # compiled layers draw their own
+        self._dropout = LargeDropout(model) if on_cpu else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
         """Do what must be done before the random draws of a step begin: nothing."""
@@ -50,6 +53,8 @@ class Gradients:
                 ways.enter_context(torch.autocast(self.device.type, torch.bfloat16))
             if self._short_rows is not None:
                 ways.enter_context(self._short_rows.used())
+            if self._dropout is not None:
+                ways.enter_context(self._dropout.used())
             if self._layers is not None:
                 ways.enter_context(self._layers.used())
             loss = self.task.loss(self.model, batch)

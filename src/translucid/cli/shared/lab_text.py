@@ -15,14 +15,15 @@ import typer
 from translucid.render.progress import duration
 
 if TYPE_CHECKING:
-    from translucid.lab.engine.results import Kept, Row
+    from translucid.lab.engine.evidence import Row
+    from translucid.lab.engine.results import Kept
 
 RUNS = Path("runs") / "lab"
 
 
 def tell(kept: "Kept") -> None:
     """One paragraph for each claim of an experiment that is done."""
-    from translucid.lab.engine.results import claim_of, difference
+    from translucid.lab.engine.evidence import claim_of, difference
 
     for key, finding in kept.findings.items():
         claim = claim_of(kept, key)

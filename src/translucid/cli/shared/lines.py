@@ -9,6 +9,8 @@ at any time can be resumed; the end is FILE alone.
 import hashlib
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ import typer
 
 from translucid.errors import InputError
 from translucid.render.progress import Progress, duration
+from translucid.spelling import quoted
 
 
 class Asked(Protocol):
@@ -83,6 +86,23 @@ def answer_lines(
         lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
         typer.echo(f"{lines} left empty; see the messages above", err=True)
         raise typer.Exit(1)
+
+
+def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
+    """Refuse a text in the place of a file, with the way to ask about it."""
+    text, name = " ".join(words), Path(words[0])
+    named_like_one = len(words) == 1 and not re.search(r"\s", text)
+    if words[0] == "-" or (named_like_one and re.search(r"[a-zA-Z]", name.suffix)):
+        return  # whoever opens it says what there is instead
+    try:
+        if name.exists() or (named_like_one and len(name.parts) > 1):
+            return
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        pass
+    raise InputError(
+        f"{text!r:.80}: no such file; a text is given on standard input: "
+        f"echo {quoted(text)} | translucid {command} {shlex.quote(str(folder))}"
+    )
 
 
 def name_of(file: str) -> str:

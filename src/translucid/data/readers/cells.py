@@ -14,6 +14,7 @@ KINDS = {
     list: "a list",
     dict: "an object",
 }
+MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # what tables write for no value
 
 
 def as_text(value: object, where: str) -> str:
@@ -53,7 +54,11 @@ def as_number(value: object, where: str) -> float:
     if math.isfinite(number):
         return number
     shown = "empty" if value == "" else f"{value!r:.60}"
-    hint = " (decimals are written with a point)" if isinstance(value, str) and "," in value else ""
+    hint = ""
+    if isinstance(value, str) and "," in value:
+        hint = " (decimals are written with a point)"
+    elif value is None or str(value).strip().lower() in MISSING:
+        hint = " (a missing value: fill it in, or take the line out)"
     raise InputError(f"{where} is {shown}; a finite number is needed{hint}")
 
 

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from translucid.atomic_files import saving, write_text
 from translucid.errors import TranslucidError
+from translucid.lab.engine.evidence import Row
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report_dots import dots
 from translucid.lab.engine.report_figure import as_csv, figure, number, numbers, picture_of
 from translucid.lab.engine.report_front import front, row_id, slug
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
-from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
 from translucid.render.frame import escape, folded, table
 

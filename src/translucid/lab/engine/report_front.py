@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from translucid.lab.engine.evidence import Row
 from translucid.lab.engine.report_figure import picture_of, thumbnail
 from translucid.lab.engine.report_page import VERDICTS, mark
-from translucid.lab.engine.results import Row
 from translucid.lab.engine.surety import surety
 from translucid.render.frame import escape, table
 
