@@ -108,11 +108,12 @@ class _Losses:
 
     def listed(self) -> list[dict[str, Any]]:
         """The hardest, each with the right answer and what the model says."""
-        known = [one for one in self.read if one.targets]
-        hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         model = self.opened.model
+        of_text = model.task.outputs.kind == "next_tokens"  # a text is its own right answer
+        known = [one for one in self.read if one.targets and (of_text or one.target is not None)]
+        hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         answers: list[str | None] = [None] * len(hardest)
-        if model.task.outputs.kind != "next_tokens":  # a language model's loss is of the text
+        if hardest and not of_text:
             predicted = model.task.predict_lines(model.network, [one.text for one in hardest])
             answers = list(map(model.task.answer_text, predicted))
         return [
