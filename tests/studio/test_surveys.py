@@ -64,11 +64,11 @@ def test_without_data_of_its_own_a_model_reads_made_up_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 6)
-    alone = Handlers(Library({"language": model("language-rnn")}))
+    held = model("language-rnn")
+    alone = Handlers(Library({"language": held}))
     answer, _ = until_done(alone, "hardest")
     assert (answer["of"], answer["from"]) == (6, "its example sentences and of Toyland")
-    opened = alone.library.opened["a"].model
-    trace = opened.trace(answer["texts"][0]["text"])
+    trace = held.trace(answer["texts"][0]["text"])
     log_probs = trace.output_values.log_softmax(-1)
     losses = [-float(log_probs[n, i]) for n, i in enumerate(trace.wanted) if i >= 0]
     assert answer["texts"][0]["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
