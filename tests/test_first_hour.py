@@ -82,7 +82,7 @@ def test_python(task: str, tmp_path: Path) -> None:
         assert repr(model.predict([question])) == repr(again.predict([question]))
         answer = run(walk.command, "run", stdin=walk.asked)
         explained = run("explain", "run", walk.explained).stdout.rpartition("next: ")[0]
-    assert str(model.explain(walk.explained)).strip() == explained.strip()
+    assert repr(model.explain(walk.explained)).strip() == explained.strip()
     assert model.explain(walk.explained).html().startswith("<!doctype html>")
     shown = model.task.answer_text(model.predict([question])[0])
     assert answer.returncode == 0, answer.stderr

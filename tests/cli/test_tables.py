@@ -317,7 +317,7 @@ def test_what_cannot_be_asked_is_said(classifier: Path, regressor: Path, tmp_pat
     (tmp_path / "a.csv").write_text("x,y\nfine,1\nbad,2\n")
     for words, message in [
         (["classify", str(classifier), str(tmp_path / "a.csv")], "which column holds the text?"),
-        (["classify", str(classifier), "a", "b"], "a, b: give one file"),
+        (["classify", str(classifier), str(tmp_path / "a.csv"), "b"], ", b: give one file"),
         (["predict", str(regressor), "--probabilities"], "a regressor gives numbers"),
         (["evaluate", str(classifier)], "names no test data; give a file as in training"),
         (["classify", str(classifier), "data.colour=1"], "colour: no such key"),

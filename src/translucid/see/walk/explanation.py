@@ -12,7 +12,7 @@ from translucid.see.walk.text import as_text
 from translucid.see.walk.walk import walk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """What `translucid explain` shows: `print` it, or end a notebook's cell with it."""
 
@@ -21,6 +21,8 @@ class Explanation:
 
     def __str__(self) -> str:
         return as_text(self.walk)
+
+    __repr__ = __str__  # at the prompt, too
 
     def html(self) -> str:
         """A page that stands alone, with pictures."""
