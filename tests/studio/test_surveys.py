@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
-from tests.studio.serving import Served, serving
+from tests.studio.serving import Served, model, serving
 from tests.studio.shown import same
 
 import translucid as tl
@@ -39,15 +39,15 @@ def test_losses_and_units_come_some_at_a_time(
 ) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 10)
     monkeypatch.setattr(surveys, "AT_ONCE", 4)
-    model = handlers.library.opened["a"].model
+    opened = handlers.library.opened["a"].model
     answer, asked = until_done(handlers, "hardest")
     assert (asked, answer["of"], answer["from"]) == (3, 10, "the test data of its run")
     true = tl.load("demo:classify").hardest(limit=10)
     assert [one["text"] for one in answer["texts"]] == [one.text for one in true]
     assert [one["loss"] for one in answer["texts"]] == pytest.approx([one.loss for one in true])
     assert answer["texts"][0]["target"] == true[0].target
-    label = model.task.predict_lines(model.network, [true[0].text])[0]
-    assert answer["texts"][0]["answer"] == model.task.answer_text(label)
+    label = opened.task.predict_lines(opened.network, [true[0].text])[0]
+    assert answer["texts"][0]["answer"] == opened.task.answer_text(label)
     answer, asked = until_done(handlers, "unit", at=POINT, unit=5)
     assert (asked, answer["done"], answer["units"]) == (3, 10, 64)
     first = answer["largest"][0]
@@ -60,13 +60,30 @@ def test_losses_and_units_come_some_at_a_time(
     assert "encoder.nothing.here" in errors[1]
 
 
+def test_without_data_of_its_own_a_model_reads_made_up_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surveys, "TEXTS", 6)
+    held = model("language-rnn")
+    alone = Handlers(Library({"language": held}))
+    answer, _ = until_done(alone, "hardest")
+    assert (answer["of"], answer["from"]) == (6, "its example sentences and of Toyland")
+    trace = held.trace(answer["texts"][0]["text"])
+    log_probs = trace.output_values.log_softmax(-1)
+    losses = [-float(log_probs[n, i]) for n, i in enumerate(trace.wanted) if i >= 0]
+    assert answer["texts"][0]["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert answer["texts"][0]["answer"] is None
+    translator = Handlers(Library({"translate": model("translate-transformer")}))
+    assert until_done(translator, "hardest")[0]["texts"] == []  # its own answer is no right one
+
+
 @pytest.mark.slow
 def test_labels_are_those_of_python(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveys, "SENTENCES", 90)
     answer, asked = until_done(handlers, "labels", at=POINT)
     assert (asked, answer["of"]) == (2, 90)
-    model = tl.load("demo:classify")
-    true = unit_labels(model.network, model.task, POINT, sentences=90)
+    held = tl.load("demo:classify")
+    true = unit_labels(held.network, held.task, POINT, sentences=90)
     assert answer["labels"] == [vars(label) for label in true.labels]
     assert answer["control"] == pytest.approx(0.5 + true.control)
     best = answer["of_unit"][true.labels[0].unit][0]
@@ -90,14 +107,14 @@ def test_the_page_lists_texts_and_opens_them(
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     leaf.inner.click("text=Measure losses")
     leaf.wait("document.querySelectorAll('.hardest li').length === 10")
-    model = tl.load("demo:classify")
-    true = model.hardest(limit=10)
+    held = tl.load("demo:classify")
+    true = held.hardest(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
     leaf.inner.click("text=Which texts move it most")
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")
     value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]
-    trace = model.trace(max((one.text for one in true), key=lambda text: float(
-        model.trace(text)[POINT][0, :, 5].max())))  # fmt: skip
+    trace = held.trace(max((one.text for one in true), key=lambda text: float(
+        held.trace(text)[POINT][0, :, 5].max())))  # fmt: skip
     unit = trace[POINT][0, :, 5]
     assert same(value, float(unit.max()))
     assert marked == trace.words.source[int(unit.argmax())]

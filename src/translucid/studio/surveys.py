@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme
@@ -73,11 +73,18 @@ class Surveys:
 
 
 def texts_of(opened: Opened) -> tuple[list[tuple[str, str | None]], str]:
-    """The test data of the model's run; else the sentences that it begins with."""
+    """The test data of the model's run; else the sentences that it begins with and made-up ones,
+    whose answers nobody has checked with its labels."""
     try:
         return opened.model.texts(limit=TEXTS), "the test data of its run"
     except InputError:
-        return [(text, None) for text in examples(opened)], "its example sentences"
+        texts = examples(opened)
+    try:
+        made_up = opened.model.task.toyland("test", TEXTS - len(texts))
+        texts += [record.asked for record in made_up]
+    except ConfigError:  # its task has none
+        return [(text, None) for text in texts], "its example sentences"
+    return [(text, None) for text in texts], "its example sentences and of Toyland"
 
 
 class _Losses:
@@ -92,7 +99,7 @@ class _Losses:
         begin = len(self.read)
         model = self.opened.model
         self.read += [
-            measured(model.network, model.task, text, model.target_for(text, target))
+            measured(model.network, model.task, text, target)
             for text, target in self.texts[begin : begin + AT_ONCE]
         ]
 
@@ -101,11 +108,12 @@ class _Losses:
 
     def listed(self) -> list[dict[str, Any]]:
         """The hardest, each with the right answer and what the model says."""
-        known = [one for one in self.read if one.targets]
-        hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         model = self.opened.model
+        of_text = model.task.outputs.kind == "next_tokens"  # a text is its own right answer
+        known = [one for one in self.read if one.targets and (of_text or one.target is not None)]
+        hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         answers: list[str | None] = [None] * len(hardest)
-        if model.task.outputs.kind != "next_tokens":  # a language model's loss is of the text
+        if hardest and not of_text:
             predicted = model.task.predict_lines(model.network, [one.text for one in hardest])
             answers = list(map(model.task.answer_text, predicted))
         return [

@@ -65,7 +65,7 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
     kind: among(SIDES),
     moment: among(MOMENTS),
     numbers: among(['off']),
-    unit: below(view === 'data' ? undefined : (config.hidden ?? config.d_model ?? undefined), 'units'),
+    unit: below(view === 'recurrent' ? (config.hidden ?? config.d_model ?? undefined) : undefined, 'units'),
     beam_size: value => (whole(value) && value >= 1 && value <= 8 ? '' : '1 to 8'),
     mode: among(['sample']),
     temperature: within(0, 2),

@@ -4,6 +4,7 @@ import { heatmap, headRoom } from './heatmap.js';
 import { map } from './map.js';
 import { bars } from './bars.js';
 import { pointOf } from '../anatomy.js';
+import { link } from '../route.js';
 
 const SMALL = 26; // so many words on a side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
@@ -64,8 +65,21 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
       ),
     told.values && told.likely ? picture(told, inner, onpick) : null,
     told.go && h('p', { class: 'onward' }, h('a', { href: told.go.href }, told.go.text)),
+    isOfUnits(told) &&
+      h(
+        'p',
+        { class: 'onward' },
+        h(
+          'a',
+          { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
+          `Texts that move unit ${told.picked?.[1] ?? 0}, and what it follows`,
+        ),
+      ),
   ].filter(Boolean);
 }
+// A row of units for each token; what stands for a choice or a token is no unit.
+const isOfUnits = ({ axes, likely, picked }) =>
+  axes.length === 2 && axes[0] === 'length' && !likely && Array.isArray(picked);
 function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
   const name = { heads: 'head', kv_heads: 'head' }[leadAxis] ?? leadAxis;
   if (leadNames || count > 8)

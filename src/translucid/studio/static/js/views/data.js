@@ -227,7 +227,7 @@ export async function data(stage, { model, run, params }) {
         'p',
         { class: 'tail' },
         `A label needs an AUC of 0.9 (or 0.1) and more than ${num(found.control, 2)}, the best of all ` +
-          `${found.of_unit.length} units with shuffled labels. ${found.labels.length} of the units have one:`,
+          `${found.of_unit.length} units with shifted labels. ${found.labels.length} of the units have one:`,
       ),
       h(
         'ul',
