@@ -44,6 +44,21 @@ class Shipped:
     texts: tuple[str, ...]
     changes: dict[str, Any] = field(default_factory=dict)
     problem: str = ""  # of those on points in the plane
+    limits: str = ""  # what it cannot do, beyond what all of them cannot
+
+    @property
+    def trained_on(self) -> str:
+        """What it has seen, and so what it may be asked."""
+        if self.problem:
+            return (
+                f"{POINTS} points around the four corners of a square, labelled by "
+                f"{self.problem.upper()}"
+            )
+        toyland = (
+            "texts of Toyland, a small world with its own grammar and vocabulary (translucid data "
+            "toyland); other words and turns of phrase may come out wrong"
+        )
+        return f"{toyland}; {self.limits}" if self.limits else toyland
 
 
 MODELS = {
@@ -62,6 +77,9 @@ MODELS = {
         "Names of people, places and companies, a bidirectional LSTM", "toyland-tag-lstm",
         ("Jordan hires Anna Keller in New York.", "Jordan lies in Asia.",
          "Jordan sleeps because he is tired."),
+        limits="a name that is a person's, a place's and a company's, such as Jordan, is told by "
+        "its verb (Jordan hires, Jordan lies in) or by 'in'; elsewhere, as in 'works for Jordan', "
+        "it is taken for a person",
     ),
     "classify": Shipped(
         "Praise or blame, an LSTM", "toyland-classify-lstm",
@@ -146,7 +164,8 @@ def ship(name: str, run: Path) -> dict[str, Any]:
     model = tl.load(folder)
     recipe = {} if made.recipe is None else {"changes": made.changes}
     return {
-        "title": made.title, "task": model.task.name,
+        "title": made.title, "trained_on": made.trained_on, "task": model.task.name,
+        "command": model.task.command,
         "recipe": made.recipe or "the perceptron's own rule", **recipe,
         "seed": seed(folder),
         "parameters": model.network.parameters_count,

@@ -3,7 +3,8 @@
     TranslucidError                 everything raised on purpose
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
-    │   └── TokenizerMismatchError  a tokenizer other than the one the model was trained with
+    │   ├── TokenizerMismatchError  a tokenizer other than the one the model was trained with
+    │   └── WrongTaskError          a model that was trained for something else
     ├── TrainingError               a run that cannot go on
     │   ├── Interrupted             a run that was asked to stop, and is saved
     │   └── SaveError               a file or folder that could not be written
@@ -33,6 +34,14 @@ class ConfigError(TranslucidError, ValueError):
 
 class InputError(TranslucidError, ValueError):
     """Numbers, text or files that cannot be used."""
+
+
+class WrongTaskError(InputError):
+    """A model that was trained for something else. command: by which such models are asked."""
+
+    def __init__(self, task: str, command: str) -> None:
+        self.task, self.command = task, command
+        super().__init__(f"this model is for task {task}; use model.{command}")
 
 
 class TokenizerMismatchError(InputError):

@@ -620,7 +620,7 @@ def test_a_model_of_another_task_says_what_it_is_for(
     command: Command, folders: dict[str, str]
 ) -> None:
     answer = command(["translate", folders["language"]], stdin=b"a")
-    assert_refused(answer, "this model is for task language; use model.generate")
+    assert_refused(answer, "this model is for task language; use translucid generate")
     for more in ([], ["--beam-size", "2"]):
         answer = command(["generate", folders["one"], "a", *more])
-        assert_refused(answer, "this model is for task translate; use model.translate")
+        assert_refused(answer, "this model is for task translate; use translucid translate")

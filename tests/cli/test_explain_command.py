@@ -159,7 +159,7 @@ def test_mistakes_are_told(
 
 def test_help_gives_an_example(command: Command) -> None:
     answer = command(["explain", "--help"])
-    assert 'translucid explain runs/demo "The dog sees a cat."' in answer.out
+    assert 'translucid explain demo:translate "The dog sees a cat."' in answer.out
 
 
 def test_terms_open_one_number_as_text_and_as_json(

@@ -114,6 +114,8 @@ def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
     match kind:
         case "softmax":
             return float(trace[rest][0].softmax(-1)[tuple(index)])
+        case "mean":  # over the heads
+            return float(trace[rest][(0, slice(None), *index)].mean())
         case "weight":
             return float(model.network.state_dict()[rest][tuple(index)])
         case "gradient":  # of the error at "are"

@@ -46,7 +46,8 @@ from translucid.cli import (
 from translucid.cli.shared.code import with_code
 from translucid.cli.shared.files import CommandWithFiles
 from translucid.cli.shared.old_options import CommandOfToday
-from translucid.errors import CutText, TranslucidError
+from translucid.cli.shared.wrong_task import other_command
+from translucid.errors import CutText, TranslucidError, WrongTaskError
 from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
 from translucid.renamed import Renamed
@@ -138,7 +139,8 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
         sys.exit(1)
     except TranslucidError as error:
         if train.speaks():
-            _report(str(error), debug)
+            task = isinstance(error, WrongTaskError)
+            _report(other_command(error, arguments) if task else str(error), debug)
         sys.exit(2)
     except Exception as error:
         theirs = explain_error(error)

@@ -58,7 +58,7 @@ def explain(
 
     A text that begins with - comes last, after --.
 
-    Example: translucid explain runs/demo "The dog sees a cat."
+    Example: translucid explain demo:translate "The dog sees a cat."
     """
     with importing():
         from translucid.model import load

@@ -43,7 +43,7 @@ def generate(
 
     On a terminal the text appears as it is written.
 
-    Example: translucid generate runs/language "The dog" --temperature 0.8 --seed 1
+    Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1
     """
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     if beam_size is not None and (drawing or samples > 1 or stop):

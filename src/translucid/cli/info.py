@@ -1,10 +1,14 @@
 """`translucid info`: what a model folder holds."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
+from translucid import shipped_models
 from translucid.cli.shared.generation_options import Folder
 
 
@@ -14,7 +18,7 @@ def info(
 ) -> None:
     """Show a model's task, size, parts, vocabulary and scores.
 
-    Example: translucid info runs/toy
+    Example: translucid info demo:perceptron
     """
     from translucid.interop.importing import load
 
@@ -31,6 +35,8 @@ def info(
     if as_json:
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
+    for line in _of_shipped(model):
+        typer.echo(line)
     typer.echo(f"task        {held.task}")
     typer.echo(f"parameters  {held.network.parameters_count:,}")
     for name, tokenizer in held.tokenizers.items():
@@ -51,3 +57,15 @@ def info(
     for name, value in held.facts.get("valid", {}).items():
         typer.echo(f"validation  {name} {value:.4g}")
     typer.echo(f"\n{held.network.summary()}")
+
+
+def _of_shipped(model: Path) -> Iterator[str]:
+    """What a model that comes with the package is, and what it was trained on."""
+    name = shipped_models.name_of(model)
+    if name is None:
+        return
+    about = shipped_models.manifest()[name.removeprefix(shipped_models.BEGIN)]
+    yield f"model       {about['title']}"
+    yield from wrap(about["trained_on"], 96, initial_indent="trained on  ",
+                    subsequent_indent=" " * 12)  # fmt: skip
+    yield f"            try: {' | '.join(about['texts'])}"

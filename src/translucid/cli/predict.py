@@ -47,7 +47,7 @@ def classify(
 ) -> None:
     """Give each text its label.
 
-    Example: echo "The food was not good." | translucid classify runs/sentiment
+    Example: echo "The food was not good." | translucid classify demo:classify
     """
     _answer(model, file, "classify", as_json, probabilities, out, device)
 
@@ -62,7 +62,7 @@ def tag(
 ) -> None:
     """Find the labelled spans of each line, or the tag of each word of a CoNLL file.
 
-    Example: echo "Peter lives in Berlin." | translucid tag runs/entities
+    Example: echo "Jordan hires Anna Keller in New York." | translucid tag demo:tag
     """
     _answer(model, file, "tag", as_json, probabilities, out, device)
 
@@ -77,7 +77,7 @@ def predict(
 ) -> None:
     """Answer each line or row as the model's task has it; for numbers, with numbers.
 
-    Example: echo "0.5" | translucid predict runs/curve
+    Example: echo "0 1" | translucid predict demo:regress
     """
     _answer(model, file, None, as_json, probabilities, out, device)
 

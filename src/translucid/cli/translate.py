@@ -61,7 +61,7 @@ def translate(
     Beam size and alpha are those of validation unless given. --n-best N writes `number ||| text |||
     score`, numbered from 0. A line too long for the model is reported and left empty.
 
-    Example: echo "The dog sleeps." | translucid translate runs/toy --n-best 3
+    Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
     """
     search = o.typed(
         beam_size=beam_size, alpha=alpha, no_repeat_ngram=no_repeat_ngram,

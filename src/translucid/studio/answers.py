@@ -213,7 +213,7 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
 def says(run: Run, logits: Tensor) -> list[dict[str, Any]]:
     """The likeliest answer at each position, and its probability."""
     if not run.outputs.probabilities:
-        values = run.outputs.plain(logits[0])
+        values = run.answer(logits)
         return [{"word": f"{value:.4g}", "probability": None} for value in values[:MANY]]
     best = _rows(logits).float().softmax(-1).max(-1)
     before: list[int | None] = [*run.example.target_ids] or [None] * len(best.values)

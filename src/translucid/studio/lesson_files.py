@@ -30,7 +30,7 @@ CONDITION = re.compile(
     r"(.+?) (>=|<=|=|>|<) (.+)|(view|kind|at|off|reads|says|problem|differs)\b ?(.*)"
 )
 FUNCTIONS = ("word", "id", "size", "likeliest", "probability", "row", "column", "layer", "follows",
-             "weight", "input", "gradient", "neighbour", "cosine", "answer")  # fmt: skip
+             "weight", "input", "gradient", "neighbour", "cosine", "answer", "mean")  # fmt: skip
 NAME = re.compile(r"(?<![\w.=\"])[A-Za-z](?![\w.=\"])")  # one letter by itself
 
 

@@ -14,7 +14,9 @@ of the patterns, in which `{A}` is the part that A belongs to. A small letter is
 is row 2, or the last of a shorter text; `word not of E`, `column not of A` and `writes nicht of A`
 are where a word stands; `largest A[h, q]` and `second A[h, q]` are where a row has its largest
 numbers; `lowest F` and `highest F` the rows with the least and the largest mean; `mildest A[q]` is
-the head whose row q is the most even one; `group h K A` is the head of K that head h of A asks.
+the head whose row q is the most even one; `group h K A` is the head of K that head h of A asks;
+`telling head of A`, `telling row of A` and `telling column of A` are where a word that is written
+looks most at one in another place of the source.
 """
 
 import math
@@ -27,6 +29,7 @@ from typing import Any
 
 from torch import Tensor
 
+from translucid.catalogue import describe
 from translucid.studio import lesson_numbers
 from translucid.studio.answers import steps
 from translucid.studio.text_runs import Run
@@ -111,6 +114,12 @@ class Filler:
                     self.places[name] = int(means.argmin() if way == "lowest" else means.argmax())
                 case "word" | "column" | "writes":
                     self.places[name] = self._place_of_word(way, *rest.split(" of "))
+                case "telling":
+                    axis, point = rest.split(" of ")
+                    link = lesson_numbers.telling_link(self._point(point), self.run.example.words)
+                    if link is None:
+                        raise Lacks("no word looks strongly at one in another place")
+                    self.places[name] = link[("head", "row", "column").index(axis)]
                 case _:
                     number, _, point = value.partition(" of ")
                     place = int(number)
@@ -161,6 +170,9 @@ class Filler:
                 name, least = rest.split(" ")
                 return name in self.points and len(self._words(name, 0)[1]) >= int(least)
             case _:
+                if " >= " in need:
+                    value, least = need.split(" >= ")
+                    return float(self.numbers(value)) >= float(least)
                 return need in self.points or need in self.places
 
     def numbers(self, asked: str) -> Tensor:
@@ -254,6 +266,12 @@ class Filler:
                 if place >= len(follows):
                     raise Lacks("the sentence is too short")
                 return {"word": follows[place], "means": f"tgt:{place}"}
+            case "mean":  # {mean A[q, k]}: over the heads
+                named = NAMED.fullmatch(rest)
+                assert named is not None, asked
+                places = [self.index(part) for part in named[2].split(",")]
+                value = self._point(named[1])[(slice(None), *places)].mean()
+                return self._value_piece(float(value), f"mean {self.points[named[1]]}", places)
             case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
                 return self._outside_the_trace(kind, rest)
             case "size":
@@ -276,7 +294,8 @@ class Filler:
             assert value.dim() == 0, f"{asked} is not one number"
             exact = float(value)
             return {"value": exact if math.isfinite(exact) else None, "at": at,
-                    "index": list(places), "digits": 3}  # fmt: skip
+                    "index": list(places), "digits": 3,
+                    "meaning": describe(at).meaning}  # fmt: skip
         return {"text": self._filled(f"{{{asked}}}")}
 
     # ---- what stands in no point of the trace ----
@@ -292,16 +311,7 @@ class Filler:
 
     def answer(self) -> str:
         """What the model says, as one text."""
-        answer = self.run.answer()
-        if isinstance(answer, list) and all(isinstance(word, str) for word in answer):
-            words = " ".join(word for word in answer if not re.fullmatch(r"</?\w+>", word))
-            return re.sub(r" ([.,;:!?])", r"\1", words)
-        if isinstance(answer, dict):
-            return str(max(answer, key=lambda label: answer[label]))
-        if isinstance(answer, list):
-            return " ".join(f"{part:.3g}" if isinstance(part, float) else str(part)
-                            for part in answer)  # fmt: skip
-        return f"{answer:.3g}" if isinstance(answer, float) else str(answer)
+        return lesson_numbers.answer_text(self.run)
 
     def _outside_the_trace(self, kind: str, rest: str) -> dict[str, Any]:
         """What is asked for by a weight, an input, a gradient, a neighbour."""

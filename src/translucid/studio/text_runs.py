@@ -282,9 +282,10 @@ class Run:
         """The model's last values. (1, outputs) or (1, length, outputs)"""
         return self[self.output_point]
 
-    def answer(self) -> Any:
-        """What the model says: a text, a label, tags, numbers."""
-        return self.outputs.plain(self.logits[0])
+    def answer(self, logits: Tensor | None = None) -> Any:
+        """What the model says, by its own logits or others: a text, a label, tags, numbers."""
+        plain = self.outputs.plain((self.logits if logits is None else logits)[0])
+        return [plain] if isinstance(plain, float) else plain  # a perceptron's is one number
 
     def loss(self, logits: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""

@@ -48,7 +48,9 @@ def cross_entropy(
     if smoothing and _large_on_cpu(logits):
         from translucid.fast.cpu_loss import SmoothedCrossEntropy
 
-        return SmoothedCrossEntropy.apply(logits, targets, smoothing, never, IGNORE)
+        return SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            logits, targets, smoothing, never, IGNORE
+        )
     return plain_cross_entropy(logits, targets, smoothing=smoothing, never=never)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from translucid.errors import InputError
+from translucid.errors import InputError, WrongTaskError
 from translucid.tasks.base import Task
 
 Item = TypeVar("Item")
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
     """The task, if it is of one of these kinds; otherwise it is said how its models are asked."""
     if not isinstance(task, kinds):
-        raise InputError(f"this model is for task {task.name}; use model.{task.command}")
+        raise WrongTaskError(task.name, task.command)
     return task
 
 

@@ -193,10 +193,10 @@ class Values(Outputs):
                 Row(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
                 for row, goal in zip(rows, wanted, strict=True)
             ]
-        sentence = "A weighted sum of the last values: the answer."
+        sentence = "The weighted sum of the last layer is the answer."
         if self.scale is not None:
             sentence = (
-                "A weighted sum of the last values is the answer at mean 0 and deviation 1; times "
+                "The weighted sum of the last layer is the answer at mean 0 and deviation 1; times "
                 "the deviation of the training data, plus its mean, it is in the data's own units."
             )
         last = Ending("values", "the outputs", sentence, tuple(rows))

@@ -54,7 +54,7 @@ def spec_text(
         "decoder": _sequence(decoders, "decoders"),
         "model": model,
     }  # fmt: skip
-    return json.dumps(spec, ensure_ascii=False, indent=1)
+    return json.dumps(spec, ensure_ascii=False)
 
 
 def token(i: int, content: str, *, special: bool) -> Part:

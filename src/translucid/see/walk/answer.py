@@ -1,6 +1,7 @@
 """The last stages of a walk: what the output head makes of the vectors."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,12 +19,26 @@ def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[St
     endings, answer = reading.outputs.endings(reading.example, reading.output_values, top)
     stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
     stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
+    if reading.network.output_point == "perceptron.output":
+        return [_summed(reading), _threshold(endings[-1].rows, where)], answer, ""
     stages += [
         Stage(end.kind, CHAPTER, end.title, end.sentence, **where, rows=end.rows, came=end.came,
               happened=end.happened)
         for end in endings
     ]  # fmt: skip
     return stages, answer, endings[-1].note
+
+
+def _summed(reading: TextTrace) -> Stage:
+    name = "perceptron.sum"
+    sentence = "A perceptron weighs its inputs: each times its weight, all added up, plus the bias."
+    rows = tuple(Row("z", (Cell("", value),)) for value in floats(reading[name].reshape(-1)))
+    return Stage("values", CHAPTER, "the weighted sum", sentence, **at(reading, name), rows=rows)
+
+
+def _threshold(rows: tuple[Row, ...], where: dict[str, Any]) -> Stage:
+    sentence = "Above 0 the answer is 1, else it is 0: the sum says on which side of a line it is."
+    return Stage("values", CHAPTER, "the answer", sentence, **where, rows=rows)
 
 
 def _pools(reading: TextTrace, name: str) -> bool:

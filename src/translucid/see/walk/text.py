@@ -199,7 +199,8 @@ def _legends(stages: Sequence[Stage]) -> Iterator[str]:
     if linked:
         row = _telling(linked[0])
         taken, head = row.cells[0], "" if row.head is None else f" in head {row.head}"
-        over = ", on average over its heads" if linked[0].heads > 1 and row.head is None else head
+        heads = linked[0].heads
+        over = f", on average over its {heads} heads" if heads > 1 and row.head is None else head
         link = f"{_short(row.label)} ← {_short(taken.label)} {_number(taken.value)}"
         yield (
             f"{link}  “{row.label}” takes {taken.value:.0%} of what it hears from "

@@ -87,7 +87,8 @@ def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], chos
     if not value:
         return ""
     link = f"{quoted(queries[query])} ← {quoted(keys[key])} {value:.2f}"
-    return f"sharpest: head {head}, {link}"
+    shown = f"means of {len(pattern)} heads; " if _heads(len(pattern), chosen) == [None] else ""
+    return f"{shown}sharpest: head {head}, {link}"
 
 
 def _added(reading: TextTrace, scope: str, labels: Sequence[str]) -> tuple[Cell, ...]:

@@ -296,7 +296,9 @@ function columns(points, features, run, standardised) {
               ? `layer ${layer}`
               : scope.startsWith('output')
                 ? `output${standardised ? ', standardised' : ''}`
-                : (NAMES[scope] ?? scope),
+                : shown.some(other => other !== point && scopeOf(other.at) === scope)
+                  ? pointOf(point.at)
+                  : (NAMES[scope] ?? scope),
         };
       }),
   };

@@ -1,7 +1,7 @@
 // The lesson's strip: a few sentences above the read-out, over any view. Its numbers are those of the run at hand,
 // its nouns light what they name, and each stop is an address. One may wander off; Space comes back, then goes on.
 import { h, icon, special } from './dom.js';
-import { address, go, written } from './route.js';
+import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
@@ -75,9 +75,35 @@ export async function guide(view, { run }) {
     return;
   }
   const step = lesson.steps[now.place - 1];
+  now.end = seek(now.place, 1) === null ? await endOf(lesson) : null;
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
+}
+// What was learnt, and where to go from here.
+async function endOf(lesson) {
+  const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
+  const here = stations.findIndex(each => each.id === lesson.id);
+  const next = here < 0 ? null : stations[here + 1];
+  const taught = lesson.teaches.charAt(0).toLowerCase() + lesson.teaches.slice(1);
+  return h(
+    'p',
+    { class: 'end' },
+    h('b', null, 'You have seen '),
+    taught,
+    next
+      ? [
+          h('b', null, ' Next: '),
+          h(
+            'a',
+            { href: to('lesson', { lesson: `${next.id}.1`, m: next.m, text: next.text, target: null, pin: null }) },
+            next.name,
+          ),
+        ]
+      : here >= 0
+        ? ' This was the last station.'
+        : '',
+  );
 }
 function drawn(step) {
   const { id, place, lesson } = now;
@@ -117,6 +143,7 @@ function drawn(step) {
               skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '',
             ),
             step.task ? task(now.run, id, place, pieces) : null,
+            now.end,
           ]
         : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`),
     ),
@@ -177,10 +204,10 @@ function noun(text, means, kind) {
   return el;
 }
 // A number of the run: the read-out tells where it stands, a click goes there.
-function number({ value, at, index, digits }, inSum) {
+function number({ value, at, index, digits, meaning }, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
-  const tell = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
+  const tell = () => readout({ at: [meaning ?? 'in the lesson'], path, value: value ?? -Infinity, digits });
   const open = at.includes(' ') // no point of the trace: a probability, a weight, a gradient
     ? null
     : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
@@ -188,6 +215,7 @@ function number({ value, at, index, digits }, inSum) {
     'button',
     {
       class: 'n told-number',
+      title: meaning,
       'data-at': path,
       onmouseenter: tell,
       onmouseleave: () => readout(),

@@ -8,6 +8,8 @@ const FREE = [
   'embed',
   'i',
   'swap',
+  'named',
+  'saliency',
   'instead',
   'answer',
   'side',

@@ -48,9 +48,14 @@ export function hover(keys = []) {
   paint();
   for (const f of listeners) f('hover');
 }
+// What is pinned stays so: a second click changes nothing, or a panel would jump while somebody reads it.
 export function pin(keys) {
-  const same = keys.length === state.pins.length && keys.every(key => state.pins.includes(key));
-  state.pins = same ? [] : keys;
+  if (keys.length === state.pins.length && keys.every(key => state.pins.includes(key))) return;
+  repin(keys);
+}
+export const unpin = () => repin([]);
+function repin(keys) {
+  state.pins = keys;
   state.hover = [];
   paint();
   for (const f of listeners) f('pin');

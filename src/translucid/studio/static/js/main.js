@@ -265,8 +265,19 @@ async function sentence(run, model) {
       icon('edit'),
       'Edit',
     ),
+    letGo(),
     more,
   );
+}
+function letGo() {
+  const button = h(
+    'button',
+    { class: 'edit unpin', title: 'Let go of what is pinned (Esc)', 'aria-label': 'Unpin', onclick: link.unpin },
+    icon('pin'),
+    'Unpin',
+  );
+  button.hidden = !link.state.pins.length;
+  return button;
 }
 function answer(run, model) {
   if (model.outputs === 'masked_tokens') {
@@ -368,6 +379,15 @@ function told(error) {
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
+// A view that takes its time says what it computes.
+const busy = (view, { model, params }) =>
+  view === 'train' && model.plane
+    ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
+    : view === 'decode'
+      ? 'Searching for the best text …'
+      : view === 'compare'
+        ? 'Both models are reading …'
+        : `${VIEWS[view].name}: computing …`;
 async function draw() {
   const turn = ++drawing;
   const { view: wanted, named, params } = address();
@@ -409,7 +429,11 @@ async function draw() {
     stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
     await sentence(found.run, found.model);
     if (turn !== drawing) return;
-    leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
+    const blank = setTimeout(
+      () => box.append(h('p', { class: 'quiet computing', role: 'status' }, busy(view, found))),
+      200,
+    );
+    leave = (await VIEWS[view].draw(stage, found).finally(() => clearTimeout(blank))) ?? (() => {});
     box.remove();
     link.paint();
     link.reveal();
@@ -443,7 +467,10 @@ addEventListener('unhandledrejection', event => {
   warned(event.reason.message);
 });
 link.onChange(what => {
-  if (what === 'pin') settle({ pin: link.state.pins.join(',') || null });
+  if (what !== 'pin') return;
+  settle({ pin: link.state.pins.join(',') || null });
+  const button = document.querySelector('.unpin');
+  if (button) button.hidden = !link.state.pins.length;
 });
 addEventListener('hashchange', draw);
 addEventListener('keydown', guided, true);
@@ -474,7 +501,7 @@ addEventListener('keydown', event => {
   else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented)
     walkWords(event.key === 'ArrowLeft' ? -1 : 1);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
-  else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
+  else if (event.key === 'Escape' && link.state.pins.length) link.unpin();
 });
 draw();
 export { unit };

@@ -42,6 +42,15 @@ export function follow(el, link, f) {
   f();
 }
 export const range = n => Array.from({ length: n }, (_, i) => i);
+// What a panel is about: what is pinned, else what the pointer is over, else what it was over last. So a panel stands
+// still while the pointer is on its way to it.
+export function steady(link) {
+  let last = [];
+  return () => {
+    last = [link.state.pins, link.state.hover].find(keys => keys.length) ?? last;
+    return last;
+  };
+}
 export const looked = link => (link.state.hover.length ? link.state.hover : link.state.pins);
 
 // Which of many labels are shown: every n-th, the looked-at one always, and none that would touch it.

@@ -13,16 +13,31 @@ export function changesOf(text, known) {
     strength: new Map(strong.map(([key, percent]) => [key, Number(percent)])),
   };
 }
-export function changes(switches, strength, { toggle, weaken, run }) {
-  const script = () => python(switches, strength, run);
-  const button = h('button', { class: 'python', title: script(), onclick: () => copy(script()) }, 'Copy Python');
+// name: what people call the list; it stands in the link and above the Python.
+export function changes(switches, strength, { toggle, weaken, run, name = '', rename }) {
+  const script = () => python(switches, strength, run, field.value);
+  const button = h('button', { class: 'python', onclick: () => copy(script()) }, 'Copy Python');
   const moved = (key, percent) => {
     weaken(key, percent);
     button.title = script();
   };
+  const field = h('input', {
+    class: 'named-changes',
+    type: 'text',
+    value: name,
+    maxlength: 80,
+    placeholder: 'Name this list',
+    'aria-label': 'Name of this list of changes',
+    oninput: () => {
+      rename(field.value);
+      button.title = script();
+    },
+  });
+  button.title = script();
   return h(
     'div',
     null,
+    field,
     h('h3', null, switches.length > 1 ? `${switches.length} changes at once` : 'Changed'),
     h(
       'ul',
@@ -63,7 +78,7 @@ function slider(each, percent, weaken) {
   return [field, value];
 }
 // The same change in Python.
-function python(switches, strength, run) {
+function python(switches, strength, run, name) {
   const part = each => {
     const percent = strength.get(each.key);
     const found = `parts[${JSON.stringify(each.key)}]`;
@@ -71,6 +86,7 @@ function python(switches, strength, run) {
   };
   const given = [run.text, ...(run.target === null ? [] : [run.target])].map(text => JSON.stringify(text));
   return [
+    ...(name.trim() ? [`# ${name.trim().replace(/\s+/g, ' ')}`] : []),
     'from translucid.see.switches import at_strength, switches, together',
     'parts = {switch.key: switch for switch in switches(model.network)}',
     `edit = together([${switches.map(part).join(', ')}])`,

@@ -8,6 +8,7 @@ import { across, drawn, faint, letDown, strongest, topOfEach } from './weave.js'
 import { place, labels, yRow, yWord, wordAt, markRow, clip, PAD } from './layout.js';
 import { press, pressable, floats } from './press.js';
 import { endRoom, ends } from './ends.js';
+import { connections } from './connections.js';
 import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
@@ -481,12 +482,13 @@ function brackets({ front, u }, band) {
 
 // A model without a text: columns of numbers, one pane for each layer.
 function numbers(pen, band) {
-  const { u, front, ctx, data } = pen;
+  const { u, front, back, ctx, data } = pen;
   const tall = Math.min(band.tall, 460 * u);
   band.tall = tall;
   band.stop = band.right;
+  const ys = band.words.map((_, i) => band.y + ((i + 0.5) * tall) / band.words.length);
   band.words.forEach((word, i) => {
-    const y = band.y + ((i + 0.5) * tall) / band.words.length;
+    const y = ys[i];
     front.append(
       link.mark(
         s(
@@ -526,6 +528,12 @@ function numbers(pen, band) {
         });
       });
   }
+  back.append(
+    ...connections(
+      { x: pen.xWord + 6 * u, ys },
+      band.panes.filter(pane => pane.inner),
+    ),
+  );
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 

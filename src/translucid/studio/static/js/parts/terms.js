@@ -7,9 +7,11 @@ import { copy } from '../clipboard.js';
 import { notice, readout } from '../readout.js';
 import { exact } from './equation.js';
 import { pointOf } from '../anatomy.js';
+import { rowName } from './row.js';
 
 const INFIX = ['+', '-', '·', '/', '^', '<=', '<', '>'];
 const TIGHT = { '<=': 0, '<': 0, '>': 0, '+': 1, '-': 1, '·': 2, '/': 2, '^': 3 };
+const COMPARED = { '>': 'above', '<': 'below', '<=': 'at most' };
 const SIGNS = { '-': '−', '<=': '≤', '/': '÷' };
 const LONG = 3; // terms of a sum that stand in a line; more have a line each
 const MOST = 64; // terms of a sum that are shown when asked for
@@ -28,6 +30,8 @@ const brief = at => {
   const own = /^(weight|bias)$/.test(last) ? name.split('.').slice(-2).join('.') : last;
   return `${own}${index.length ? `[${index.join(', ')}]` : ''}`;
 };
+// A mask, a scale, a weight: the way ends there. Where it goes on, the text is.
+const computed = one => one.kind === 'point' && one.address.includes('[') && !one.address.includes('mask[');
 export const addressOf = (at, index, shape) => `${at}${shape.length ? `[${[0, ...index].join(', ')}]` : ''}`;
 
 // Of all sums on the page the one that was walked into last stands in the link: root;number;number.
@@ -66,7 +70,12 @@ export function terms(run, root) {
     const opened = trail.at(-1);
     heard.textContent = `${opened.address} is ${opened.text ?? opened.refused}. ${opened.meaning ?? ''}`;
     const again = opened.left && box.querySelector(`[data-to="${CSS.escape(opened.left)}"]`);
-    (again || box.querySelector('button.number') || box.querySelector('.crumbs button'))?.focus({
+    (
+      again ||
+      box.querySelector('button.deep') ||
+      box.querySelector('button.number') ||
+      box.querySelector('.crumbs button')
+    )?.focus({
       preventScroll: true,
     });
     body.firstElementChild?.scrollIntoView({ block: 'nearest' });
@@ -107,7 +116,7 @@ export function terms(run, root) {
       h(
         'button',
         {
-          class: 'number',
+          class: `number${computed(one) ? ' deep' : ''}`,
           'data-name': one.name,
           'data-to': one.address,
           title: one.address,
@@ -132,7 +141,7 @@ export function terms(run, root) {
       const place = index[i + 1];
       const side = axis === 'keys' && /(cross_attention|alignment)\./.test(name) ? 'source' : own;
       if (['length', 'queries', 'keys'].includes(axis) && run.tokens[side][place] !== undefined)
-        return [h('span', { class: 'word' }, run.tokens[side][place])];
+        return [axis === 'keys' ? h('span', { class: 'word' }, run.tokens[side][place]) : rowName(run, side, place)];
       return axis.endsWith('heads') ? [`head ${place}`] : [];
     });
     return said.length
@@ -201,14 +210,25 @@ export function terms(run, root) {
     const name = one => [symbol(opened, one), h('span', { class: 'called' }, ` ${one.name.replaceAll('_', ' ')}`)];
     return numbers.map(one => row(name(one), opener(one), brief(one.address)));
   }
+  // A comparison that does not hold must not be shown as if it did.
+  function compared({ expression, value, text }, sums) {
+    const than = COMPARED[expression.operation];
+    if (!than) return null;
+    const [left, right] = expression.arguments.map(one => line(one, 0, sums));
+    return [left, ` is ${value ? '' : 'not '}${than} `, right, `, so ${shown(text)}`];
+  }
   function sum(opened) {
     const { expression } = opened;
     const many = expression.operation === '+' && expression.arguments.length > LONG;
     const sums = many ? [expression] : [];
-    const written = many ? null : h('p', { class: 'numbersin n' }, '= ', line(expression, 0, sums));
+    const written = many
+      ? null
+      : h('p', { class: 'numbersin n' }, compared(opened, sums) ?? ['= ', line(expression, 0, sums)]);
     const within = new Set(sums.flatMap(leaves));
     const alone = leaves(expression).filter(one => !within.has(one));
-    const known = [...new Map(alone.map(one => [one.address, one])).values()];
+    const known = [...new Map(alone.map(one => [one.address, one])).values()].sort(
+      (a, b) => computed(b) - computed(a), // what leads on comes first
+    );
     return [
       written,
       ...sums.map(one => [

@@ -12,6 +12,7 @@ export function token(word, vector, scale, key, unknown = false) {
     'button',
     {
       class: `token${unknown ? ' unknown' : ''}`,
+      'data-key': key,
       'aria-label': `token ${word}${unknown ? `, ${UNKNOWN}` : ''}`,
       title: unknown ? UNKNOWN : null,
     },

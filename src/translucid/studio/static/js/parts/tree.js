@@ -6,6 +6,7 @@ import { readout, word as said } from '../readout.js';
 import { ONE, share } from './choices.js';
 import { walks } from './walk.js';
 import { twin } from '../twin.js';
+import { steps as fitting, within } from './fold.js';
 
 // a branch below is counted, not drawn; the first that leaves room is taken
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
@@ -36,18 +37,21 @@ function grown(nodes) {
   return all;
 }
 function drawn(all, limit, extra) {
-  // what is shown; the best child goes on along its parent's lane
   const shown = new Set();
   for (const node of all)
     if (!node.up || (shown.has(node.up) && (node.kept || node.p >= limit || node.number === extra))) shown.add(node);
+  return { shown: [...shown], hidden: all.length - shown.size };
+}
+// The best child goes on along its parent's lane.
+function sorted(shown) {
+  const there = new Set(shown);
   const order = node => (node.chosen ? 4 : 0) + (node.kept ? 2 : 0) + (node.fate === 'followed' ? 1 : 0);
-  const kids = new Map(
-    [...shown].map(node => [
+  return new Map(
+    shown.map(node => [
       node,
-      node.kids.filter(kid => shown.has(kid)).sort((a, b) => order(b) - order(a) || b.score - a.score),
+      node.kids.filter(kid => there.has(kid)).sort((a, b) => order(b) - order(a) || b.score - a.score),
     ]),
   );
-  return { shown: [...shown], kids, hidden: all.length - shown.size };
 }
 // A branch takes the free lane nearest to its parent's, late branches first.
 function lanes({ shown, kids }) {
@@ -84,48 +88,46 @@ export const path = (nodes, number) => {
 };
 
 export function tree(data, o) {
-  // o: { width, height, step, chosen, upto, keyOf, onstep, onnode }
+  // o: { width, height, step, chosen, upto, from, keyOf, onstep, onnode }
   const u = unit();
   const all = grown(data.nodes);
   const head = 26 * u;
   const extra = 20 * u;
   const least = 27 * u;
+  const first = o.start ?? '<s>';
+  const left = Math.max(40 * u, widest([first], 1) + 10 * u);
+  const right = 34 * u;
   let limit;
   let found;
   let laid;
+  let cut;
+  let shown;
+  let xw;
+  let steps;
   for (limit of LIMITS) {
     found = drawn(all, limit, o.chosen);
-    laid = lanes(found);
+    steps = Math.max(...found.shown.map(node => node.step));
+    const labels = found.shown.slice(1).map(node => node.label);
+    const wide = Math.max(56 * u, Math.min(120 * u, widest(labels, 0.875) + 14 * u));
+    cut = fitting(steps, (o.width - left - right) / wide - 0.3, o.step, o.from);
+    xw = Math.min(140 * u, (o.width - left - right) / (cut.to - cut.from + 0.3));
+    shown = within(found.shown, cut);
+    laid = lanes({ shown, kids: sorted(shown) });
     if ((o.height - head - extra - 4 * u) / (laid.high - laid.low + 1) >= least) break;
   }
-  const { shown, kids, hidden } = found;
+  const { hidden } = found;
+  const kids = sorted(found.shown);
   const { lane, low, high } = laid;
   const count = high - low + 1;
   const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count));
   const H = Math.max(o.height, head + extra + count * laneH + 4 * u);
-  const steps = Math.max(...shown.map(node => node.step));
-  const first = o.start ?? '<s>';
-  const left = Math.max(40 * u, widest([first], 1) + 10 * u);
-  const right = 34 * u;
-  const wide = Math.max(
-    56 * u,
-    Math.min(
-      120 * u,
-      widest(
-        shown.slice(1).map(node => node.label),
-        0.875,
-      ) +
-        14 * u,
-    ),
-  );
-  const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + 0.3)));
-  const W = Math.max(o.width, left + right + steps * xw);
-  const X = t => left + t * xw;
+  const W = o.width;
+  const X = t => left + (t - cut.from) * xw;
   const Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
   const svg = s('svg', { width: W, height: H });
   const marks = new Map();
   svg.append(s('rect', { class: 'stepband', x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
-  for (let t = 1; t <= steps; t++)
+  for (let t = cut.from + 1; t <= cut.to; t++)
     svg.append(
       s('rect', {
         x: X(t - 1),
@@ -159,12 +161,12 @@ export function tree(data, o) {
         'dominant-baseline': 'central',
         style: special(first) ? null : 'font-size:1rem',
       },
-      first,
+      cut.from ? '…' : first,
     ),
   );
   const rank = node => (node.chosen ? 2 : node.kept ? 1 : 0);
   for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b)))
-    if (!o.upto || node.step <= o.upto) {
+    if (node.step > cut.from && (!o.upto || node.step <= o.upto)) {
       marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
       svg.append(marks.get(node));
     }
@@ -173,7 +175,7 @@ export function tree(data, o) {
     kids,
     lane,
   });
-  const rows = shown
+  const rows = found.shown
     .slice(1)
     .sort((a, b) => a.step - b.step || b.score - a.score)
     .map(node => [
@@ -195,7 +197,8 @@ export function tree(data, o) {
     el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
     limit,
     hidden,
-    step: [X(o.step - 1), X(o.step)],
+    cut,
+    steps,
   };
 }
 

@@ -6,13 +6,14 @@ import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
-import { aim, looked, range, short, wordIn } from '../parts/aim.js';
+import { aim, looked, range, short, steady, wordIn } from '../parts/aim.js';
 import { MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
 import { rollTo } from '../parts/rolling.js';
+import { looksAt, rowName } from '../parts/row.js';
 import { grid } from '../parts/table.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -55,6 +56,7 @@ export async function attention(stage, { model, run, params }) {
   let turn = 0;
   let now = null;
   let waiting = null;
+  const about = steady(link);
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
@@ -282,8 +284,9 @@ export async function attention(stage, { model, run, params }) {
       : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`;
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
   // One number of the trace; a cell of the picture, which of a very long text stands for several.
+  const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
   const exactly = (q, k, value) => ({
-    at: [word(tokens()[0][q] ?? '·'), ' looks at ', word(tokens()[1][k] ?? '·')],
+    at: [...rowName(run, KINDS[at.kind].rows, q), ' looks at ', word(tokens()[1][k] ?? '·')],
     path: path(q, k),
     value,
     scale: now.scale,
@@ -294,7 +297,7 @@ export async function attention(stage, { model, run, params }) {
     const [Q, K] = tokens().map(list => list.length);
     return {
       at: [
-        word(now.rows[i]),
+        ...rowName(run, KINDS[at.kind].rows, i * step[0]),
         ' looks at ',
         word(now.cols[j]),
         step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : '',
@@ -329,7 +332,7 @@ export async function attention(stage, { model, run, params }) {
       now.sum,
     );
     await Promise.all([
-      work(looked(link)),
+      work(about()),
       now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null,
     ]);
     const u = unit();
@@ -338,7 +341,9 @@ export async function attention(stage, { model, run, params }) {
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
     box.append(
       ribbons(now.weights, {
-        rows: now.rows,
+        // by what a row writes, where it does not look at its own kind
+        rows:
+          at.kind === 'cross' ? now.rows.map((each, i) => (now.follows[i] ? `→ ${now.follows[i]}` : each)) : now.rows,
         cols: now.cols,
         rowKeys: now.rowKeys,
         colKeys: now.colKeys,
@@ -383,44 +388,61 @@ export async function attention(stage, { model, run, params }) {
       colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
     };
   }
-  async function work(wanted) {
-    if (wanted !== looked(link)) return; // it has waited, and something else is looked at by now
-    const state = now;
+  // The number that keys mean, in the picture (i, j) and in the trace (q, k).
+  async function cellOf(wanted) {
     const [i, j] = meant(wanted);
-    const hovering = wanted === link.state.hover;
     const both = aim(wanted, now.rowKeys, now.colKeys);
-    const pooled = state.step[0] * state.step[1] > 1;
     const q = wordIn(wanted, now.rowKeys, i);
     const named = both.col !== null && (both.exact || both.row === null);
     const k =
-      pooled && !named
+      now.step[0] * now.step[1] > 1 && !named
         ? best((await row(q)).weights)
-        : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
-    if (state !== now) return;
-    const lensed = lens(q, k, hovering);
-    if (!hovering) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
-    if (state.head === null) {
-      const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
-      if (state !== now || wanted !== looked(link)) return;
-      state.sum.replaceChildren(meanSum(each, ...tokens().map((list, n) => list[[q, k][n]])));
-      if (pooled) (hovering ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
+        : wordIn(both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
+    return { i, j, q, k };
+  }
+  async function work(wanted) {
+    if (wanted !== about()) return; // it has waited, and something else is looked at by now
+    const state = now;
+    const { hover } = link.state;
+    const pooled = state.step[0] * state.step[1] > 1;
+    if (hover.length && hover !== wanted) {
+      // the panel is about what is pinned; the foot and the numbers around go with the pointer
+      const cell = await cellOf(hover);
+      if (state !== now) return;
+      await lens(cell.q, cell.k, true);
+      const rounded = state.head === null ? pooled : state.coarse && hover.length > 1;
+      const [value] = rounded ? await part(state, state.point, cell.q, cell.k) : [];
+      if (rounded && state === now && hover === link.state.hover) readout(exactly(cell.q, cell.k, value));
       return;
     }
-    const index = [...(state.indexed ? [state.head] : []), q, k];
+    const { i, j, q, k } = await cellOf(wanted);
+    if (state !== now) return;
+    const lensed = lens(q, k, hover.length > 0);
+    if (!hover.length) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
+    const index = [...(state.indexed && state.head !== null ? [state.head] : []), q, k];
     const where = addressOf(`${state.scope}.${state.point}`, index, index);
+    const show = (...made) => {
+      // What stands there already stays: a node that is replaced under the pointer loses the click.
+      if (state.sum.dataset.of === where) return;
+      state.sum.dataset.of = where;
+      state.sum.replaceChildren(...made.map(make => make()));
+    };
+    if (state.head === null) {
+      const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
+      if (state !== now || wanted !== about()) return;
+      show(() => meanSum(each, looks(q, k)));
+      if (pooled) (hover.length ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
+      return;
+    }
     const [opened] = await Promise.all([api.terms(run.run, where), lensed]);
-    if (state !== now || wanted !== looked(link)) return;
-    const told = exactly(q, k, opened.value ?? -Infinity);
-    state.sum.replaceChildren(
-      h(
-        'p',
-        { class: 'whose' },
-        told.at.map(each => (each instanceof Node ? each.cloneNode(true) : each)),
-      ),
-      terms(run, opened),
+    if (state !== now || wanted !== about()) return;
+    show(
+      () => h('p', { class: 'whose' }, looks(q, k)),
+      () => terms(run, opened),
     );
-    if (!hovering && state.coarse) rest(told);
-    if (hovering && state.coarse && wanted.length > 1) readout(told);
+    const exact = exactly(q, k, opened.value ?? -Infinity);
+    if (!hover.length && state.coarse) rest(exact);
+    if (hover.length && state.coarse && wanted.length > 1) readout(exact);
   }
   // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's;
   // in the left column two digits and their point at the smallest type have room for seven weights, or five signed
@@ -489,7 +511,7 @@ export async function attention(stage, { model, run, params }) {
   const stop = link.onChange(() => {
     if (!now?.sum) return;
     clearTimeout(waiting);
-    const keys = looked(link);
+    const keys = about();
     waiting = setTimeout(() => workSoon(keys), link.state.hover.length ? 40 : 0);
   });
   const keys = event => {
@@ -667,13 +689,13 @@ const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.ma
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights =>
   weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
-function meanSum(each, query, key) {
+function meanSum(each, looks) {
   const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']);
   const heads = each.length;
   return h(
     'div',
     null,
-    h('p', { class: 'whose' }, word(query), ' looks at ', word(key)),
+    h('p', { class: 'whose' }, looks),
     ledger([
       ...told,
       ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []),

@@ -7,6 +7,7 @@ import { readout, rest, word } from '../readout.js';
 import { go, settle } from '../route.js';
 import { modes, sample } from './sample.js';
 import { tree, path } from '../parts/tree.js';
+import { folded } from '../parts/fold.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
@@ -38,12 +39,14 @@ export async function decode(stage, { model, run, params }) {
     row: null,
     playing: 0,
     choices: null,
+    from: null, // steps that are folded away at the beginning
   };
   if (state.node !== null) state.step = nodes[state.node].length;
 
   const box = h('div', { class: 'tree scene' });
   const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
   const hidden = h('span', { class: 'setting hiding' });
+  const folds = h('div', { class: 'folds', hidden: true });
   const play = h(
     'button',
     { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
@@ -66,13 +69,6 @@ export async function decode(stage, { model, run, params }) {
     winner.map(node => h('i', { style: `background:${css(Math.exp(node.token_log_prob), ONE)}` })),
     frame,
   );
-  const window_ = () => {
-    if (box.scrollWidth) {
-      frame.style.left = `${(100 * box.scrollLeft) / box.scrollWidth}%`;
-      frame.style.width = `${Math.min(100, (100 * box.clientWidth) / box.scrollWidth)}%`;
-    }
-  };
-  box.addEventListener('scroll', window_);
   stage.append(
     h(
       'div',
@@ -120,6 +116,7 @@ export async function decode(stage, { model, run, params }) {
             : null,
           hidden,
         ),
+        folds,
         rolling(box, 'the tree', { falls: true }),
         mini,
         texts(model, found, greedy, free, beams),
@@ -143,6 +140,7 @@ export async function decode(stage, { model, run, params }) {
       height: box.clientHeight,
       step: state.step,
       chosen: state.node,
+      from: state.from,
       upto: state.playing ? state.step : null,
       keyOf,
       forced: node =>
@@ -155,15 +153,20 @@ export async function decode(stage, { model, run, params }) {
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
     });
-    const at = box.scrollLeft;
     const down = box.scrollTop;
     const back = keepFocus(box);
     box.replaceChildren(drawn.el);
     back();
     box.scrollTop = down;
-    box.scrollLeft =
-      drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
-    window_();
+    const { cut, steps } = drawn;
+    state.from = cut.from;
+    folds.replaceChildren(...folded(cut, steps, step => choose(Math.min(last, step))));
+    if (folds.hidden !== !folds.firstChild) {
+      folds.hidden = !folds.firstChild;
+      return drawTree(); // the tree has other room now
+    }
+    frame.style.left = `${(100 * cut.from) / steps}%`;
+    frame.style.width = `${(100 * (cut.to - cut.from)) / steps}%`;
     hidden.replaceChildren(
       drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '',
     );

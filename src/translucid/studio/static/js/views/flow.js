@@ -17,6 +17,8 @@ import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { rolling } from '../parts/rolling.js';
 import { keepFocus } from '../parts/walk.js';
+import { rowName } from '../parts/row.js';
+import { saliency } from '../parts/saliency.js';
 
 const ROWS = 128; // rows and columns of the inspector's map
 const FEWER = 64; // and those of a long text
@@ -80,7 +82,9 @@ export async function flow(stage, { model, run, catalogue, params }) {
   });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
+  const unsalient = saliency(run, model);
   return () => {
+    unsalient();
     off();
     removeEventListener('keydown', keys);
     clearTimeout(view.soon);
@@ -387,6 +391,7 @@ function ofMany(view, pane, band, at, held, place, row, x) {
     digits: 2,
   };
 }
+const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : word(band.words[i]));
 // Over a weave: where the word under the pointer looks most, all heads together.
 function looksMost(view, data, pane, band, held, row) {
   const to = pane.kind === 'cross' ? data.bands[0] : band;
@@ -404,7 +409,7 @@ function looksMost(view, data, pane, band, held, row) {
   const end = many ? ', mean of the heads' : '';
   const told = {
     at: [
-      stepRows > 1 ? wordsOf(from, last) : word(band.words[from]),
+      stepRows > 1 ? wordsOf(from, last) : asking(view.run, band, from),
       ' looks most at ',
       keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]),
       end,
@@ -428,7 +433,7 @@ function looksMost(view, data, pane, band, held, row) {
         await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
       ).row();
       return {
-        at: [word(band.words[from]), ' looks most at ', word(to.words[key]), end],
+        at: [asking(view.run, band, from), ' looks most at ', word(to.words[key]), end],
         path: name(from, key),
         value: exact.reduce((a, b) => a + b, 0) / exact.length,
       };
@@ -557,6 +562,7 @@ async function drawPanel(view) {
   const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
+  const asker = i => (rowSide === 'tgt' ? rowName(run, 'target', i) : who(rowSide, i));
   const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
   const whose = (which, i, each) =>
     each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
@@ -569,7 +575,7 @@ async function drawPanel(view) {
     return {
       at: [
         ...(colSide
-          ? [whose(rowSide, i, step), looks, whose(colSide, j, colStep)]
+          ? [step > 1 ? whose(rowSide, i, step) : asker(i), looks, whose(colSide, j, colStep)]
           : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
         count > 1 ? `, largest of ${count}` : '',
       ],
@@ -582,7 +588,7 @@ async function drawPanel(view) {
   const here = () => ({
     at: colSide
       ? [
-          who(rowSide, index.at(-2)),
+          asker(index.at(-2)),
           innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ',
           who(colSide, index.at(-1)),
         ]
@@ -694,11 +700,16 @@ async function drawPanel(view) {
       },
     },
   );
-  link.forget(panel);
-  const refocus = keepFocus(panel);
-  panel.replaceChildren(...made);
-  refocus();
-  link.paint();
+  const drawn = JSON.stringify([at, index, lead, link.state.pins]);
+  if (view.drawn !== drawn) {
+    // what stands there already stays: a node that is replaced under the pointer loses the click
+    view.drawn = drawn;
+    link.forget(panel);
+    const refocus = keepFocus(panel);
+    panel.replaceChildren(...made);
+    refocus();
+    link.paint();
+  }
   rest({
     ...(values ? here() : { at: [name] }),
     value: opened ? (opened.value ?? -Infinity) : values?.[pi][pj],

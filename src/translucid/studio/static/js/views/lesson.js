@@ -20,7 +20,7 @@ export async function lesson(stage, context) {
       found.map(each => tour(each, able(each), model)),
     ),
   );
-  rest({ at: ['Space goes to the next stop, and comes back when you have wandered off'], path: 'lesson' });
+  rest({ at: ['Choose a station or a lesson; once it has begun, Space goes to its next stop'], path: 'lesson' });
 }
 function tour(each, count, model) {
   const first = each.steps.findIndex(step => step.lacks === undefined);

@@ -8,7 +8,7 @@ import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, word } from '../readout.js';
-import { aim, looked, range } from '../parts/aim.js';
+import { aim, range, steady } from '../parts/aim.js';
 import { equation } from '../parts/equation.js';
 import { headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
@@ -51,6 +51,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   let turn = 0;
   let now = null;
   let waiting = null;
+  const about = steady(link);
   const change = (changes, focus) => {
     Object.assign(at, changes);
     settle({ at: scopes[at.scope].scope, unit: at.unit });
@@ -275,7 +276,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
 
   // ---- right: one step
   function placeOf() {
-    const { row } = aim(looked(link), now.keys, []);
+    const { row } = aim(about(), now.keys, []);
     if (row !== null) return row;
     const gate = rowsOf(now.data, at.unit, now.own).find(
       each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
@@ -307,14 +308,15 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       ),
     );
     const sums = at.unit === null ? means(rows, i) : await steps(i);
-    if (state !== now || i !== placeOf()) return;
+    if (state !== now || i !== placeOf() || state.shown === i) return;
+    state.shown = i; // what stands there already stays: a node that is replaced under the pointer loses the click
     right.replaceChildren(head, ...sums);
   }
-  const about = point => equation(entryAt(catalogue, points, `${now.here.scope}.${point}`));
+  const formulaOf = point => equation(entryAt(catalogue, points, `${now.here.scope}.${point}`));
   function means(rows, i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [
-      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(about)),
+      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(formulaOf)),
       ledger(
         rows.map(row => [
           `${row.name}${row.gate ? ' gate' : ''}`,

@@ -1,5 +1,6 @@
 // Start here: one telling number of a translator, then the stations, in order.
 import { h, m, s, unit, widest } from '../dom.js';
+import { num } from '../ink.js';
 import * as api from '../api.js';
 import { go, link as to } from '../route.js';
 import { twin } from '../twin.js';
@@ -24,6 +25,12 @@ export async function start(stage, { all, model, run }, listed, say) {
       stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models',
     ),
     h(
+      'p',
+      { class: 'quiet' },
+      'A station is a lesson with a model of its own. A lesson goes from stop to stop: each stop shows one thing, ' +
+        'and some have a task, which the page checks.',
+    ),
+    h(
       'ol',
       { class: 'stations' },
       stations.map((each, k) => station(each, k + 1)),
@@ -40,6 +47,7 @@ function station(each, number) {
   const done = doneIn(each.id);
   const tasks = `${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''}`;
   const href = to('lesson', { lesson: `${each.id}.1`, m: each.m, text: each.text, target: null, pin: null });
+  const named = h('span', { class: 'name' }, each.model);
   return h(
     'li',
     null,
@@ -49,20 +57,35 @@ function station(each, number) {
       h('span', { class: 'n number', 'aria-hidden': 'true' }, String(number)),
       h('b', null, each.name),
       h('span', { class: 'quiet' }, each.teaches),
-      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · ${each.model}`),
+      h('span', { class: 'quiet count' }, `${each.steps} stops, ${tasks} · `, named),
     ),
   );
 }
 
-// How the number came about: softmax over the scaled scores of its row.
+// How the number came about: softmax over the scaled scores of its row; and what its signs are.
+const mi = text => m('mi', null, text);
+const mo = text => m('mo', null, text);
+const size = () => m('msub', null, mi('d'), mi('k'));
 function softmax() {
-  const mi = text => m('mi', null, text);
-  const mo = text => m('mo', null, text);
-  const score = () =>
-    m('mfrac', null, m('mrow', null, mi('q'), mo('·'), mi('k')), m('msqrt', null, m('msub', null, mi('d'), mi('k'))));
+  const score = () => m('mfrac', null, m('mrow', null, mi('q'), mo('·'), mi('k')), m('msqrt', null, size()));
   const top = m('mrow', null, mi('exp'), mo('('), score(), mo('−'), mi('max'), mo(')'));
   const below = m('mrow', null, mo('∑'), mi('exp'), mo('('), score(), mo('−'), mi('max'), mo(')'));
   return m('math', { class: 'softmax' }, mi('a'), mo('='), m('mfrac', { displaystyle: true }, top, below));
+}
+function signs(run, at, score) {
+  const width = run.points.find(each => each.at === at.replace('pattern', 'query')).shape.at(-1);
+  const words = run.tokens.source.length;
+  const means = [
+    [m('mrow', null, mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row fits the key of a word'],
+    [size(), `${width}, the size of q and k: divided by its root, the score is ${num(score, 3)} here`],
+    [mi('max'), 'the largest score of the row: without it exp could overflow, the result is the same'],
+    [mo('∑'), `over the ${words} tokens of the source, so that the row sums to 1`],
+  ];
+  return h(
+    'dl',
+    { class: 'signs' },
+    means.map(([sign, meaning]) => [h('dt', null, m('math', null, sign)), h('dd', null, meaning)]),
+  );
 }
 async function opening(first, text, texts, say) {
   const run = await api.run({ m: first.m, text });
@@ -94,6 +117,7 @@ async function opening(first, text, texts, say) {
       h('p', { class: 'says' }, say(step.say)),
       softmax(),
       h('p', { class: 'sum' }, say(step.do)),
+      signs(run, at, step.do.find(piece => piece.value !== undefined).value),
       h(
         'div',
         { class: 'chips', role: 'group', 'aria-label': 'Sentences' },
@@ -157,7 +181,7 @@ function drawn(weights, tokens, q, k) {
       height: H,
       viewBox: `0 0 ${W} ${H}`,
       role: 'img',
-      'aria-label': `Where one head looks while it writes; ${target[q]} looks at ${source[k]}`,
+      'aria-label': `Where one head looks while it writes; the row that writes ${target[q]} looks at ${source[k]}`,
     },
     paths,
     source.map((text, j) => word(text, left - 8 * u, j, 'end', j === k)),

@@ -36,6 +36,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   const state = {
     ...changesOf(params.get('off') ?? '', known),
     swap: swapOf(params.get('swap')),
+    name: params.get('named') ?? '',
     instead: params.get('instead'), // another text, whole
     patch: { ...patchOf(params), side: params.get('side') },
     sorted: params.get('sort') === 'effect',
@@ -73,7 +74,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     ),
   );
   let patches = null; // the map below the answers, and its card
-  const words = run.tokens.features.length ? numbers(run.text) : pieces(run.text, model.mask);
+  const numeric = run.tokens.features.length > 0;
+  const words = numeric ? numbers(run.text) : pieces(run.text, model.mask);
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
   const options = each => ({
@@ -206,17 +208,22 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       changes(
         [...state.off].map(key => known.get(key)),
         state.strength,
-        { toggle, weaken, run },
+        { toggle, weaken, run, name: state.name, rename },
       ),
     );
     back();
   }
+  function rename(name) {
+    state.name = name;
+    settle({ named: name.trim() || null });
+  }
   function restore() {
+    state.name = '';
     state.off.clear();
     state.strength.clear();
     state.swap = null;
     state.instead = null;
-    settle({ off: null, swap: null, instead: null });
+    settle({ off: null, swap: null, instead: null, named: null });
     drawList();
     refresh();
   }
@@ -285,7 +292,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           'button',
           {
             class: now ? 'swapped' : null,
-            title: 'Swap this word',
+            title: numeric ? 'Change this number' : 'Swap this word',
             'aria-label': `swap ${each[0]}`,
             onclick: event => type(event.currentTarget, i, now ?? each[0]),
           },
@@ -298,7 +305,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       h(
         'h3',
         null,
-        'Click a word to swap it',
+        numeric ? 'Click a number to change it' : 'Click a word to swap it',
         model.outputs === 'target_tokens'
           ? h('span', { class: 'of' }, '; the translation that is read stays the same')
           : '',
@@ -397,7 +404,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet hint' },
-          'Nothing is switched off yet. Throw a switch on the left, or swap a word: ' +
+          `Nothing is changed yet. Throw a switch on the left, or ${numeric ? 'change a number' : 'swap a word'}: ` +
             'both runs read the same, and what differs shows here.',
         ),
       );

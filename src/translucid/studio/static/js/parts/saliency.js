@@ -1,0 +1,89 @@
+// Saliency under the sentence: how much each token that was read counted for what is written at one position, as a bar
+// under its word. Gradient × input, on demand; it follows the pin.
+import { h, icon } from '../dom.js';
+import { css, num } from '../ink.js';
+import * as api from '../api.js';
+import * as link from '../link.js';
+import { address, settle } from '../route.js';
+import { notice, word } from '../readout.js';
+
+const AT = { target_tokens: 'tgt', next_tokens: 'tgt', tags: 'src', masked_tokens: 'src' }; // where answers stand
+
+// Puts a button beside the sentence; what is returned takes all of it away again.
+export function saliency(run, model) {
+  const sentence = document.getElementById('sentence');
+  const chips = [...sentence.querySelectorAll('.token')];
+  const edit = sentence.querySelector('.edit');
+  if (!chips.length || !edit) return () => {};
+  const side = AT[model.outputs];
+  let on = address().params.get('saliency') === 'on';
+  let turn = 0;
+  const what = h('span');
+  const button = h(
+    'button',
+    {
+      class: 'edit salience',
+      'aria-label': 'Saliency',
+      title: 'Which words counted: gradient × input, a bar under each word',
+      onclick: toggle,
+    },
+    icon('bars'),
+    'Saliency',
+    what,
+  );
+  edit.before(button);
+  // A word of a translation stands under the row that writes it; it is read one row later.
+  const counted = (found, key) => {
+    const [of, place] = key.split(':');
+    const later = of === 'tgt' && run.tokens.source.length ? 1 : 0;
+    return (of === 'src' ? found.source : found.target)[Number(place) + later];
+  };
+  function clear() {
+    for (const bar of sentence.querySelectorAll('.counted')) bar.remove();
+    what.replaceChildren();
+  }
+  async function draw() {
+    const mine = ++turn;
+    button.setAttribute('aria-pressed', String(on));
+    if (!on) return clear();
+    const found = await api.saliency(run.run, (side && link.pinned(side)) ?? 0).catch(error => {
+      if (!(error instanceof api.Refused)) throw error;
+      notice(error.message);
+    });
+    if (mine !== turn) return;
+    clear();
+    if (!found) return;
+    what.append(' for ', word(found.word));
+    for (const chip of chips) {
+      const value = counted(found, chip.dataset.key);
+      if (value === undefined) {
+        chip.append(h('span', { class: 'counted unread' })); // not read yet at this position; all stand in one line
+        continue;
+      }
+      const wide = (100 * Math.abs(value)) / (found.largest || 1);
+      const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
+      chip.append(
+        h(
+          'span',
+          { class: 'counted', title: `gradient × input ${num(value, 4)}`, 'data-value': String(value) },
+          h('i', { style: `width:${wide.toFixed(2)}%;background:${colour}` }),
+        ),
+      );
+    }
+  }
+  function toggle() {
+    on = !on;
+    settle({ saliency: on ? 'on' : null });
+    draw();
+  }
+  const stop = link.onChange(kind => {
+    if (kind === 'pin' && on) draw();
+  });
+  draw();
+  return () => {
+    turn += 1;
+    stop();
+    clear();
+    button.remove();
+  };
+}

@@ -1,0 +1,69 @@
+"""What a newcomer types from `--help`, and is told when a model is for something else."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.in_process import run
+from typer.main import get_command
+
+from translucid import shipped_models
+from translucid.cli import app
+
+EXAMPLE = re.compile(r"Example: (?:echo (\"[^\"]*\") \| )?translucid (.+)")
+
+
+def examples(command: Any = None) -> Iterator[tuple[str, str]]:
+    """Of all help texts, the examples that ask a model of the package: what is piped, and typed."""
+    command = command or get_command(app)
+    for text in (command.help or "", command.epilog or ""):
+        for piped, typed in EXAMPLE.findall(text):
+            if "demo:" in typed and not typed.startswith("explore"):  # which opens a page
+                yield piped.strip('"'), typed
+    for inner in getattr(command, "commands", {}).values():
+        yield from examples(inner)
+
+
+EXAMPLES = sorted(set(examples()))
+
+
+def test_every_command_that_asks_a_model_has_one() -> None:
+    asked = {typed.partition(" ")[0] for _, typed in EXAMPLES}
+    shown = {about["command"] for about in shipped_models.manifest().values()}
+    assert {*shown, "explain", "info"} <= asked
+
+
+@pytest.mark.parametrize(("piped", "typed"), EXAMPLES)
+def test_an_example_of_help_runs(piped: str, typed: str) -> None:
+    answer = run(*shlex.split(typed), stdin=f"{piped}\n")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.strip()
+
+
+@pytest.mark.parametrize("name", shipped_models.names())
+def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name: str) -> None:
+    about = shipped_models.manifest()[name.removeprefix(shipped_models.BEGIN)]
+    other = "classify" if about["command"] == "tag" else "tag"
+    wrong = run(other, name, stdin="a\n")
+    assert wrong.returncode == 2
+    assert f"use translucid {about['command']} {name};" in wrong.stderr
+    assert f"for {other} there are demo:{other}" in wrong.stderr
+    assert "model." not in wrong.stderr
+
+
+def test_info_says_what_a_shipped_model_was_trained_on() -> None:
+    for name, about in shipped_models.manifest().items():
+        said = " ".join(run("info", f"demo:{name}").stdout.split())
+        assert f"model {about['title']}" in said
+        assert f"trained on {about['trained_on']}" in said
+    assert "labelled by AND" in shipped_models.manifest()["perceptron"]["trained_on"]
+
+
+def test_a_perceptron_is_explained_by_its_own_words() -> None:
+    said = run("explain", "demo:perceptron", "0 1").stdout
+    assert "last" not in said
+    assert re.search(r"the weighted sum +perceptron\.sum", said)
+    assert re.search(r"^ +z = -0\.98", said, re.MULTILINE)
+    assert re.search(r"^ +y = 0$", said, re.MULTILINE)

@@ -1,0 +1,219 @@
+"""What stopped somebody who had never seen the page: a panel that jumped, a click that was lost, a
+row that was a riddle, a card that spoke of another sentence, numbers that did not agree."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.in_process import run as command
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+
+import translucid as tl
+from translucid.studio import lessons
+from translucid.studio.lesson_numbers import STRONG, telling_link
+from translucid.studio.library import Library
+from translucid.studio.text_runs import Run
+from translucid.tasks.words import Words
+
+TEXT = "The dog does not sleep."
+WORDS = Words(source=("the", "dog", "sleeps", "."), target=("<s>", "der", "hund", "."),
+              follows=("der", "hund", ".", "</s>"))  # fmt: skip
+ELSEWHERE = "She is not tired because she does not work."  # where head 2 writes nicht it looks away
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library({"demo:translate": tl.load("demo:translate")})
+
+
+def card(run: Run) -> tuple[str, list[int], float]:
+    """What the first page says of a sentence, and the cell that it shows."""
+    (stop,) = lessons.on_run(run, "opening")["steps"]
+    weight = next(piece for piece in stop["say"] if "value" in piece)
+    said = "".join(str(piece.get("text", piece.get("word", ""))) for piece in stop["say"])
+    return said, weight["index"], weight["value"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_telling_link_is_the_strongest_between_words_in_different_places(seed: int) -> None:
+    pattern = torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(seed)) ** 3
+    links = {
+        (head, row, column): float(pattern[head, row, column])
+        for head in range(2) for row in (0, 1) for column in (0, 1, 2) if row != column
+    }  # fmt: skip
+    strongest = max(links, key=lambda link: links[link])
+    assert telling_link(pattern, WORDS) == (strongest if links[strongest] >= STRONG else None)
+
+
+def test_the_card_is_about_the_sentence_that_is_open(library: Library) -> None:
+    said, (head, row, column), weight = card(library.run("a", TEXT))
+    words = library.run("a", TEXT).example.words
+    assert (words.follows[row], words.source[column]) == ("nicht", "not")
+    assert f"has read {words.target[row]} and writes nicht" in said
+    assert f"decoder layer 1, head {head} gives" in said
+    assert weight >= STRONG
+    run = library.run("a", ELSEWHERE)
+    pattern = run["decoder.layers.1.cross_attention.pattern"][0]
+    _, cell, weight = card(run)
+    assert cell == list(telling_link(pattern, run.example.words) or ())
+    assert cell[1] != cell[2]
+    assert weight == pytest.approx(float(pattern[tuple(cell)]))
+    assert "no word that is written looks" in card(library.run("a", "The dog sleeps."))[0]
+
+
+def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -> None:
+    run = library.run("a", TEXT)
+    _, (head, row, column), weight = card(run)
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert f"pattern[0, {head}, {row}]" in readme
+    assert f"('nicht', 'not', {weight:.3f})" in readme
+    mean = float(run["decoder.layers.1.cross_attention.pattern"][0, :, row, column].mean())
+    walked = command("explain", "demo:translate", TEXT).stdout
+    layer = walked.partition("decoder layer 1: cross-attention")[2].partition("\n17 ")[0]
+    assert f"nicht ← not {mean:.2f}" in layer
+    assert "means of 4 heads" in " ".join(layer.split())
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({name: tl.load(name) for name in ("demo:translate", "demo:perceptron")}) as served:
+        yield served
+
+
+@pytest.mark.slow
+def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> None:  # noqa: F811
+    at = "attention?kind=cross&layer=1&head=2&text=The+dog+does+not+sleep."
+    page.see(f"{studio.address}#/{at}")
+    box = page.inner.locator(".matrix rect.hit").bounding_box()
+    assert box is not None
+
+    def place(row: int, column: int) -> tuple[float, float]:
+        return (box["x"] + box["width"] * (column + 0.5) / 7,
+                box["y"] + box["height"] * (row + 0.5) / 6)  # fmt: skip
+
+    page.inner.mouse.click(*place(3, 3))
+    page.wait("document.querySelector('.sum .whose')?.textContent.includes('not')")
+    said = "the row that has read schläft and writes nicht looks at not"
+    assert page.words(".sum .whose") == [said]
+    # On the way to the panel the pointer passes other cells; the number that is pressed stays.
+    page.inner.evaluate("window.kept = document.querySelector('.sum button.number')")
+    page.inner.mouse.move(*place(2, 6), steps=4)
+    page.inner.hover(".sum button.number")
+    page.inner.mouse.down()
+    assert page.inner.evaluate("window.kept.isConnected")
+    page.inner.mouse.up()
+    page.wait("location.hash.includes('walk=')")
+    # A second click on the cell changes nothing; what is let go of does not jump either.
+    page.inner.mouse.click(*place(3, 3))
+    assert "pin=tgt:3,src:3" in page.inner.url
+    page.inner.click(".unpin")
+    assert "pin=" not in page.inner.url
+    assert not page.inner.locator(".unpin").is_visible()
+    assert page.words(".sum .whose")[:1] == [said]
+    # Further down, what leads on comes before masks and scales.
+    for point in ("masked", "scaled", "scores", "query"):
+        first = page.inner.locator(".sum button.number").first
+        assert re.search(rf"\.{point}\[", first.get_attribute("data-to") or "")
+        first.click()
+        page.wait("point => document.querySelector('.crumbs [aria-current]')"
+                  "?.textContent.startsWith(point)", point)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_comparison_that_fails_is_not_shown_as_if_it_held(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    for text, said in (
+        ("0+1", r"−[\d.]+ is not above 0, so 0"),
+        ("1+1", r"[\d.]+ is above 0, so 1"),
+    ):
+        page.see(f"{studio.address}#/flow?m=b&text={text}&at=perceptron.output")
+        (line,) = page.words(".terms .numbersin")
+        assert re.fullmatch(said, line)
+    assert sorted(page.words("#stage .panelabel")) == ["output", "sum"]
+    assert len(page.words("#stage .wire")) == 3  # two weights, and the sum that is compared
+
+
+LONG = (
+    "The+teacher+does+not+see+the+old+doctor+because+the+book+that+the+children+read+is+not+boring."
+)
+FITS = """(() => {
+  const box = document.querySelector('.tree');
+  return box.scrollWidth - box.clientWidth;
+})()"""
+
+
+@pytest.mark.slow
+def test_a_long_tree_fits_the_window_and_says_what_is_folded(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    for width in (360, 1280):
+        page.inner.set_viewport_size({"width": width, "height": 740})
+        page.see(f"{studio.address}#/decode?text={LONG}&step=9")
+        assert page.inner.evaluate(FITS) <= 0
+        (said,) = page.words(".folds > span")
+        shown, steps = map(int, re.findall(r"\d+", said))
+        folded = [int(text.split()[0]) for text in page.words(".folds .fold")]
+        assert shown + sum(folded) == steps
+        written = page.words(".treebox > svg > text.num")
+        assert [int(number) for number in written] == [*range(folded[0] + 1, folded[0] + shown + 1)]
+        page.inner.click(".folds .fold >> nth=0")
+        page.wait("step => location.hash.includes(`step=${step}`)", folded[0])
+        assert str(folded[0]) in page.words(".treebox > svg > text.num")
+        assert page.inner.evaluate(FITS) <= 0
+
+
+@pytest.mark.slow
+def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    off = "decoder.layers.1.cross_attention.head.2"
+    page.see(f"{studio.address}#/whatif?text=The+dog+does+not+sleep.&off={off}")
+    page.inner.fill(".named-changes", "Without head 2")
+    page.wait("location.hash.includes('named=Without+head+2')")
+    page.see(page.inner.url)
+    assert page.inner.input_value(".named-changes") == "Without head 2"
+    script = page.inner.get_attribute(".changes .python", "title") or ""
+    assert script.startswith("# Without head 2\n")
+    names = {"model": tl.load("demo:translate")}
+    exec(script, names)  # as it is copied
+    assert float(names["trace"]["decoder.layers.1.cross_attention.mixed"][0, 2].abs().max()) == 0
+    # Where numbers are read, nothing speaks of words.
+    page.turn(f"{studio.address}#/whatif?m=b&text=0+1")
+    assert "number" in page.words(".wi h3:has(+ .swaps)")[0]
+
+
+@pytest.mark.slow
+def test_saliency_stands_under_the_words_that_were_read(
+    page: Page,  # noqa: F811
+    studio: Served,
+    library: Library,
+) -> None:
+    row = 3  # that writes nicht
+    page.see(f"{studio.address}#/flow?text=The+dog+does+not+sleep.&pin=tgt:{row}")
+    assert page.words("#sentence .counted") == []
+    page.inner.click("#sentence .salience")
+    page.wait("document.querySelector('#sentence .counted')")
+    assert page.text("#sentence .salience") == "Saliency for nicht"
+    under = page.inner.eval_on_selector_all(
+        "#sentence .token:has(.counted[data-value])",
+        "all => all.map(el => [el.querySelector('.word').textContent,"
+        " Number(el.querySelector('.counted').dataset.value)])",
+    )
+    run = library.run("a", TEXT)
+    read = run.opened.model.saliency(TEXT, of=row)
+    words = [*run.example.words.source, *run.example.words.target]
+    counted = dict(zip(words, map(float, read.values), strict=False))  # no word stands twice
+    assert [word for word, _ in under] == [*words[:6], "Der", "Hund", "schläft"]
+    for word, value in under:
+        assert value == pytest.approx(counted[word], abs=1e-5)
+    page.inner.click("#sentence .token:has-text('Der')")  # the bars go with the pin
+    page.wait("document.querySelector('#sentence .salience').textContent.endsWith('Der')")
+    page.inner.click("#sentence .salience")
+    assert page.words("#sentence .counted") == []
