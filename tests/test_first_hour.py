@@ -106,6 +106,7 @@ def test_data_in_the_place_of_something_else(words: list[str], tmp_path: Path) -
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     """`explain` takes a text; what is typed next is the same with another command. The message has
     the command that answers, and that command does."""
