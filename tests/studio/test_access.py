@@ -129,9 +129,10 @@ CONTROLS = [("tag", "flow"), ("classify", "attention"), ("language", "decode"), 
 @pytest.mark.parametrize(("family", "view"), chosen(CONTROLS, *CONTROLS[:4]))
 def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, view: str) -> None:  # noqa: F811
     leaf.turn(address_of(studio, family, view))
+    found = stops(leaf)
+    # Read after it: a panel tells of the cell that had the focus last, and stands still.
     wanted = leaf.inner.evaluate(REACHABLE)
     assert len(wanted) > 10
-    found = stops(leaf)
     assert [each for each in wanted if each not in found] == []
 
 

@@ -139,8 +139,10 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
         sys.exit(1)
     except TranslucidError as error:
         if train.speaks():
-            task = isinstance(error, WrongTaskError)
-            _report(other_command(error, arguments) if task else str(error), debug)
+            if isinstance(error, WrongTaskError):
+                _report(other_command(error, arguments), debug)
+            else:
+                _report(str(error), debug)
         sys.exit(2)
     except Exception as error:
         theirs = explain_error(error)
