@@ -12,7 +12,6 @@ import typer
 
 from translucid import shipped_models
 from translucid.cli.shared.generation_options import Folder, tell
-from translucid.cli.shared.importing import importing
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
@@ -60,10 +59,9 @@ def explain(
 
     Example: translucid explain demo:translate "The dog sees a cat."
     """
-    with importing():
-        from translucid.model import load
-        from translucid.see.walk.data import as_json as walk_as_json
-        from translucid.see.walk.walk import walk
+    from translucid.model import load
+    from translucid.see.walk.data import as_json as walk_as_json
+    from translucid.see.walk.walk import walk
 
     if not text.strip():
         raise InputError("the text is empty; give a sentence in quotes")

@@ -12,7 +12,6 @@ import typer
 
 from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
-from translucid.cli.shared.importing import importing
 from translucid.errors import ConfigError, InputError
 from translucid.studio.lesson_files import read
 
@@ -127,9 +126,8 @@ def _handlers(models: list[Path], device: str, own: "Own") -> "Handlers":
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
-    with importing():
-        from translucid.studio.handlers import Handlers
-        from translucid.studio.library import Library, followed_runs, open_folders
+    from translucid.studio.handlers import Handlers
+    from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     library = Library(opened)
