@@ -62,7 +62,7 @@ def tag(
 ) -> None:
     """Find the labelled spans of each line, or the tag of each word of a CoNLL file.
 
-    Example: echo "Jordan hires Anna Keller in New York." | translucid tag demo:tag
+    Example: echo "Jordan hires Anna Keller." | translucid tag demo:tag
     """
     _answer(model, file, "tag", as_json, probabilities, out, device)
 
