@@ -81,7 +81,8 @@ def test_python(task: str, tmp_path: Path) -> None:
         question = walk.asked.strip()
         assert repr(model.predict([question])) == repr(again.predict([question]))
         answer = run(walk.command, "run", stdin=walk.asked)
-        explained = run("explain", "run", walk.explained).stdout.rpartition("next: ")[0]
+        wide = run("explain", "run", walk.explained, "--width", "96")
+        explained = wide.stdout.rpartition("next: ")[0]
     assert repr(model.explain(walk.explained)).strip() == explained.strip()
     assert model.explain(walk.explained).html().startswith("<!doctype html>")
     shown = model.task.answer_text(model.predict([question])[0])

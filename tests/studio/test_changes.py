@@ -72,7 +72,7 @@ def test_a_slider_changes_the_run_and_python_does_the_same(
     leaf.turn(f"{studio.address}#/whatif?off={off}&text={quote(TEXT)}")
     leaf.wait("document.querySelectorAll('.changes li').length === 2")
     assert leaf.words(".changes output") == ["50 %", "0 %"]
-    leaf.inner.focus(".changes input >> nth=0")
+    leaf.inner.focus(".changes input[type=range] >> nth=0")
     for _ in range(3):
         leaf.inner.keyboard.press("ArrowRight")
     leaf.wait(f"location.hash.includes('{SCOPE}.head.1%4080,')")
