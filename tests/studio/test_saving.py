@@ -219,7 +219,7 @@ def test_a_whole_text_in_one_file(
     root.locator(".told").wait_for()
     assert "not recorded in this file" in root.locator(".told").inner_text()
     assert root.locator(".treebox").count() == 1
-    root.locator(".sentence .edit").click()  # another text is not in the file
+    root.locator(".sentence .rewrite").click()  # another text is not in the file
     root.locator(".sentence input").fill("the dog .")
     page.inner.keyboard.press("Enter")
     page.inner.wait_for_function(f"() => {ROOT}.querySelector('.told')", timeout=PATIENCE)

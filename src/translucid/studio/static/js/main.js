@@ -261,7 +261,7 @@ async function sentence(run, model) {
     rolling(h('div', { class: 'rolls' }, parts), 'the sentence'),
     h(
       'button',
-      { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) },
+      { class: 'edit rewrite', title: 'Change the sentence (/)', onclick: () => edit(run, model) },
       icon('edit'),
       'Edit',
     ),
@@ -489,7 +489,7 @@ addEventListener('keydown', event => {
   if (/^[1-9]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
   else if (event.key === '/') {
     event.preventDefault();
-    document.querySelector('.sentence .edit')?.click();
+    document.querySelector('.sentence .rewrite')?.click();
   } else if (event.key === 'd') go(view, { theme: other() });
   else if (event.key === 'p') projector();
   else if (event.key === 'l') copy(location.href, 'the link');

@@ -72,7 +72,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         h(
           'a',
           { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
-          `Texts that move unit ${told.picked?.[1] ?? 0}, and what it follows`,
+          `Texts that move unit ${told.picked?.[1] ?? 0}`,
         ),
       ),
   ].filter(Boolean);
