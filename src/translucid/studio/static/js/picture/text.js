@@ -121,7 +121,7 @@ export function drawText(node, style, { see, top }) {
 
 // ---- text that is no node: of controls, before and after elements, of list items
 export function fieldText(el, style, box) {
-  const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value || el.placeholder || '';
+  const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value;
   if (!text || /^(range|checkbox|radio)$/.test(el.type)) return [];
   const { up, down } = measure(style);
   const extra = el.tagName === 'SELECT' ? 4 : 0; // its own, inside the padding
