@@ -33,6 +33,8 @@ ADDED: dict[str, Any] = {
     "tokenizer.vocabulary": "keep",
     "training.carry_state": False,
     "decoding.carry_state": False,
+    "task.temperature": 0.05,
+    "data.score_column": None,
 }
 
 # Beginnings of the names of weights, within one network.
