@@ -14,6 +14,7 @@ from torch import Tensor
 
 import translucid as tl
 from translucid.data.readers.read import read_similar
+from translucid.data.records import SimilarPair
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.contrastive import TEMPERATURE, contrastive_loss, retrieval, score_loss
@@ -100,6 +101,10 @@ def test_scores_are_those_of_one_text_at_a_time(vectors: Tensor) -> None:
     assert made.loss == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
 
 
+def records(pairs: list[tuple[str, str]]) -> list[SimilarPair]:
+    return [SimilarPair(one, other, None, line) for line, (one, other) in enumerate(pairs, start=1)]
+
+
 def run_of(out: Path, **options: Any) -> tl.Model:
     return tl.train("embed", out, train=PAIRS, model=NET, **(TINY | {"steps": 4} | options))
 
@@ -142,6 +147,11 @@ def test_a_run_resumes_exactly_and_is_scored_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "valid.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in held_out))
     again = whole.evaluate(str(tmp_path / "valid.tsv")).numbers
     assert again == pytest.approx(whole.facts["valid"])
+    batch = whole.task.collate(items := [whole.task.encode(one) for one in records(PAIRS)])
+    loss = whole.task.loss(whole.network, batch).item() / batch.count
+    assert loss == pytest.approx(
+        whole.task.evaluate(whole.network, items).numbers["loss"], rel=1e-4
+    )
     probed = whole.task.followed(whole.network, PAIRS[0][0], None)
     assert probed == pytest.approx(whole.embed([PAIRS[0][0]])[0].tolist())
     assert f"a vector of {NET['d_model']} dimensions" in str(whole.explain(PAIRS[0][0]))
