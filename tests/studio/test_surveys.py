@@ -54,6 +54,8 @@ def test_losses_and_units_come_some_at_a_time(
     trace = tl.load("demo:classify").trace(first["text"])
     assert first["value"] == pytest.approx(float(trace[POINT][0, :, 5].max()), abs=1e-6)
     assert float(trace[POINT][0, first["place"], 5]) == pytest.approx(first["value"], abs=1e-6)
+    monkeypatch.setattr(surveys, "SECONDS", 0.0)  # as if one text took all the time of a request
+    assert until_done(handlers, "unit", at=POINT.replace("hidden", "cell"), unit=5)[1] == 10
     errors = [until_done(handlers, "unit", at=at, unit=unit)[0]["error"]
               for at, unit in ((POINT, 99), ("encoder.nothing.here", 1))]  # fmt: skip
     assert "unit = 99" in errors[0]

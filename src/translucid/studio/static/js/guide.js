@@ -54,10 +54,13 @@ const lessonOf = async (run, id) =>
         throw error;
       })
     : null;
-// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there.
-export async function whole({ run }) {
+// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there;
+// of a station also its model and its sentence.
+export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
   const [, id, place] = told();
+  const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
+  if (own) return to('lesson', { m: own.m, text: params.get('text') ?? own.text });
   const step = (await lessonOf(run, id))?.steps[place - 1];
   return step && there(step) ? stopAt(id, Number(place), step) : null;
 }

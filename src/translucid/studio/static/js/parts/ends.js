@@ -21,6 +21,8 @@ export function endRoom({ u, W, data }) {
       widest(
         shownWords(data).map(word => clip(word, 14)),
         1.125,
+        'serif',
+        600, // as that of a pinned token is
       ),
     )
   );

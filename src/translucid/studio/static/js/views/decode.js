@@ -360,6 +360,7 @@ const optional = el => {
 };
 const sentence = (words, cut, odd = new Set()) => [
   cut ? '… ' : '',
+  words.length ? '' : h('span', { class: 'special' }, '(nothing)'),
   words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)]),
 ];
 
