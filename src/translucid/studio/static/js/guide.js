@@ -181,12 +181,20 @@ const missed = steps =>
 
 // ---- sentences: text, words, numbers, nouns
 export function pieces(list) {
-  return list.map((piece, k) => {
+  const all = list.map((piece, k) => {
     if (piece.value !== undefined) return number(piece, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
     if (piece.word !== undefined)
       return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
+  all.forEach((each, k) => {
+    // a sign stays with the button before it
+    const sign = typeof each === 'string' || typeof all[k + 1] !== 'string' ? '' : /^[.,:;?!)]*/.exec(all[k + 1])[0];
+    if (!sign) return;
+    all[k] = h('span', { class: 'unbroken' }, each, sign);
+    all[k + 1] = all[k + 1].slice(sign.length);
+  });
+  return all;
 }
 function noun(text, means, kind) {
   if (!means) return h('span', { class: kind }, text);
