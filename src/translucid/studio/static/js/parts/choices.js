@@ -70,8 +70,8 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
   }));
 }
 
-// Before and after: the outline is the share before, the fill the share now; the number beside them their difference, or
-// the share now.
+// Before and after: the outline is the share before, the fill the share now. The number beside them is their
+// difference, or the share now.
 export function shifts(rows, { difference = true } = {}) {
   // [{ word, before, now }]
   const el = h(
