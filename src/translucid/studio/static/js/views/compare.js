@@ -8,7 +8,7 @@ import { short } from '../parts/aim.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
-import { grid } from '../parts/table.js';
+import { grid, headed } from '../parts/table.js';
 import { keepFocus } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -188,24 +188,15 @@ function lossTable(rows, same) {
     'div',
     { class: 'lossbox' },
     h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
-    h(
-      'table',
-      { class: 'hyps losses' },
-      h(
-        'thead',
-        null,
-        h('tr', null, h('td'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it')),
-      ),
-      h(
-        'tbody',
-        null,
-        (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
-          h(
-            'tr',
-            null,
-            h('td', null, same && rows.length > 1 ? 'their text' : name),
-            [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
-          ),
+    headed(
+      'hyps losses',
+      [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
+      (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
+        h(
+          'tr',
+          null,
+          h('td', null, same && rows.length > 1 ? 'their text' : name),
+          [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
         ),
       ),
     ),
@@ -222,33 +213,20 @@ function adapters(model, run) {
     'div',
     { class: 'lossbox adapters' },
     h('h3', null, `What tuning added in ${model.name}: mean lengths of vectors`),
-    h(
-      'table',
-      { class: 'hyps' },
-      h(
-        'thead',
-        null,
+    headed(
+      'hyps',
+      head.map((each, i) => [each, { class: i ? 'r' : null }]),
+      run.adapters.map(each =>
         h(
           'tr',
           null,
-          head.map((each, i) => h('th', { scope: 'col', class: i ? 'r' : null }, each)),
-        ),
-      ),
-      h(
-        'tbody',
-        null,
-        run.adapters.map(each =>
+          h('th', { scope: 'row', class: 'n' }, each.layer),
+          [each.added, each.frozen].map(value => h('td', { class: 'r n' }, num(value, 3))),
           h(
-            'tr',
-            null,
-            h('th', { scope: 'row', class: 'n' }, each.layer),
-            [each.added, each.frozen].map(value => h('td', { class: 'r n' }, num(value, 3))),
-            h(
-              'td',
-              { class: 'r n' },
-              h('meter', { min: 0, max: most, value: each.ratio, 'aria-label': `ratio at ${each.layer}` }),
-              ` ${num(each.ratio, 3)}`,
-            ),
+            'td',
+            { class: 'r n' },
+            h('meter', { min: 0, max: most, value: each.ratio, 'aria-label': `ratio at ${each.layer}` }),
+            ` ${num(each.ratio, 3)}`,
           ),
         ),
       ),
