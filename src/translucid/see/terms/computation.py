@@ -85,6 +85,7 @@ class Computation:
         self.network, self.points, self.targets, self.shown = network, points, targets, shown
         self.inputs = {name: value for name, value in inputs.items() if value is not None}
         self._tensors: dict[str, Tensor] = {}
+        self._siblings: dict[str, set[str]] = {}
 
     # ---- by name ----
 
@@ -156,6 +157,14 @@ class Computation:
         if above.rpartition(".")[2] not in ("head", "ngrams", "ensemble"):
             return ""
         return next((f"{above}.{name}" for name in names if f"{above}.{name}" in self.points), "")
+
+    def siblings(self, scope: str) -> set[str]:
+        """The points that a part has in this run, each by its own word."""
+        if not self._siblings:
+            for name in self.points:
+                above, _, point = name.rpartition(".")
+                self._siblings.setdefault(above, set()).add(point)
+        return self._siblings.get(scope, set())
 
     def module(self, path: str) -> nn.Module:
         return self.network.get_submodule(path)
