@@ -4,15 +4,15 @@ name. The sums are those of `trace.terms(address)`."""
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from torch import Tensor
 
 from translucid.see.adapters import AdapterNorm, adapter_norms
-from translucid.see.terms.computation import Computation, read_address, written
+from translucid.see.terms.computation import read_address, written
 from translucid.see.terms.opened import Opened, as_json
 from translucid.see.terms.terms import computation
 from translucid.see.terms.terms import terms as opened_at
@@ -62,13 +62,14 @@ def with_adapters(run: Run) -> dict[str, Any]:
 
 
 def _opened(run: Run, address: str, top: int = TOP) -> Opened:
-    whole = _whole(run, top) if run.whole else computation(run.kept, points=_Points(run), shown=top)
-    return opened_at(whole, address)
+    if run.whole:
+        return _opening(run, top)(address)
+    return opened_at(computation(run.kept, points=_Points(run), shown=top), address)
 
 
 @lru_cache(1)  # a walk asks of one run again and again
-def _whole(run: Run, top: int) -> Computation:
-    return computation(run.kept, shown=top)
+def _opening(run: Run, top: int) -> Callable[[str], Opened]:
+    return lru_cache(CARRIED)(partial(opened_at, computation(run.kept, shown=top)))
 
 
 def _name_tokens(run: Run, number: dict[str, Any]) -> None:

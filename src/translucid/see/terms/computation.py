@@ -85,12 +85,18 @@ class Computation:
         self.network, self.points, self.targets, self.shown = network, points, targets, shown
         self.inputs = {name: value for name, value in inputs.items() if value is not None}
         self._tensors: dict[str, Tensor] = {}
+        self._kinds: dict[str, Kind] = {}
         self._siblings: dict[str, set[str]] = {}
 
     # ---- by name ----
 
     def kind(self, name: str) -> Kind:
         """What an address names; raises if there is no such thing."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        return self._kinds[name]
+
+    def _kind(self, name: str) -> Kind:
         if name in self.points or self._derived(name) is not None:
             return "point"
         if name in self.inputs:
