@@ -49,7 +49,7 @@ def test_what_is_read_ahead_is_what_would_be_read() -> None:
     ahead, alone = Library({"m": held}), Library({"m": held})
     run = ahead.run("a", TEXT)
     keys = list(ahead.opened["a"].switches)[:8]
-    ahead.read_ahead(run.key, keys)
+    ahead.prefetch(run.key, keys)
     waiting = dict(ahead.runs)
     assert len(waiting) == 1 + len([key for key in keys if not key.endswith(".scale")])
     for key in keys:
@@ -60,5 +60,5 @@ def test_what_is_read_ahead_is_what_would_be_read() -> None:
         mine.pop("ms"), theirs.pop("ms")
         assert mine == theirs
     before = dict(ahead.runs)
-    ahead.read_ahead(one.key, keys)  # of a run with a part off already nothing is read ahead
+    ahead.prefetch(one.key, keys)  # of a run with a part off already nothing is read ahead
     assert dict(ahead.runs) == before

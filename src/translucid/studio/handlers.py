@@ -316,7 +316,7 @@ class Handlers:
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """All views of one text in one file."""
         ask = cache(self._recorded)
-        questions = saved_session.everything(ask, text, self.library.read_ahead)
+        questions = saved_session.everything(ask, text, self.library.prefetch)
         return saved_session.page(
             saved_session.recording(self.library, ask, questions, budget), address
         )

@@ -23,7 +23,7 @@ from translucid.studio.text_runs import Opened, Run, clipped
 
 MAX_CHARACTERS = 20_000  # of a text
 KEPT = 24  # runs
-AHEAD = 16  # of them that are read in one batch before they are asked for
+PREFETCHED = 16  # of them that are read in one batch before they are asked for
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
 
@@ -78,7 +78,7 @@ class Library:
             self.asked.popitem(last=False)
         return self.kept_run(key)
 
-    def read_ahead(self, key: str, switched_off: Sequence[str]) -> None:
+    def prefetch(self, key: str, switched_off: Sequence[str]) -> None:
         """The text of a run with each of these parts switched off, in one batch: for those who ask
         for them next. What a batch cannot hold is read when it is asked for."""
         plain = self.kept_run(key)
@@ -86,7 +86,7 @@ class Library:
             return
         edits = {off: plain.opened.edit([off]) for off in switched_off}
         rows = [off for off, edit in edits.items() if can_be_rows(plain.kept, edit)]
-        rows = rows[: min(AHEAD, KEPT_BYTES // 4 // plain.bytes)]
+        rows = rows[: min(PREFETCHED, KEPT_BYTES // 4 // plain.bytes)]
         began = time.perf_counter()
         readings = read_edited(plain.kept, [edits[off] for off in rows])
         took = 1000 * (time.perf_counter() - began)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
-from translucid.studio.library import AHEAD, Library
+from translucid.studio.library import PREFETCHED, Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import Cut, frame, unpacked
 from translucid.studio.terms import carried
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of the answer
-Ahead = Callable[[str, Sequence[str]], None]  # a run, and what will be switched off in it
+Prefetch = Callable[[str, Sequence[str]], None]  # a run, and what will be switched off in it
 
 
 def recording(
@@ -145,9 +145,9 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 # ---- all views of one text ----
 
 
-def everything(ask: Ask, text: str | None, ahead: Ahead) -> Iterator[Question]:
+def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
     """What the views ask when somebody walks through them; tensors stand in the file whole.
-    ahead: is told what will be switched off next."""
+    prefetch: is told what will be switched off next."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -172,7 +172,7 @@ def everything(ask: Ask, text: str | None, ahead: Ahead) -> Iterator[Question]:
         if (run := answer(question)) is not None:
             runs[m] = run
     for m, run in runs.items():
-        yield from _views(run, known[m], answer, ahead)
+        yield from _views(run, known[m], answer, prefetch)
     for m, model in known.items():
         if model["trains"]:
             yield from _training(m, ask)
@@ -188,7 +188,7 @@ def _of(run: Any, what: str, **query: Any) -> Question:
 
 
 def _views(
-    run: Any, model: Any, answer: Callable[[Question], Any], ahead: Ahead
+    run: Any, model: Any, answer: Callable[[Question], Any], prefetch: Prefetch
 ) -> Iterator[Question]:
     for kind in ("encoder", "decoder", "cross"):
         for pool in (48, 96, 40):  # Attention, Compare
@@ -202,8 +202,8 @@ def _views(
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
     switches = model["switches"][:SWITCHES]
     for number, switch in enumerate(switches):
-        if number % AHEAD == 0:
-            ahead(run["run"], [other["key"] for other in switches[number : number + AHEAD]])
+        if number % PREFETCHED == 0:
+            prefetch(run["run"], [other["key"] for other in switches[number : number + PREFETCHED]])
         asked = {"m": run["m"], "text": run["text"], "off": [switch["key"]]}
         asked |= {} if run["target"] is None else {"target": run["target"]}
         yield (question := _run(**asked))
