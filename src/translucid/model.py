@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from torch import Tensor
 
@@ -17,9 +17,6 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
-from translucid.interop.export.card import about
-from translucid.interop.export.exporting import Exported, export
-from translucid.interop.export.onnx.folder import OnnxOptions
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
 from translucid.models.base import SequenceConfig
@@ -50,6 +47,9 @@ from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.untrusted_files import read_lines
+
+if TYPE_CHECKING:
+    from translucid.interop.export.exporting import Exported
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -440,13 +440,18 @@ class Model:
         int8: bool = False,
         trace: bool = False,
         verify: bool = False,
-    ) -> Exported:
+    ) -> "Exported":
         """Write the model for another tool: ctranslate2, gguf, huggingface or onnx. What was done
         to the weights is in the notes of what is returned; a model that the tool cannot compute is
         refused. overwrite: replace a folder that is not empty. licence: for the model card.
 
         Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
         verify: compare with onnxruntime before anything is written."""
+        # Here, since many folders' worth of code is of no use to those who do not export.
+        from translucid.interop.export.card import about
+        from translucid.interop.export.exporting import export
+        from translucid.interop.export.onnx.folder import OnnxOptions
+
         name = Path(folder).name
         return export(
             self._bundle, format, Path(folder), about(self.folder, name, licence),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import torch
@@ -194,6 +194,8 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
 
 def _identical(a: Tensor, b: Tensor) -> bool:
     """Bit for bit, which is seen without computing how far they lie apart."""
+    if a is b:
+        return True
     return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
 
 
@@ -219,6 +221,7 @@ def _relative(gap: Tensor, size: Tensor) -> Tensor:
     return torch.where(gap == 0, 0.0, gap / size)
 
 
+@lru_cache(4096)
 def _along(name: str) -> int | None:
     """The axis of a point that has an entry for each word."""
     axes = describe(name).axes
@@ -236,6 +239,7 @@ def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
     return _relative((a - b).norm(dim=1), a.norm(dim=1))
 
 
+@lru_cache(4096)
 def depth(name: str) -> str:
     """encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention"""
     rest = re.sub(r"^(members\.\d+\.)?(encoder|decoder)\.(recurrent\.)?", "", name)

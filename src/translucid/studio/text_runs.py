@@ -17,8 +17,10 @@ from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.models.transformer import TransformerConfig
 from translucid.models.variants import formulas
 from translucid.render.mathml import mathml
+from translucid.see.adapters import has_adapters
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
+from translucid.see.saliency import Saliency
 from translucid.see.switches import Switch, at_strength, switches, together
 from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
@@ -61,6 +63,11 @@ class Opened:
     @cached_property
     def switches(self) -> dict[str, Switch]:
         return {switch.key: switch for switch in switches(self.model.network)}
+
+    @cached_property
+    def adapted(self) -> bool:
+        """Whether it has LoRA adapters."""
+        return has_adapters(self.model.network)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -136,8 +143,15 @@ class Run:
     """One text as one model has read it, with some of its parts perhaps switched off."""
 
     def __init__(
-        self, opened: Opened, key: str, text: str, target: str | None, off: tuple[str, ...]
+        self,
+        opened: Opened,
+        key: str,
+        text: str,
+        target: str | None,
+        off: tuple[str, ...],
+        reading: Reading | None = None,
     ) -> None:
+        """reading: of all points, where it was read already."""
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
@@ -148,7 +162,7 @@ class Run:
         try:
             if self._attention_bytes() > BUDGET:  # not tried: it would be read once for nothing
                 raise TraceBudgetError("attention alone takes more than the budget")
-            self.kept = self._read("*", BUDGET)
+            self.kept = self._read("*", BUDGET) if reading is None else reading
             self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
         except TraceBudgetError:
             outline = Outline(self.edit)
@@ -157,6 +171,7 @@ class Run:
             self.shapes = outline.shapes
             self.kept = self._read(self._worth_keeping(), None)
         self.lately = self.kept  # of a long text: the part that was looked at last
+        self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
         self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
 
