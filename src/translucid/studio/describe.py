@@ -24,6 +24,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         "parameters": model.network.parameters_count, "family": _family(config),
         "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
+        "tuned": "start" in model.facts,
         "examples": examples(opened), "standardised": _standardised(outputs),
         "switches": [
             {

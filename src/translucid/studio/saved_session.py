@@ -295,13 +295,18 @@ def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[
     """Compare: each model is also asked for what the other one wrote."""
     for m, run in runs.items():
         for other, theirs in runs.items():
-            if m == other or theirs["target"] is None:
+            if m == other:
+                continue
+            yield _diff(run, theirs)
+            if theirs["target"] is None:
                 continue
             yield (question := _run(m=m, text=run["text"], target=theirs["target"]))
             if (other_run := answer(question)) is not None:
                 for kind in ("encoder", "decoder", "cross"):
                     for pool in (96, 40):
                         yield _of(other_run, "heads", kind=kind, pool=pool)
-                yield Question(
-                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other_run['run']})}"
-                )
+                yield _diff(run, other_run)
+
+
+def _diff(a: Any, b: Any) -> Question:
+    return Question("GET", f"/api/diff?{urlencode({'a': a['run'], 'b': b['run']})}")
