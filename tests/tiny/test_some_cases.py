@@ -1,4 +1,8 @@
-"""Of many cases `make test` runs some, CI the others, and nobody leaves one out."""
+"""Of many cases `make test` runs some, CI the others, and nobody leaves one out.
+
+What is left out is not made where `-m` says so in the words of `make test` and CI; with other words
+it is made and deselected: both ways run the same.
+"""
 
 import pytest
 
@@ -8,8 +12,12 @@ MANY = """
 import pytest
 @pytest.mark.parametrize("n", range(COUNT))
 def test_many(n): pass
-@pytest.mark.parametrize("n", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [
+    0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.thorough)])
 def test_few(n): pass
+@pytest.mark.thorough
+@pytest.mark.parametrize("n", range(3))
+def test_whole_grid(n): pass
 def test_alone(): pass
 @pytest.fixture
 def running(): pass
@@ -30,10 +38,21 @@ def names(pytester: pytest.Pytester, kind: str) -> set[str]:
 @pytest.mark.parametrize(("cases", "some"), [(3, 3), (5, 2), (12, 4), (40, 10)])
 def test_some_now_and_the_rest_later(pytester: pytest.Pytester, cases: int, some: int) -> None:
     pytester.makepyfile(MANY.replace("COUNT", str(cases)))
-    now, later = (names(pytester, kind) for kind in ("not slow", "slow"))
+    now, ci = (names(pytester, kind) for kind in ("not slow and not thorough", "not thorough"))
+    later = names(pytester, "slow")
+    assert names(pytester, "not (slow or thorough)") == now
+    assert names(pytester, "not (thorough)") == ci
     many = {f"test_many[{n}]" for n in range(cases)}
-    assert now | later == many | {"test_few[0]", "test_few[1]", "test_alone", "test_page"}
+    assert now | later == ci == many | {"test_few[0]", "test_few[1]", "test_alone", "test_page"}
     assert not now & later
+    assert names(pytester, "") - ci == {"test_few[2]", *(f"test_whole_grid[{n}]" for n in range(3))}
     assert some - 1 <= len(now & many) <= some + 1
     assert {"test_few[0]", "test_alone"} <= now
     assert {"test_few[1]", "test_page"} <= later
+
+
+def test_a_case_that_is_named_is_not_lost(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it=MANY.replace("COUNT", "40"))
+    named = [f"test_it.py::test_many[{n}]" for n in range(4)]
+    ran = pytester.inline_run(*OPTIONS, "-m", "not slow and not thorough", *named)
+    assert ran.ret == 0  # three are deselected, and none is unknown
