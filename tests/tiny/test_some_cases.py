@@ -18,6 +18,8 @@ def test_few(n): pass
 @pytest.mark.thorough
 @pytest.mark.parametrize("n", range(3))
 def test_whole_grid(n): pass
+@pytest.mark.parametrize("n", [pytest.param(0, marks=pytest.mark.thorough)])
+def test_none_now(n): pass
 def test_alone(): pass
 @pytest.fixture
 def running(): pass
@@ -45,7 +47,8 @@ def test_some_now_and_the_rest_later(pytester: pytest.Pytester, cases: int, some
     many = {f"test_many[{n}]" for n in range(cases)}
     assert now | later == ci == many | {"test_few[0]", "test_few[1]", "test_alone", "test_page"}
     assert not now & later
-    assert names(pytester, "") - ci == {"test_few[2]", *(f"test_whole_grid[{n}]" for n in range(3))}
+    grid = {f"test_whole_grid[{n}]" for n in range(3)}
+    assert names(pytester, "") - ci == grid | {"test_few[2]", "test_none_now[0]"}
     assert some - 1 <= len(now & many) <= some + 1
     assert {"test_few[0]", "test_alone"} <= now
     assert {"test_few[1]", "test_page"} <= later
