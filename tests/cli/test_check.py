@@ -111,6 +111,7 @@ MORE_RECIPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [RECIPES[0], *MORE_RECIPES])
 def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
     told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)

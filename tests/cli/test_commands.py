@@ -122,6 +122,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
 # --- completion
 
 
+@pytest.mark.slow
 def test_completion_answers_bash(tmp_path: Path) -> None:
     # The script that --show-completion prints is run by a real bash, as after `translucid do<TAB>`.
     stub = tmp_path / "translucid"
@@ -137,6 +138,7 @@ def test_completion_answers_bash(tmp_path: Path) -> None:
     assert run("bash", "-c", script, PATH=path).stdout == "doctor\n"
 
 
+@pytest.mark.slow
 def test_completion_does_not_import_torch() -> None:
     code = (
         "import sys\nfrom translucid.cli import main\n"
@@ -258,6 +260,7 @@ def test_doctor_sees_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None
     assert check.remedy == "install one of: no-such-compiler"
 
 
+@pytest.mark.slow
 def test_doctor_survives_a_broken_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1 is missing')")
     path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"

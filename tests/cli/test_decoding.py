@@ -117,6 +117,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
     raise AssertionError("nothing was written")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
 )
@@ -354,6 +355,7 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
         one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
 
 
+@pytest.mark.slow
 def test_translations_by_chance(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "--sample", "--top-k", "5", "--n-best", "3", "--seed"]
     first = command([*words, "1"], stdin=b"the dog\na cat\n")

@@ -19,6 +19,7 @@ def test_recipes_are_listed_and_shown() -> None:
     assert "# training steps: updates of the weights" in shown.stdout
 
 
+@pytest.mark.slow
 def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     made = run("new", "tag", "model.kind=recurrent", "--out", "mine.toml", cwd=tmp_path)
     assert "next: translucid recipe check mine.toml" in made.stdout
@@ -37,6 +38,7 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
     run("new", "tag", "--out", "mine.toml", cwd=tmp_path)
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)

@@ -170,6 +170,7 @@ def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> No
     assert json.loads(out)["switches"]
 
 
+@pytest.mark.slow
 def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
     run = tmp_path / "run"
     words = ["train", "classify", "--toyland", "60", "--out", run, *TINY, "training.steps=4"]

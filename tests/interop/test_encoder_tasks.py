@@ -214,6 +214,7 @@ def test_what_an_embedder_cannot_do_is_said(embedder: tuple[Path, Any], tmp_path
 # ---- on the command line ----
 
 
+@pytest.mark.slow
 def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     folder, model = str(embedder[0]), tl.load(embedder[0])
     file = tmp_path / "texts.txt"

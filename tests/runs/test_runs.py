@@ -109,6 +109,7 @@ def test_the_answers_have_their_shapes(tmp_path: Path) -> None:
         translator.translate("The dog sleeps.")
 
 
+@pytest.mark.slow
 def test_the_resolved_recipe_gives_the_same_run(tmp_path: Path) -> None:
     first = train_recipe(small("tag", "transformer"), tmp_path / "a", quiet=True)
     again = recipe.read(tmp_path / "a" / "recipe.toml")

@@ -49,6 +49,7 @@ def test_a_run_from_a_store_is_the_run_from_memory(files: Path) -> None:
     assert "1 empty, left out" in said
 
 
+@pytest.mark.slow
 def test_it_is_reused_and_resumed(files: Path) -> None:
     whole = chosen(files, store=str(files / "ids"))
     train_recipe(whole, files / "straight", quiet=True)

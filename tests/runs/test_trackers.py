@@ -136,6 +136,7 @@ def test_they_are_told_the_curves_and_change_nothing(
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_in_the_same_one(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:
