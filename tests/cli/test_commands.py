@@ -171,6 +171,7 @@ def test_an_unexpected_error_is_one_line_with_a_hint() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "body", "code"),
     [
@@ -184,6 +185,7 @@ def test_debug_shows_the_traceback(arguments: tuple[str, str], body: str, code: 
     assert answer.stderr.startswith("Traceback (most recent call last):")
 
 
+@pytest.mark.slow
 def test_debug_after_two_dashes_is_text() -> None:
     answer = with_command("print(sys.argv)", "boom", "--", "--debug")
     assert "(--debug)" in answer.stderr
@@ -195,6 +197,7 @@ def test_ctrl_c() -> None:
     assert (answer.returncode, answer.stderr) == (128 + signal.SIGINT, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 100_000])  # met by the last flush, or while printing
 def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
     code = (

@@ -184,6 +184,7 @@ def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[s
     assert_refused(answer, "no/out.part.json could not be written")
 
 
+@pytest.mark.slow
 def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> None:
     files = {"in.txt": f"the dog\n{'dog ' * 30}\n\na cat\n"}
     words = ["translate", folders["short"], "in.txt"]
@@ -310,6 +311,7 @@ def test_groups_reach_the_search(command: Command, folders: dict[str, str], one:
     assert texts == [each.text for each in found.texts] != [each.text for each in plain.texts]
 
 
+@pytest.mark.slow
 def test_models_side_by_side(command: Command, folders: dict[str, str], one: Model) -> None:
     words = ["translate", folders["one"], "--ensemble", folders["two"], "--json"]
     (line,) = command(words, stdin=b"the dog").out.splitlines()

@@ -49,6 +49,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
         assert run("recipe", "check", name).returncode == 0, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["multi30k-en-de", "toyland-translate-transformer"])
 def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
     """Its own held-out files belong to its own training data: a part of the other is held out."""

@@ -641,6 +641,7 @@ def test_a_thorough_look(tmp_path: Path, text: Path, tokenizer) -> None:
     assert "is not what was written" in said[0]
 
 
+@pytest.mark.slow
 def test_what_makes_it_build_again(tmp_path: Path, text: Path, tokenizer, other_tokenizer) -> None:
     said: list[str] = []
 

@@ -133,6 +133,7 @@ def test_the_folder_names_its_code_and_loads_none(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command: Command) -> None:
     files = ["--train", folder / "pairs.tsv", "--valid", folder / "test.tsv"]
     out, _ = command("check", OWN_TASK, *files, "--json")

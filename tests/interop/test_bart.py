@@ -74,6 +74,7 @@ def roles(config: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_beams_that_hold_every_prefix_equal_those_of_the_reference(tmp_path: Path) -> None:
     """With texts that end early: the length penalty decides between them."""
     theirs = made("marian", vocab_size=7, pad_token_id=6, decoder_start_token_id=6)

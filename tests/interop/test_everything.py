@@ -298,6 +298,7 @@ def test_scores_are_sums_of_the_reference(foreign: Foreign) -> None:
     assert scored.log_probability == pytest.approx(sum(wanted), abs=1e-3)
 
 
+@pytest.mark.slow
 @all_families
 def test_trains_by_hand_and_is_saved_bit_for_bit(foreign: Foreign, tmp_path: Path) -> None:
     model = tl.load(foreign.folder)

@@ -30,6 +30,7 @@ def made(name: str, folder: Path) -> Any:
     return theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marian", "t5"])
 def test_texts_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name, tmp_path)

@@ -24,7 +24,7 @@ from translucid.see.gradients import layers_of
 from translucid.training import loop
 
 TEXT = "The dog sleeps."
-LATER = ("tag rnn, written aside", "translate transformer, average")
+LATER = ("tag rnn, written aside", "classify, three members, average")
 CASES = [
     pytest.param(
         case,
@@ -166,6 +166,7 @@ def test_another_probe_begins_anew_and_the_same_one_goes_on(tmp_path: Path) -> N
     assert [each["step"] for each in recorded(run)][:6] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_resume_without_a_record_leaves_a_gap_and_nothing_false(tmp_path: Path) -> None:
     chosen, run = small("classify", "gru", steps=6, save_every=2), tmp_path / "run"
     with pytest.raises(Interrupted):

@@ -110,6 +110,7 @@ def without_speed(told: list[tuple[str, float, int]]) -> list[tuple[str, float, 
     return [row for row in told if row[0] != "train/targets_per_second"]
 
 
+@pytest.mark.slow
 def test_they_are_told_the_curves_and_change_nothing(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:

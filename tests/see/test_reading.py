@@ -213,6 +213,7 @@ def test_a_sign_that_the_font_lacks_is_no_warning():
     seen.figure("encoder.embedding.lookup").png()  # warnings are errors here
 
 
+@pytest.mark.slow
 def test_files_are_written_and_the_same_each_time(tmp_path):
     figure = reading("translate", ENGLISH, GERMAN).figure(CROSS)
     for ending in (".svg", ".png", ".pdf"):

@@ -122,6 +122,7 @@ def test_bad_requests_are_refused() -> None:
         generate(-1)
 
 
+@pytest.mark.slow
 def test_the_translation_is_a_function_of_the_sentence(sentences: list[Sentence]) -> None:
     german: dict[str, str] = {}
     for one in (*sentences, *generate(2000, seed=1)):

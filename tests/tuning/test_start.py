@@ -75,6 +75,7 @@ def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
     assert torch.equal(ours, theirs["head.linear.weight"].flip(0))
 
 
+@pytest.mark.slow
 def test_a_language_models_body_classifies_and_tags(tmp_path: Path) -> None:
     source = load(language_model())
     setup = started(language_model(), write_reviews(tmp_path))
