@@ -33,6 +33,11 @@ ADDED: dict[str, Any] = {
     "tokenizer.vocabulary": "keep",
     "training.carry_state": False,
     "decoding.carry_state": False,
+    "training.betas": [0.9, 0.98],
+    "training.activation_regularization": 0.0,
+    "training.temporal_regularization": 0.0,
+    "task.temperature": 0.05,
+    "data.score_column": None,
 }
 
 # Beginnings of the names of weights, within one network.
@@ -79,7 +84,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "activation_function": ("activation",),
     "batch_size": ("batch_tokens",),
     "beam_width": ("beam_size",),
-    "betas": ("optimizer",),
     "bf16": ("precision",),
     "checkpoint_every": ("save_every",),
     "dim": ("d_model",),

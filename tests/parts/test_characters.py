@@ -127,3 +127,5 @@ def test_word_dropout_takes_the_ids_of_the_tokenizer() -> None:
     both = (ids > UNK) & (ids != 7) & (ids < 40)
     assert torch.equal(changed[both], (usual != ids)[both])  # the same words, by another id
     assert "kept" not in part.state_dict()
+    part.to("meta").set_ids(40, [7])  # of a network that stands on another device already
+    assert part.kept.device.type == "meta"

@@ -101,9 +101,11 @@ def test_a_run_begins_with_fresh_moments(name: OptimizerName) -> None:
     torch.manual_seed(0)
     ours, its = nn.Linear(6, 4), nn.Linear(6, 4)
     its.load_state_dict(ours.state_dict())
-    config = TrainingConfig(optimizer=name, learning_rate=0.1, weight_decay=0.1)
+    config = TrainingConfig(optimizer=name, learning_rate=0.1, weight_decay=0.1, betas=(0.5, 0.9))
     begun = State(ours, config).optimizers
-    fresh = make_optimizer(its, name, learning_rate=0.1, weight_decay=0.1, momentum=config.momentum)
+    fresh = make_optimizer(
+        its, name, learning_rate=0.1, weight_decay=0.1, momentum=config.momentum, betas=(0.5, 0.9)
+    )
     x = torch.randn(5, 6)
     for _ in range(3):
         for network, optimizers in ((ours, begun), (its, fresh)):

@@ -104,12 +104,12 @@ class WordDropout(InputPart):
         super().__init__()
         self.probability = probability
         self.kept: Tensor
+        self.register_buffer("kept", torch.empty(0, dtype=torch.long), persistent=False)
         self.set_ids(unknown, special)
 
     def set_ids(self, unknown: int, special: Collection[int]) -> None:
         self.unknown = unknown
-        kept = torch.tensor(sorted({unknown, *special}))
-        self.register_buffer("kept", kept, persistent=False)
+        self.kept = torch.tensor(sorted({unknown, *special}), device=self.kept.device)
 
     def read(self, tokens: Tokens) -> Tokens:
         return replace(tokens, ids=self(tokens.ids))

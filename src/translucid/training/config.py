@@ -49,7 +49,17 @@ class TrainingConfig(Config):
         0.01, "weight decay: fraction of learning_rate by which weights shrink", ge=0
     )
     momentum: float = key(0.9, "momentum of sgd", ge=0, lt=1)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = key(
+        (0.9, 0.98), "betas of adam: how much stays of the mean gradient, and of its mean square",
+        strict=False,
+    )  # fmt: skip
     clip_norm: float = key(1.0, "gradient clipping: a longer gradient is cut to this norm", gt=0)
+    activation_regularization: float = key(
+        0.0, "AR: weight of a recurrent network's mean squared output in the loss", ge=0
+    )
+    temporal_regularization: float = key(
+        0.0, "temporal AR: weight of the mean squared change of that output in the loss", ge=0
+    )
     precision: Literal["float32", "bfloat16"] = key(
         "float32", "autocast dtype; master weights stay float32"
     )

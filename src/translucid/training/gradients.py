@@ -12,6 +12,7 @@ from translucid.fast.compiled import CompiledLayers
 from translucid.fast.cpu_dropout import LargeDropout
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
+from translucid.training.activation_regularization import ActivationRegularization
 from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
@@ -35,6 +36,8 @@ class Gradients:
         self._short_rows = ShortRows(model) if ShortRows.fit(device) else None
         on_cpu = device.type == "cpu" and layers is None  # compiled layers draw their own
         self._dropout = LargeDropout(model) if on_cpu else None
+        penalties = (config.activation_regularization, config.temporal_regularization)
+        self._penalty = ActivationRegularization(model, *penalties) if any(penalties) else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
         """Do what must be done before the random draws of a step begin: nothing."""
@@ -57,10 +60,13 @@ class Gradients:
                 ways.enter_context(self._dropout.used())
             if self._layers is not None:
                 ways.enter_context(self._layers.used())
+            if self._penalty is not None:
+                ways.enter_context(self._penalty.used())
             loss = self.task.loss(self.model, batch)
-        loss = loss * 0 if batch.idle else loss
-        (loss * scale).backward()
-        return loss.detach()
+        total = loss if self._penalty is None else loss + batch.count * self._penalty.total()
+        counts = 0 if batch.idle else 1
+        (total * counts * scale).backward()
+        return loss.detach() * counts
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Forget the gradients of a step."""

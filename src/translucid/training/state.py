@@ -82,6 +82,7 @@ class State:
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             momentum=config.momentum,
+            betas=config.betas,
             factors=rate_factors(network, config),
         )
         self._make_moments()
