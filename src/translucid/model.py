@@ -19,7 +19,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
 from translucid.recipe.recipe import of_run
 from translucid.recipe.scoring import Settings, settings_of

@@ -95,6 +95,7 @@ def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None
     assert re.search(r"script-src 'sha256-[\w+/=]{44}';", policy)
 
 
+@pytest.mark.slow
 def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
     handlers = Handlers(library)
     asked = [["POST", "/api/runs", json.dumps({"m": "a", "text": EVIL})]]

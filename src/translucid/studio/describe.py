@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any
 
 from translucid.catalogue import CATALOGUE, formula
-from translucid.models.base import SequenceConfig
 from translucid.models.perceptron import PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
 from translucid.studio.plane import PROBLEMS
