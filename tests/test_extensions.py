@@ -72,7 +72,7 @@ def test_a_file_makes_its_task_known_to_recipes_and_schemas(tmp_path: Path) -> N
     assert made.model["kind"] == "transformer"
     assert 'kind = "alike"' in dump(made)
     kinds = schema()["properties"]["task"]["properties"]["kind"]["enum"]
-    assert kinds == [*("regress", "language", "classify", "tag", "translate"), "alike"]
+    assert kinds == [*("regress", "language", "classify", "tag", "translate", "embed"), "alike"]
     source = TASKS.source("alike")
     assert source is not None
     assert source.path == tmp_path / "mine.py"

@@ -36,6 +36,8 @@ ADDED: dict[str, Any] = {
     "training.betas": [0.9, 0.98],
     "training.activation_regularization": 0.0,
     "training.temporal_regularization": 0.0,
+    "task.temperature": 0.05,
+    "data.score_column": None,
 }
 
 # Beginnings of the names of weights, within one network.

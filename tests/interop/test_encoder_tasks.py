@@ -199,7 +199,7 @@ def test_what_an_embedder_cannot_do_is_said(embedder: tuple[Path, Any], tmp_path
     model = tl.load(embedder[0])
     (tmp_path / "texts.txt").write_text("the dog\n")
     for measure in (model.evaluate, model.ablate):
-        with pytest.raises(InputError, match="task embed has no score and no loss"):
+        with pytest.raises(ConfigError, match="learns from pairs of texts, and this is one text"):
             measure(str(tmp_path / "texts.txt"))
     with pytest.raises(InputError, match="an embedding has no right value"):
         model.trace("the dog", "cat")
@@ -209,6 +209,24 @@ def test_what_an_embedder_cannot_do_is_said(embedder: tuple[Path, Any], tmp_path
         model.embed("the dog")
     with pytest.raises(InputError, match=r"this model is for task embed; use model\.embed"):
         model.fill("a [MASK]")
+
+
+def test_a_sentence_encoder_is_tuned(tmp_path: Path) -> None:
+    sentence_bert(tmp_path / "source", longest=10)
+    data = tmp_path / "pairs.tsv"
+    data.write_text("the dog sleeps\ta dog\nthe cat runs\ta cat\ncat sleeps\tdog runs\n")
+    before = tl.load(tmp_path / "source")
+    tuned = tl.train(
+        "embed", tmp_path / "run", train=str(data), valid=str(data),
+        start_from=str(tmp_path / "source"), learning_rate=1e-2, warmup=0, schedule="constant",
+        steps=6, evaluate_every=6, batch_tokens=300, data={"max_length": 20},
+        model={"dropout": 0.0}, device="cpu", quiet=True,
+    )  # fmt: skip
+    assert tuned.network.config.normalise  # type: ignore[attr-defined]  # the head is the source's
+    losses = [model.evaluate(str(data)).numbers["loss"] for model in (before, tuned)]
+    assert losses[1] < 0.5 * losses[0]
+    start = json.loads((tmp_path / "run" / "start.json").read_text())
+    assert start["fresh"] == []
 
 
 # ---- on the command line ----

@@ -44,12 +44,14 @@ DECODERS: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-def opened(folder: Path, kind: str = "AutoModelForCausalLM") -> tuple[Any, Any]:
+def opened(folder: Path, kind: str = "AutoModelForCausalLM", **options: Any) -> tuple[Any, Any]:
     """Model and tokenizer, as transformers reads them; nothing is missing or left over."""
     library = transformers()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, seen = getattr(library, kind).from_pretrained(folder, output_loading_info=True)
+        model, seen = getattr(library, kind).from_pretrained(
+            folder, output_loading_info=True, **options
+        )
         tokenizer = library.AutoTokenizer.from_pretrained(folder)
     assert not any(seen[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     return model.eval(), tokenizer
@@ -186,8 +188,29 @@ def test_encoders(tmp_path: Path, name: str) -> None:
     check_comes_back(held, tmp_path / "out")
 
 
+@pytest.mark.parametrize(("pooling", "normalise"), [("mean", True), ("first", False)])
+def test_sentence_encoders(tmp_path: Path, pooling: str, normalise: bool) -> None:
+    held = own("embed", **BERT, pooling=pooling, normalise=normalise)
+    export(held, "huggingface", tmp_path / "out")
+    # The layer behind [CLS] that BERT was pretrained with is not read, and not written.
+    theirs, tokenizer = opened(tmp_path / "out", "AutoModel", add_pooling_layer=False)
+    read = tokenizer(ENGLISH, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        states = theirs(**read).last_hidden_state
+    kept = read["attention_mask"][..., None]
+    vectors = (states * kept).sum(1) / kept.sum(1) if pooling == "mean" else states[:, 0]
+    vectors = vectors / vectors.norm(dim=-1, keepdim=True) if normalise else vectors
+    made = Model(held).embed(ENGLISH)
+    assert far(made, vectors, float(vectors.abs().max())) < FLOAT32
+    check_comes_back(held, tmp_path / "out")
+    again = import_model(tmp_path / "out")
+    assert torch.equal(Model(again).embed(ENGLISH), made)
+    assert again.statistics == {"max_length": 20}
+
+
 def test_what_has_no_home_is_refused(tmp_path: Path) -> None:
     for task, options, reason in (
+        ("embed", BERT | {"pooling": "attention"}, r"pooling attention: written are .* to onnx"),
         (
             "translate",
             ROTARY,

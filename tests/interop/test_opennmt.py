@@ -1,7 +1,6 @@
 """Checkpoints of OpenNMT-py: tiny random models, and the one that natas publishes."""
 
 import argparse
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,9 @@ from typing import Any
 import pytest
 import torch
 from tests.in_process import run
+from tests.interop.opennmt_models import HEADS, SHARED, SOURCE, TARGET, Recurrent, Transformer
 from tests.interop.reference import randomised
-from tests.interop.toolkit_reference import (
-    ByName,
-    attend,
-    causal,
-    check,
-    foreign_classes,
-    greedy,
-    sinusoids,
-    with_attributes,
-)
+from tests.interop.toolkit_reference import check, foreign_classes, greedy, with_attributes
 from torch import Tensor, nn
 
 import translucid as tl
@@ -28,175 +19,6 @@ from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.source import kind_of
-
-D, HEADS, FF = 16, 4, 24
-SOURCE = ["<unk>", "<blank>", *"abcdefghijk"]
-TARGET = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(11))]
-SHARED = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(11))]
-TABLE = "embeddings.make_embedding.emb_luts.0"
-
-
-class OldNorm(nn.Module):
-    """As the first versions name its weights; newer versions read them into torch's own norm."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.a_2, self.b_2 = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
-        self.eps = 1e-6
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, x.shape[-1:], self.a_2, self.b_2, self.eps)
-
-
-class Transformer(nn.Module):
-    """model and generator as the checkpoint keeps them apart."""
-
-    def __init__(self, *, gated: bool = False, bias: bool = True, old: bool = False,
-                 shared: bool = False, tied: bool = False) -> None:  # fmt: skip
-        super().__init__()
-        self.gated = gated
-
-        def norm() -> nn.Module:
-            return OldNorm(D) if old else nn.LayerNorm(D, eps=1e-6)
-
-        made: dict[str, nn.Module] = {
-            f"encoder.{TABLE}": nn.Embedding(len(SHARED if shared else SOURCE), D),
-            f"decoder.{TABLE}": nn.Embedding(len(TARGET), D),
-            "encoder.layer_norm": norm(), "decoder.layer_norm": norm(),
-        }  # fmt: skip
-        for stack in ("encoder.transformer.0", "encoder.transformer.1",
-                      "decoder.transformer_layers.0"):  # fmt: skip
-            decodes = stack.startswith("decoder")
-            for attention in ("self_attn", *["context_attn"] * decodes):
-                for name in ("linear_query", "linear_keys", "linear_values", "final_linear"):
-                    made[f"{stack}.{attention}.{name}"] = nn.Linear(D, D, bias=bias)
-            for name in ("layer_norm_1", "layer_norm_2") if decodes else ("layer_norm",):
-                made[f"{stack}.{name}"] = norm()
-            made[f"{stack}.feed_forward.w_1"] = nn.Linear(D, FF)
-            made[f"{stack}.feed_forward.w_2"] = nn.Linear(FF, D)
-            if gated:
-                made[f"{stack}.feed_forward.w_3"] = nn.Linear(D, FF)
-            made[f"{stack}.feed_forward.layer_norm"] = norm()
-        self.model = ByName(made)
-        self.generator = nn.Linear(D, len(TARGET))
-        if shared:
-            table = self.model.get_submodule(f"encoder.{TABLE}")
-            self.model.get_submodule(f"decoder.{TABLE}").weight = table.weight  # type: ignore[assignment]
-        if tied:
-            self.generator.weight = self.model.get_submodule(f"decoder.{TABLE}").weight  # type: ignore[assignment]
-
-    def embed(self, side: str, ids: Tensor) -> Tensor:
-        x = self.model.at(f"{side}.{TABLE}", ids) * math.sqrt(D)
-        return x + sinusoids(ids.shape[1], D).to(x)
-
-    def attention(self, name: str, x: Tensor, keys: Tensor, seen: Tensor) -> Tensor:
-        q, k, v = (self.model.at(f"{name}.linear_{part}", y)
-                   for part, y in (("query", x), ("keys", keys), ("values", keys)))  # fmt: skip
-        return self.model.at(f"{name}.final_linear", attend(q, k, v, HEADS, seen))
-
-    def feed_forward(self, name: str, x: Tensor) -> Tensor:
-        y = self.model.at(f"{name}.layer_norm", x)
-        inner = self.model.at(f"{name}.w_1", y)
-        if self.gated:
-            inner = nn.functional.silu(inner) * self.model.at(f"{name}.w_3", y)
-        else:
-            inner = inner.relu()
-        return x + self.model.at(f"{name}.w_2", inner)
-
-    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
-        x = self.embed("encoder", source)
-        for name in ("encoder.transformer.0", "encoder.transformer.1"):
-            y = self.model.at(f"{name}.layer_norm", x)
-            x = x + self.attention(f"{name}.self_attn", y, y, mask[:, None])
-            x = self.feed_forward(f"{name}.feed_forward", x)
-        return self.model.at("encoder.layer_norm", x)
-
-    def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        memory, x = self.encode(source, mask), self.embed("decoder", target)
-        name = "decoder.transformer_layers.0"
-        y = self.model.at(f"{name}.layer_norm_1", x)
-        x = x + self.attention(f"{name}.self_attn", y, y, causal(target.shape[1]))
-        y = self.model.at(f"{name}.layer_norm_2", x)
-        x = x + self.attention(f"{name}.context_attn", y, memory, mask[:, None])
-        x = self.model.at("decoder.layer_norm", self.feed_forward(f"{name}.feed_forward", x))
-        return self.generator(x)  # type: ignore[no-any-return]
-
-
-class Recurrent(nn.Module):
-    """With input feeding, the decoder's cells stand one by one."""
-
-    def __init__(self, cell: str, *, both: bool, feeding: bool, attention: str = "general",
-                 source: int = len(SOURCE), target: int = len(TARGET), d: int = D, layers: int = 2
-                 ) -> None:  # fmt: skip
-        super().__init__()
-        self.feeding, self.attention, self.d = feeding, attention, d
-        whole = nn.LSTM if cell == "LSTM" else nn.GRU
-        single: Any = nn.LSTMCell if cell == "LSTM" else nn.GRUCell
-        made: dict[str, nn.Module] = {
-            f"encoder.{TABLE}": nn.Embedding(source, d),
-            "encoder.rnn": whole(d, d // (2 if both else 1), layers, batch_first=True,
-                                 bidirectional=both),
-            f"decoder.{TABLE}": nn.Embedding(target, d),
-        }  # fmt: skip
-        if feeding:
-            for i in range(layers):
-                made[f"decoder.rnn.layers.{i}"] = single(2 * d if i == 0 else d, d)
-        else:
-            made["decoder.rnn"] = whole(d, d, layers, batch_first=True)
-        if attention == "general":
-            made["decoder.attn.linear_in"] = nn.Linear(d, d, bias=False)
-        if attention != "none":
-            made["decoder.attn.linear_out"] = nn.Linear(2 * d, d, bias=False)
-        self.model = ByName(made)
-        self.generator = nn.Linear(d, target)
-        self.layers, self.both = layers, both
-
-    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
-        return self.read(source, mask)[0]
-
-    def read(self, source: Tensor, mask: Tensor) -> tuple[Tensor, Any]:
-        x = self.model.at(f"encoder.{TABLE}", source)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            x, mask.sum(1), batch_first=True, enforce_sorted=False
-        )
-        outputs, last = self.model.get_submodule("encoder.rnn")(packed)
-        outputs, _ = nn.utils.rnn.pad_packed_sequence(
-            outputs, batch_first=True, total_length=source.shape[1]
-        )
-        states = last if isinstance(last, tuple) else (last,)
-        if self.both:
-            states = tuple(torch.cat([s[0::2], s[1::2]], dim=-1) for s in states)
-        return outputs, states
-
-    def attended(self, h: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """h: (batch, d)."""
-        if self.attention == "none":
-            return h
-        query = h if self.attention == "dot" else self.model.at("decoder.attn.linear_in", h)
-        scores = (memory @ query[:, :, None])[..., 0].masked_fill(~mask, -torch.inf)
-        context = (scores.softmax(-1)[:, None] @ memory)[:, 0]
-        return self.model.at("decoder.attn.linear_out", torch.cat([context, h], -1)).tanh()
-
-    def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        memory, states = self.read(source, mask)
-        x = self.model.at(f"decoder.{TABLE}", target)
-        if not self.feeding:
-            state = states if len(states) == 2 else states[0]
-            hidden, _ = self.model.get_submodule("decoder.rnn")(x, state)
-            outputs = [self.attended(h, memory, mask) for h in hidden.unbind(1)]
-            return self.generator(torch.stack(outputs, 1))  # type: ignore[no-any-return]
-        layers = [tuple(s[i] for s in states) for i in range(self.layers)]
-        fed, outputs = x.new_zeros(len(x), self.d), []
-        for token in x.unbind(1):
-            h = torch.cat([token, fed], -1)
-            for i in range(self.layers):
-                cell = self.model.get_submodule(f"decoder.rnn.layers.{i}")
-                after = cell(h, layers[i] if len(states) == 2 else layers[i][0])
-                layers[i] = after if isinstance(after, tuple) else (after,)
-                h = layers[i][0]
-            fed = self.attended(h, memory, mask)
-            outputs.append(fed)
-        return self.generator(torch.stack(outputs, 1))  # type: ignore[no-any-return]
 
 
 def state(module: nn.Module) -> dict[str, Tensor]:
@@ -245,7 +67,10 @@ OF_TRANSFORMER = {"encoder_type": "transformer", "decoder_type": "transformer", 
     [
         ({}, {}, False),
         ({"old": True}, {}, False),
-        ({"gated": True, "bias": False}, {"pos_ffn_activation_fn": "silu"}, True),
+        ({"newest": True},
+         {"pos_ffn_activation_fn": "silu", "self_attn_type": "scaled-dot-flash", "num_kv": 2,
+          "position_encoding_type": "SinusoidalConcat", "layer_norm": "rms", "norm_eps": 1e-3},
+         True),
         ({"shared": True, "tied": True},
          {"share_embeddings": True, "share_decoder_embeddings": True}, False),
         ({"tied": True}, {"share_decoder_embeddings": True}, True),
@@ -317,6 +142,7 @@ def test_vocabularies_of_all_versions(tmp_path: Path) -> None:
         ({"encoder_type": "cnn"}, "encoder_type = 'cnn' with decoder_type = 'rnn' cannot"),
         ({"rnn_type": "SRU"}, "rnn_type = 'SRU', but one of LSTM, GRU is wanted"),
         ({"bridge": True}, "bridge = 'True'"),
+        ({"global_attention": "none"}, "input_feed = 1 with global_attention = 'none'"),
         ({"rnn_type": "GRU"}, "its tensors do not fit its configuration"),
     ],
 )
@@ -327,6 +153,18 @@ def test_what_cannot_be_computed_is_refused(
     write(randomised(Recurrent("LSTM", both=False, feeding=True)), tmp_path / "m.pt", **options)
     with pytest.raises(InputError, match=message):
         open_network(tmp_path / "m.pt")
+
+
+def test_transformers_that_compute_something_else(tmp_path: Path) -> None:
+    theirs = Transformer()
+    for name, value in {
+        "self_attn_type": "average", "max_relative_positions": -1, "num_experts": 2,
+        "relative_positions_buckets": 32, "position_encoding_type": "Learned",
+        "layer_norm": "gemma-rms", "parallel_residual": True, "sliding_window": 8,
+    }.items():  # fmt: skip
+        write(theirs, tmp_path / "m.pt", **OF_TRANSFORMER | {name: value})
+        with pytest.raises(InputError, match=f"{name} = '{value}'"):
+            open_network(tmp_path / "m.pt")
 
 
 def test_a_source_without_a_token(tmp_path: Path) -> None:

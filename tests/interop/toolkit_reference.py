@@ -110,6 +110,15 @@ def sinusoids(length: int, d: int, first: int = 0) -> Tensor:
     return torch.tensor(pairs, dtype=torch.float64)
 
 
+def in_halves(length: int, d: int, first: int = 2) -> Tensor:
+    """All sines, then all cosines; the slowest wave is exactly 10,000 times the fastest."""
+    half = d // 2
+    rates = [math.exp(-math.log(10000) * i / (half - 1)) for i in range(half)]
+    rows = [[f((p + first) * r) for f in (math.sin, math.cos) for r in rates]
+            for p in range(length)]  # fmt: skip
+    return torch.tensor(rows, dtype=torch.float64)
+
+
 class ByName(nn.Module):
     """Modules under names with dots, as attributes or by `self.at`."""
 

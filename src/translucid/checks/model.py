@@ -156,7 +156,7 @@ def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
         return Finding("padding seen", True, f"other ids in {amount} padded places change nothing")
     return Finding(
         "padding seen", False,
-        f"other ids in {amount} padded places change the outputs of {len(rows)} of {len(chosen)} "
+        f"other ids in {amount} padded places change the outputs of {len(rows)} of {len(changed)} "
         "texts, so an answer depends on its neighbours in the batch; collate must give the token "
         "`mask`, and the model use it", serious=True,
     )  # fmt: skip
@@ -200,6 +200,8 @@ def _padding(
     """Where padding is, by the items' lengths: a forgotten mask cannot hide it."""
     names = [name for name in inputs if name in MASK_OF]
     lengths = torch.tensor([task.sizes(item) for item in items])  # (items, sides)
+    if len(names) == 1:  # where there are several sides, they are rows of one input
+        lengths = lengths.flatten()[:, None]
     return {
         name: torch.arange(inputs[name].shape[1]) >= lengths[:, side : side + 1]
         for side, name in enumerate(names)

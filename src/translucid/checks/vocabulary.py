@@ -95,7 +95,10 @@ def _one_table(network: Network) -> bool:
 
 
 def _several(task: Task[Any, Any]) -> bool:
-    return len({tokenizer.fingerprint for tokenizer in task.vocabularies.values()}) > 1
+    """Whether a row is another token on each side. Two splitters over the same tokens, as a
+    translator of another tool may have them, are one vocabulary."""
+    tokenizers = {t.fingerprint: t for t in task.vocabularies.values()}.values()
+    return len({tuple(t.pieces(range(len(t)))) for t in tokenizers}) > 1
 
 
 def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> list[str]:

@@ -147,6 +147,22 @@ class Pair(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SimilarPair(Record):
+    """Two texts that mean the same, or how much alike they are: 1 the same, 0 nothing."""
+
+    sides: ClassVar[tuple[str, ...]] = ("source", "target")
+
+    source: str
+    target: str
+    score: float | None
+    line: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers(Record):
     """One point for regression."""
 

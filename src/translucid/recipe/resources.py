@@ -44,6 +44,7 @@ def prepare(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
+        temperature=recipe.task.temperature,
         characters=recipe.model.get("characters", 0) > 0,
         decoding=recipe.decoding,
         statistics=task.measure(examples.train, data),

@@ -12,8 +12,8 @@ from translucid import bundle
 from translucid.atomic_files import remove
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.recipe.examples import task_of
 from translucid.tasks.base import Score, Task
-from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Baseline, Criterion
 from translucid.untrusted_files import inside
 
@@ -105,7 +105,7 @@ def card(now: Bundle, score: Score | None) -> str:
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
         scores += f"\nA baseline without a model there ({baseline['name']}):\n\n{numbers}\n"
         name, score_to_beat = baseline["name"], Score(baseline["valid"])
-        if not Baseline(name, score_to_beat).better(score.numbers, TASKS[now.task].criterion()):
+        if not Baseline(name, score_to_beat).better(score.numbers, task_of(now).criterion()):
             scores += "\n**This model is not better than that.**\n"
     return (
         f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "

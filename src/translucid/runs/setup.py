@@ -127,6 +127,8 @@ def set_up(
     config = recipe.model_config_for(sizes=sizes | (start["sizes"] if start is not None else {}))
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
     training = compilation.decide(training, config, device)
+    if training.best_metric is None and known.task.metric != TASKS[known.task.name].metric:
+        training = training.model_copy(update={"best_metric": known.task.metric})  # by the data
     recipe = recipe.model_copy(update={"training": training})
     check_memory(config, training, device, recipe.model)
     network = build(config)

@@ -75,6 +75,8 @@ class Task(ABC, Generic[Record, Item]):
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
+    # The loss of an item depends on the others of its batch, so that batches do not add up.
+    loss_of_batch: ClassVar[bool] = False
     # What of the sections data and decoding decides a score; by default all that a model keeps.
     data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
     decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)

@@ -1,39 +1,57 @@
 """Text embeddings: one vector for a text, so that texts that mean the same lie close together.
 
-Such models come from other tools (sentence-transformers, BERT without a head). What makes one
-vector of a text, such as the mean of its tokens' vectors, is part of the network.
+What makes one vector of a text, such as the mean of its tokens' vectors, is part of the network.
+It learns from pairs of texts that mean the same, each pair against the others of its batch, or from
+pairs with a score, to which the cosine of their vectors is drawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
+from translucid.data.readers import read as read_files
+from translucid.data.readers import tables
 from translucid.data.readers.loading import Loading
-from translucid.data.records import Text
+from translucid.data.records import SimilarPair
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
+from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task, in_batches
 from translucid.tasks.batch import Batch
+from translucid.tasks.contrastive import (
+    TEMPERATURE,
+    contrastive_loss,
+    cosines,
+    retrieval,
+    score_loss,
+    token_counts,
+)
+from translucid.tasks.embedding import Embedding
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
-from translucid.tasks.outputs import Answer, Cell, Ending, Row, Values, floats
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
+from translucid.toyland import Toyland
 
-MAX_LENGTH = "max_length"  # in the statistics of a model: tokens that it was made for
+# In the statistics of a model: tokens of a text that it was made for, and whether it learnt scores.
+MAX_LENGTH, SCORED = "max_length", "scored"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedItem:
+    """A text, perhaps with its partner."""
+
     ids: list[int]
     line: int = 0
+    other: list[int] | None = None
+    score: float | None = None  # None: the two mean the same
 
 
 @dataclass(frozen=True)
@@ -46,61 +64,148 @@ class Neighbour:
 
 
 @task
-class Embed(Task[Text, EmbedItem]):
-    """It has no score: which texts should lie close together is not known from texts alone."""
+class Embed(Task[SimilarPair, EmbedItem]):
+    """How often a text finds its partner; of pairs with scores, how the cosines follow them."""
 
     name = "embed"
-    metric = "cosine"  # of pairs of texts, which no file of this task holds
+    around = ("bos", "eos")
+    metric = "accuracy"
     higher_is_better = True
-    models = ("transformer",)
     shape, head = "encoder", "embed"
+    max_files = 2
     command = "embed"
+    loss_of_batch = True
+    row_columns = ("source", "target")
     asks_about, answer_name = ("text",), "embedding"
-    data_keys = ()
+    data_keys = ("source_column", "target_column", "score_column", "max_length", "long")
     decoding_keys = ()
+    loss_by_evaluating = True
     samples = ("A man is eating food.", "The girl is carrying a baby.")
 
     @classmethod
-    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
-        _has_no_score()
+    def read(
+        cls, files: Sequence[str], data: DataConfig, loading: Loading
+    ) -> Iterable[SimilarPair]:
+        if len(files) == 2:
+            pairs = read_files.read_parallel(files[0], files[1], loading=loading)
+            return (SimilarPair(pair.source, pair.target, None, pair.line) for pair in pairs)
+        if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
+            raise ConfigError(
+                f"{files[0]}: an embedding learns from pairs of texts, and this is one text a "
+                "line; give two files whose lines belong together, or one table whose name tells "
+                "its format, such as pairs.tsv"
+            )
+        return read_files.read_similar(
+            files[0], source=data.source_column, target=data.target_column,
+            score=data.score_column, rule=data.rule, loading=loading,
+        )  # fmt: skip
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[SimilarPair]:
+        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+            yield SimilarPair(made.source, made.target, None, line)
+
+    @classmethod
+    def check_held_out(
+        cls, train: Sequence[SimilarPair], held_out: Sequence[SimilarPair], file: str
+    ) -> None:
+        """Refuse scores where training has none, and the other way round."""
+        ours, theirs = (records[0].score is not None for records in (train, held_out))
+        if ours != theirs:
+            having = ["have no scores", "have scores"]
+            raise InputError(
+                f"{file}: its pairs {having[theirs]}, but those of the training data "
+                f"{having[ours]}; give both the same columns (data.score_column)"
+            )
+
+    @classmethod
+    def measure(cls, train: Sequence[SimilarPair], data: DataConfig) -> dict[str, Any]:
+        return {MAX_LENGTH: data.max_length, SCORED: train[0].score is not None}
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
         max_length = resources.statistics.get(MAX_LENGTH)
         if max_length is not None and type(max_length) is not int:
             raise TypeError(f"{MAX_LENGTH} is {max_length!r:.40}, no whole number")
-        return cls(resources.tokenizer, max_length=max_length)
+        made = _ScoredEmbed if resources.statistics.get(SCORED) is True else cls
+        task: Any = made(
+            resources.tokenizer, max_length=max_length, temperature=resources.temperature
+        )
+        return task
 
-    def __init__(self, tokenizer: Tokenizer, *, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int | None = None,
+        temperature: float = TEMPERATURE,
+    ) -> None:
         """max_length: tokens of a text that are read, where that is less than the model could."""
-        self.tokenizer, self.max_length = tokenizer, max_length
+        self.tokenizer, self.max_length, self.temperature = tokenizer, max_length, temperature
         self.frame = tokenizer.frame(start="bos", end="eos")
 
-    def encode(self, record: Text) -> EmbedItem:
-        return EmbedItem(self.encode_text(record.text), record.line)
+    def encode(self, record: SimilarPair) -> EmbedItem:
+        one, other = (self.encode_text(text) for text in record.texts)
+        return EmbedItem(one, record.line, other, record.score)
 
     def encode_text(self, text: str) -> list[int]:
         return self.frame(self.tokenizer.encode(text))
 
     def sizes(self, item: EmbedItem) -> tuple[int, ...]:
-        return (len(item.ids),)
+        return tuple(map(len, _texts(item)))
 
     def targets(self, item: EmbedItem) -> int:
-        return 0
+        """Each text of a pair looks for the other."""
+        return 0 if item.other is None else 2
 
     def shorten(self, item: EmbedItem, max_length: int) -> EmbedItem:
-        return replace(item, ids=self.frame.shorten(item.ids, max_length))
+        ids, *other = (self.frame.shorten(text, max_length) for text in _texts(item))
+        return replace(item, ids=ids, other=other[0] if other else None)
 
     def collate(self, items: Sequence[EmbedItem]) -> Batch:
-        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
-        nothing = torch.zeros(len(items), 0)
-        return Batch({"ids": ids, "mask": mask}, nothing, 0, tuple(item.line for item in items))
+        """The texts of a pair are two rows, one after the other."""
+        ids, mask = pad([text for item in items for text in _texts(item)], self.tokenizer.pad_id)
+        lines = tuple(item.line for item in items)
+        if any(item.other is None for item in items):
+            return Batch({"ids": ids, "mask": mask}, torch.zeros(len(items), 0), 0, lines)
+        scores = [1.0 if item.score is None else item.score for item in items]
+        targets = torch.tensor(scores).repeat_interleave(2)
+        return Batch({"ids": ids, "mask": mask}, targets, len(targets), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        _has_no_score()
+        vectors = model(**batch.inputs)
+        return contrastive_loss(vectors, batch.inputs["ids"], batch.targets, self.temperature)
 
     def evaluate(self, model: nn.Module, items: Sequence[EmbedItem]) -> Score:
-        _has_no_score()
+        """The loss is at one temperature, whatever a run was trained with."""
+        alone = [EmbedItem(text, item.line) for item in items for text in _texts(item)]
+        vectors = torch.stack(self.predict(model, alone))
+        return self._score(items, [vectors[0::2], vectors[1::2]])
+
+    def baseline(self, train: Sequence[EmbedItem], held_out: Sequence[EmbedItem]) -> Baseline:
+        """The cosine of bags of tokens: how many both texts have."""
+        start, end = len(self.frame.prefix), len(self.frame.suffix)
+        bags = [
+            token_counts([text[start : len(text) - end] for text in side], len(self.tokenizer))
+            for side in zip(*map(_texts, held_out), strict=True)
+        ]
+        return Baseline("tokens that both texts have", self._score(held_out, bags))
+
+    def _score(self, items: Sequence[EmbedItem], sides: Sequence[Tensor]) -> Score:
+        """sides: the vectors of the first texts and of the second, dense or sparse."""
+        unit = [side if side.is_sparse else nn.functional.normalize(side) for side in sides]
+        if items[0].score is not None:
+            alike = (unit[0] * unit[1]).sum(dim=1)
+            made = (alike.to_dense() if alike.is_sparse else alike).tolist()
+            return _score_of_scores(made, [item.score or 0.0 for item in items])
+
+        def compare(side: int, places: Tensor) -> Tensor:
+            some = unit[side].index_select(0, places)
+            return (unit[1 - side] @ (some.to_dense() if some.is_sparse else some).T).T
+
+        partners = retrieval([(item.ids, item.other or ()) for item in items], compare)
+        note = f"each of {2 * len(items):,} texts looks for its partner among {len(items):,}"
+        return Score(vars(partners), (note,))
 
     # ---- the embeddings ----
 
@@ -121,16 +226,18 @@ class Embed(Task[Text, EmbedItem]):
         return torch.stack(rows) if rows else torch.zeros(0, 0)
 
     def similarity(self, model: nn.Module, one: Sequence[str], other: Sequence[str]) -> Tensor:
-        """cos(a, b) = a·b / (|a| |b|) of every two. (one, other)"""
+        """The cosine of every two. (one, other)"""
         rows = self.embed(model, [*one, *other])
-        rows = F.normalize(rows, dim=-1) if len(rows) else rows
-        return rows[: len(one)] @ rows[len(one) :].T
+        return cosines(rows[: len(one)], rows[len(one) :])
 
     def answer_text(self, answer: Tensor) -> str:
         return "\t".join(map(str, answer.numpy()))
 
     def answer_json(self, line: str, answer: Tensor) -> dict[str, Any]:
         return {"text": line, "embedding": short_floats(answer)}
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
+        return short_floats(self.predict_lines(model, [text])[0])
 
     # ---- what people see ----
 
@@ -148,50 +255,32 @@ class Embed(Task[Text, EmbedItem]):
         return Example(text, batch, Words(source), source=TokenInput("ids", self.tokenizer))
 
     @property
-    def outputs(self) -> "Embedding":
+    def outputs(self) -> Embedding:
         return Embedding()
 
 
-class Embedding(Values):
-    """The dimensions of one vector: numbers that mean something together only."""
+class _ScoredEmbed(Embed):
+    """The same where the training data has scores."""
 
-    @property
-    def lacking(self) -> str:
-        return "an embedding has no right value; look at saliency, or at model.similarity"
+    metric = "spearman"
+    loss_of_batch = False
 
-    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """By default the dimension that is largest."""
-        if of is None:
-            of = int(outputs.abs().argmax())
-        number = str(of).removeprefix("dimension ")
-        if not number.isdigit() or int(number) >= len(outputs):
-            raise InputError(
-                f"of = {of!r}: give a dimension of the embedding, 0 to {len(outputs) - 1}"
-            )
-        return Answer(None, int(number), f"dimension {number}")
-
-    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
-        """Those that are largest, in order."""
-        largest = outputs.abs().topk(min(SHOWN, len(outputs))).indices.sort().values
-        return [Answer(None, choice, f"dimension {choice}") for choice in largest.tolist()]
-
-    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        length = float(outputs.float().norm())
-        largest = outputs.abs().topk(min(top, len(outputs))).indices.tolist()
-        rows = tuple(
-            Row(f"dimension {place}", (Cell("", value, chosen=True),))
-            for place, value in zip(largest, floats(outputs[largest]), strict=True)
-        )
-        sentence = (
-            f"The text is now one vector of {len(outputs):,} dimensions. They mean nothing by "
-            "themselves: what counts is the angle to the vector of another text. Here are the "
-            "largest."
-        )
-        last = Ending("values", "the embedding of the text", sentence, rows)
-        return [last], f"a vector of {len(outputs):,} dimensions, length {length:.3g}"
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return score_loss(model(**batch.inputs), batch.targets)
 
 
-SHOWN = 16  # dimensions that are pictured
+def _texts(item: EmbedItem) -> tuple[list[int], ...]:
+    return (item.ids,) if item.other is None else (item.ids, item.other)
+
+
+def _score_of_scores(made: Sequence[float], gold: Sequence[float]) -> Score:
+    errors = [(cosine - score) ** 2 for cosine, score in zip(made, gold, strict=True)]
+    numbers = {
+        "spearman": metrics.spearman(made, gold),
+        "pearson": metrics.pearson(made, gold),
+        "loss": sum(errors) / max(len(errors), 1),
+    }
+    return Score(numbers, (f"cosines of {len(gold):,} pairs against their scores",))
 
 
 def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
@@ -203,11 +292,3 @@ def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
 def short_floats(vector: Tensor) -> list[float]:
     """With as few digits as give the same float32 again."""
     return [float(str(value)) for value in np.asarray(vector, dtype=np.float32)]
-
-
-def _has_no_score() -> NoReturn:
-    raise InputError(
-        "task embed has no score and no loss: which texts should lie close together is not in a "
-        "file of texts; compare texts with `translucid embed MODEL FILE --nearest TEXT`, in "
-        "Python with model.similarity(texts, others)"
-    )

@@ -1,6 +1,7 @@
 """Scores. Each takes plain Python values and says exactly what it counts."""
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,3 +112,25 @@ def r_squared(predicted: Sequence[float], gold: Sequence[float]) -> float:
     error = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
     spread = sum((g - mean) ** 2 for g in gold)
     return 1 - error / spread if spread else 0.0
+
+
+def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:
+    """Covariance / product of the deviations; 0 where either has none."""
+    return statistics.correlation(predicted, gold) if _vary(predicted) and _vary(gold) else 0.0
+
+
+def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float:
+    """Pearson's correlation of the ranks."""
+    return pearson(_ranks(predicted), _ranks(gold))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """From 1 on; equal values share the mean of theirs."""
+    places: dict[float, list[int]] = {}
+    for rank, value in enumerate(sorted(values), start=1):
+        places.setdefault(value, []).append(rank)
+    return [statistics.fmean(places[value]) for value in values]
+
+
+def _vary(values: Sequence[float]) -> bool:
+    return len({*values}) > 1

@@ -13,6 +13,7 @@ from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.tasks.contrastive import TEMPERATURE
 from translucid.tasks.registry import TaskName
 
 Paths = tuple[str, ...]
@@ -30,6 +31,11 @@ class TaskConfig(Config):
         ge=0,
         lt=1,
     )
+    temperature: float = key(
+        TEMPERATURE,
+        "temperature of the contrastive loss, by which cosines are divided; for embeddings",
+        gt=0,
+    )
 
 
 class DataConfig(Config):
@@ -40,7 +46,7 @@ class DataConfig(Config):
     )
     folder: str = key("", "folder of the files, unless their names begin with /")
     train: Paths = key(
-        (), "training data: one file; for translation two, or one table", strict=False
+        (), "training data: one file; for translation and pairs two, or one table", strict=False
     )
     valid: Paths = key(
         (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
@@ -49,8 +55,15 @@ class DataConfig(Config):
     store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
     text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
     label_column: Column = key(None, "column of the label, for classification")
-    source_column: Column = key(None, "column of the source, for translation from one table")
-    target_column: Column = key(None, "column of the target, for translation from one table")
+    source_column: Column = key(
+        None, "column of the source, for translation from one table; of a pair, the first text"
+    )
+    target_column: Column = key(
+        None, "column of the target, for translation from one table; of a pair, the second text"
+    )
+    score_column: Column = key(
+        None, "column of how much alike a pair is, -1 to 1; not set: by its name, or all are alike"
+    )
     words_column: Column = key(None, "column of the words, for tagging; not set: by the layout")
     tags_column: Column = key(None, "column of the tags, for tagging; not set: by the layout")
     input_columns: tuple[int | str, ...] = key(
@@ -157,6 +170,7 @@ class Resources:
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     smoothing: float = 0.0
+    temperature: float = TEMPERATURE
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured

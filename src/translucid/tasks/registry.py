@@ -47,10 +47,7 @@ TASKS: Registry[type[Any]] = Registry(
         for name in ("regress", "language", "classify", "tag", "translate", "fill", "embed")
     },
     _check,
-    not_for_recipes={
-        name: f"models for task {name} come from other tools and are not trained here"
-        for name in ("fill", "embed")
-    },
+    not_for_recipes={"fill": "models for task fill come from other tools and are not trained here"},
 )
 TaskName = Annotated[str, TASKS]
 

@@ -24,8 +24,9 @@ Following = Callable[[], list[Sequence[object]]]
 USUAL: dict[str, tuple[str, ...]] = {
     "text": ("text", "sentence", "content", "review", "question"),
     "label": ("label", "labels", "class", "category", "sentiment"),
-    "source": ("source", "src", "input"),
-    "target": ("target", "tgt", "translation", "output"),
+    "source": ("source", "src", "input", "anchor", "sentence1"),
+    "target": ("target", "tgt", "translation", "output", "positive", "sentence2"),
+    "score": ("score", "similarity_score", "similarity"),
     "words": ("words", "tokens"),
     "tags": ("tags", "ner_tags", "pos_tags", "labels"),
 }
@@ -72,6 +73,16 @@ def open_columns(
 
     table = open_table(path, rule, loading, is_header)
     return table, _find(table, wanted, loading)
+
+
+def column_if_any(table: Table, role: str, loading: Loading) -> int | str | None:
+    """Where a column stands that need not be there: that of the training data, or of a usual
+    name."""
+    before = loading.expected.get(role)
+    if isinstance(before, int | str) and table.has(before):
+        return table.place(before, role)
+    names = [name for name in table.names if name.lower() in USUAL[role]]
+    return table.place(names[0], role) if names else None
 
 
 def note_columns(

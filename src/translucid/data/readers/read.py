@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.data.readers.cells import as_label, as_list, as_number, as_text
-from translucid.data.readers.columns import cell, read_columns
+from translucid.data.readers.columns import (
+    cell,
+    column_if_any,
+    note_columns,
+    open_columns,
+    read_columns,
+)
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
-from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
 from translucid.errors import InputError
 
 
@@ -172,6 +178,47 @@ def read_parallel(
             f"line {few}, where {long}:{few + 1} goes on with {extra}; line n of one file must be "
             "the translation of line n of the other"
         )
+
+
+def read_similar(
+    path: str | Path,
+    *,
+    source: Column | None = None,
+    target: Column | None = None,
+    score: Column | None = None,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[SimilarPair]:
+    """Pairs of texts that mean the same, or with a column of scores, that are so much alike."""
+    loading = _begin(loading, path)
+    wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
+    table, columns = open_columns(path, wanted, rule, loading)
+    places = dict(zip(wanted, columns, strict=True))
+    if score is None and (place := column_if_any(table, "score", loading)) is not None:
+        places["score"] = place
+    shown = False
+    for line, row in table.rows:
+        if not row:
+            if row is not None:
+                loading.leave_out("empty", line)
+            continue
+        cells = {role: cell(table, place, line, row) for role, place in places.items()}
+        if not shown:
+            note_columns(table, places, line, tuple(cells.values()), loading)
+            shown = True
+        texts = [as_text(cells[role], f"{path}:{line}: {role}") for role in ("source", "target")]
+        if not all(text.strip() for text in texts):
+            loading.leave_out("empty", line)
+            continue
+        where = f"{path}:{line}: score"
+        alike = as_number(cells["score"], where) if "score" in cells else None
+        if alike is not None and not -1 <= alike <= 1:
+            raise InputError(
+                f"{where} is {alike:g}, but it is compared with a cosine; give scores from -1 to "
+                "1, such as those of 0 to 5 divided by 5"
+            )
+        loading.records += 1
+        yield SimilarPair(texts[0], texts[1], alike, line)
 
 
 def read_tagged(

@@ -12,6 +12,7 @@ from torch import Tensor
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.imported import IMPORTED
 from translucid.interop.decoding_options import FILE, as_theirs, searched
+from translucid.interop.export import sentence
 from translucid.interop.export.homes import LENGTH, Home, home_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
@@ -27,11 +28,14 @@ STORED = ("marian", "pegasus")  # that keep their computed positions in the file
 def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     """Fills the folder; what was done to the weights, a line each."""
     foreign = reading(held).kind == IMPORTED
-    home = home_of(weights, foreign=foreign)
+    vector = weights.config.head == "embed"
+    home = home_of(sentence.without_pooling(weights) if vector else weights, foreign=foreign)
     save_file(tensors_of(home), folder / "model.safetensors", {"format": "pt"})
     config = special_ids(held) | home.description.config | labels_of(held)
     _write(folder / "config.json", config)
     notes = write_tokenizers(held, folder)
+    if vector:
+        notes += sentence.write_modules(held, folder)
     if weights.config.head == "language":
         _write(folder / FILE, generation_of(held, config) | as_theirs(held))
         notes += searched(held, f"written to {FILE}, which generate() reads")

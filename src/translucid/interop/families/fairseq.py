@@ -2,30 +2,39 @@
 from, with the same names.
 
 Options of training stand in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
-Read in facebookresearch/fairseq, models/transformer/transformer_decoder.py at 0e86c2b: scale,
-positions, norms, tied head, and the older name embed_out. What is said there and cannot be computed
-here (projected embeddings, base layers, quantisation noise) has tensors of its own, which are
-refused by name.
+Read in facebookresearch/fairseq: models/transformer/transformer_decoder.py at 0e86c2b (scale,
+positions, norms, tied head, the older name embed_out), transformer_encoder.py at 0066c08 and
+transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
+modules/transformer_sentence_encoder.py at 00bc279 (its older stack); multihead_attention.py at
+00bc279 (the older in_proj), gelu.py at 2519cd4. What is said there and cannot be computed here and
+has tensors of its own (projected embeddings, base layers, noise by blocks) is refused by their
+names, the rest by the option's.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from translucid.errors import InputError
-from translucid.interop.families.bart import LAYER, stack_modules
-from translucid.interop.families.options import ACTIVATIONS, Options
+from translucid.interop.families.bart import stack_modules
+from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Rule, rule
+from translucid.interop.rules import Place, Rule, rule
+from translucid.models.transformer_config import TransformerConfig
 
+ACTIVATIONS = {"relu": "relu", "relu_squared": "relu_squared", "gelu": "gelu", "tanh": "tanh",
+               "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh"}  # fmt: skip
 PAD = 1  # the second of the four special tokens, in every dictionary
 SIDES = ("encoder", "decoder")
 MODEL = "model."  # what all its tensors' names begin with
 STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa's, by version
 IGNORED = (
     r"model\.(encoder|decoder)\.version",
-    r"model\..*embed_positions\._float_tensor",
+    r"model\..*embed_positions\.(_float_tensor|weights)",  # sinusoids, or a trace of them
+    r"model\.classification_heads\..*",
     r"(?!model\.).*",  # the state of training
 )
 
@@ -33,6 +42,10 @@ IGNORED = (
 def from_fairseq(config: Options, file: ModelFile) -> Plan:
     """config: the whole checkpoint but its tensors."""
     args = _arguments(config)
+    args.must_be("quant_noise_scalar", 0, "weights that are rounded to 8 bits")
+    for side in SIDES:
+        args.must_be(f"{side}_layers_to_keep", None, "layers left out of those in the file")
+        args.must_be(f"{side}_xformers_att_config", None, "another attention")
     for stack in STACKS:
         if f"{stack}embed_tokens.weight" in file.tensors:
             return _roberta(args, file, stack)
@@ -52,9 +65,9 @@ def _arguments(config: Options) -> Options:
     if not isinstance(model, dict):
         raise InputError(f"{config.where}: neither args nor cfg says what the model is; copy the "
                          "file again, whole")  # fmt: skip
-    for side in SIDES:  # the newest write them as a group of each stack
-        if isinstance(model.get(side), dict):
-            model |= {f"{side}_{name}": value for name, value in model[side].items()}
+    for group in (*SIDES, "quant_noise"):  # the newest write them in groups
+        if isinstance(model.get(group), dict):
+            model |= {f"{group}_{name}": value for name, value in model[group].items()}
     return Options(model, config.where)
 
 
@@ -70,11 +83,13 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
     tensors, where = file.tensors, args.where
-    args.must_be("encoder_normalize_before", False, "norms before the layers")
     named = ("emb_layer_norm", "layernorm_embedding")  # older and newer
-    norm = next((name for name in named if f"{stack}{name}.weight" in tensors), named[1])
+    pre = args.flag("encoder_normalize_before", False)
+    missing = named[1] if args.flag("layernorm_embedding", not pre) else None
+    norm = next((name for name in named if f"{stack}{name}.weight" in tensors), missing)
     head = stack.replace("sentence_encoder.", "lm_head.")
     activation = args.choice("activation_fn", ACTIVATIONS, "gelu")
+    tied = not args.flag("untie_weights_roberta", False)
     made = transformer(
         where,
         shape="encoder",
@@ -86,26 +101,25 @@ def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
         layers=count_layers(tensors, f"{stack}layers."),
         d_ff=rows_of(file, f"{stack}layers.0.fc1.weight", where),
         activation=activation,
-        placement="post",
-        positions="learned",
-        first_position=PAD + 1,
-        max_length=rows_of(file, f"{stack}embed_positions.weight", where) - PAD - 1,
-        embedding_norm=True,
-        embedding_scale=False,
+        placement="pre" if pre else "post",
+        embedding_norm=norm is not None,
+        embedding_scale=not args.flag("no_scale_embedding", True),
         norm_eps=1e-5,
-        tied=True,
+        tied=tied,
         dropout=0.0,
+        **_positions(args, file, stack, learned=args.flag("encoder_learned_pos", True)),
     )
-    modules = {role: f"{stack}layers.{{}}.{name}" for role, name in LAYER.items()}
-    modules |= {"embedding": f"{stack}embed_tokens", "positions": f"{stack}embed_positions",
-                "embedding_norm": f"{stack}{norm}"}  # fmt: skip
-    rules = stack_rules(made, "encoder", made.layers, Names(modules))
+    modules = _modules(made, file, stack, cross=False) | {"embedding": f"{stack}embed_tokens"}
+    if norm is not None:
+        modules["embedding_norm"] = stack + norm
+    rules = _named(stack_rules(made, "encoder", made.layers, Names(modules)))
     names: Mapping[str, str] = {
         "dense.weight": "dense.linear.weight", "dense.bias": "dense.linear.bias",
         "layer_norm.weight": "norm.gain", "layer_norm.bias": "norm.shift", "bias": "linear.bias",
+        **({} if tied else {"weight": "linear.weight"}),
     }  # fmt: skip
     rules += [rule(head + theirs, f"head.{ours}") for theirs, ours in names.items()]
-    ignored = (r"model\..*lm_head\.weight", r"model\.classification_heads\..*")
+    ignored = (re.escape(f"{head}weight"),) if tied else ()
     return Plan("fairseq RoBERTa", "fill", made, rules, (*IGNORED, *ignored))
 
 
@@ -118,14 +132,6 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
     tables = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
     shared = args.flag("share_all_embeddings", False)
     tied = shared or args.flag("share_decoder_input_output_embed", False)
-    options: dict[str, Any] = {"positions": "sinusoidal", "sinusoid_layout": "fairseq",
-                               "first_position": PAD + 1}  # fmt: skip
-    learned = _both(args, "learned_pos", False)
-    if args.flag("no_token_positional_embeddings", False):
-        options = {"positions": "none"}
-    elif learned:
-        rows = rows_of(file, f"{MODEL}encoder.embed_positions.weight", where)
-        options = {"positions": "learned", "first_position": PAD + 1, "max_length": rows - PAD - 1}
     made = transformer(
         where,
         shape="encoder-decoder",
@@ -144,12 +150,13 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
         embedding_scale=not args.flag("no_scale_embedding", False),
         tied=tied,
         dropout=0.0,
-        **options,
+        **_positions(args, file, f"{MODEL}encoder.", learned=_both(args, "learned_pos", False)),
     )
     rules: list[Rule] = [rule(tables["encoder"], "encoder.embedding.table.weight")]
     for side in SIDES:
-        modules = stack_modules(made, f"{MODEL}{side}.")
-        rules += stack_rules(made, side, layers[side], Names(modules), cross=side == "decoder")
+        cross = side == "decoder"
+        modules = _modules(made, file, f"{MODEL}{side}.", cross=cross)
+        rules += _named(stack_rules(made, side, layers[side], Names(modules), cross=cross))
     ignored, notes = [], []
     if shared:
         ignored.append(r"model\.decoder\.embed_tokens\.weight")
@@ -165,6 +172,39 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
         rules.append(rule(head, "head.linear.weight"))
     return Plan("fairseq Transformer", "translate", made, rules, (*IGNORED, *ignored),
                 notes=tuple(notes))  # fmt: skip
+
+
+def _positions(args: Options, file: ModelFile, stack: str, *, learned: bool) -> dict[str, Any]:
+    """Options of ours."""
+    if args.flag("no_token_positional_embeddings", False):
+        return {"positions": "none"}
+    if learned:
+        rows = rows_of(file, f"{stack}embed_positions.weight", args.where) - PAD - 1
+        return {"positions": "learned", "first_position": PAD + 1, "max_length": rows}
+    return {"positions": "sinusoidal", "sinusoid_layout": "fairseq", "first_position": PAD + 1}
+
+
+def _modules(
+    made: TransformerConfig, file: ModelFile, stack: str, *, cross: bool
+) -> dict[str, str]:
+    """The modules of a stack but its embedding, as the version that wrote the file names them."""
+    modules, layer = stack_modules(made, stack), f"{stack}layers.{{}}."
+    first = layer.replace("{}", "0")
+    if f"{first}self_attn.in_proj_weight" in file.tensors:
+        modules |= {"qkv": f"{layer}self_attn.in_proj", "cross_qkv": f"{layer}encoder_attn.in_proj"}
+    if f"{first}layer_norms.0.weight" in file.tensors:
+        norms = ("attention_norm", *["cross_norm"] * cross, "feedforward_norm")
+        modules |= {role: f"{layer}layer_norms.{i}" for i, role in enumerate(norms)}
+    return modules
+
+
+def _named(rules: list[Rule]) -> list[Rule]:
+    """in_proj is no module there, but the beginning of two tensors' names."""
+
+    def named(place: Place) -> Place:
+        return replace(place, name=re.sub(r"in_proj\.(?=\w+$)", "in_proj_", place.name))
+
+    return [replace(one, theirs=tuple(map(named, one.theirs))) for one in rules]
 
 
 def _both(args: Options, name: str, default: Any) -> Any:

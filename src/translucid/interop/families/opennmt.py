@@ -1,6 +1,10 @@
 """Checkpoints of OpenNMT-py: Transformers, and recurrent networks with Luong's attention.
 
-Versions differ in names alone. `opt` holds the options of training; sizes are those of the tensors.
+`opt` holds the options of training; sizes are those of the tensors. Read in OpenNMT/OpenNMT-py:
+decoders/transformer.py at 0421281 (0.x) and 7c4e025 (2.x), encoders/transformer.py,
+modules/position_ffn.py and rmsnorm.py at 0436cdd (3.x), embeddings.py and multi_headed_attn.py at
+7bfc6b6, model_builder.py at 154fb5d (which reads the oldest norms, a_2 and b_2, into torch's), and
+opts.py of 3.5 (two layouts of sinusoids, attention named by the kernel that computes it).
 """
 
 import re
@@ -17,6 +21,8 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
+NORMS = {"standard": "layer", "rms": "rms"}
+LAYOUTS = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
 GATED = {"silu": "swiglu", "gated-silu": "swiglu", "gated-gelu": "geglu"}
 MODEL = "model."  # what its tensors' names begin with, but for the output layer's
 TABLES = {side: f"{MODEL}{side}.embeddings.make_embedding.emb_luts.0.weight"
@@ -90,28 +96,35 @@ def _transformer(
     opt: Options, file: ModelFile, common: dict[str, Any]
 ) -> tuple[TransformerConfig, list[Rule]]:
     tensors, where = file.tensors, opt.where
-    opt.must_be("self_attn_type", "scaled-dot", "another attention")
+    if opt.get("self_attn_type") != "scaled-dot-flash":  # the same, by another kernel
+        opt.must_be("self_attn_type", "scaled-dot", "another attention")
     opt.must_be("max_relative_positions", 0, "positions relative to each other, or rotary")
+    opt.must_be("relative_positions_buckets", 0, "a bias by distance")
+    opt.must_be("num_experts", 0, "a mixture of experts")
     opt.must_be("parallel_residual", False, "attention and feed-forward side by side")
     opt.must_be("sliding_window", 0, "a window of attention")
     layers = {side: count_layers(tensors, prefix) for side, prefix in STACKS.items()}
     first = STACKS["encoder"] + "0."
     gated = f"{first}feed_forward.w_3.weight" in tensors
     placed = opt.flag("position_encoding", False)
+    heads = opt.whole("heads", 8)
+    queries, keys = (rows_of(file, f"{first}self_attn.{ATTENTION[role]}.weight", where)
+                     for role in ("query", "key"))  # fmt: skip
     made = transformer(
         where,
-        heads=opt.whole("heads"),
-        kv_heads=opt.get("num_kv") or None,
+        heads=heads,
+        kv_heads=None if keys == queries else heads * keys // max(queries, 1),
         layers=layers["encoder"],
         decoder_layers=layers["decoder"],
         d_ff=rows_of(file, f"{first}feed_forward.w_1.weight", where),
         activation=opt.choice(
             "pos_ffn_activation_fn", GATED if gated else ACTIVATIONS, "silu" if gated else "relu"
         ),
-        norm="rms" if opt.get("layer_norm") == "rms" else "layer",
+        norm=opt.choice("layer_norm", NORMS, "standard"),
         norm_eps=opt.number("norm_eps", 1e-6),
         placement="pre",
         positions="sinusoidal" if placed else "none",
+        sinusoid_layout=opt.choice("position_encoding_type", LAYOUTS, "SinusoidalInterleaved"),
         embedding_scale=placed,
         qkv_bias=f"{first}self_attn.linear_query.bias" in tensors,
         attention_output_bias=f"{first}self_attn.final_linear.bias" in tensors,

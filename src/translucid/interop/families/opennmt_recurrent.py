@@ -1,5 +1,8 @@
 """Recurrent networks of OpenNMT-py: an encoder in one or both directions, whose last states the
 decoder starts from layer by layer, and Luong's attention, whose output the decoder may be fed.
+
+Read in OpenNMT/OpenNMT-py: decoders/decoder.py at ad3df21, encoders/rnn_encoder.py and
+modules/global_attention.py at 0b19be4, modules/stacked_rnn.py at d30366e.
 """
 
 from typing import Any
@@ -39,7 +42,12 @@ def recurrent_network(
             "has no tanh); general, dot and none can"
         )
     both = f"{ENCODER}weight_ih_l0_reverse" in tensors
-    feeding = bool(opt.get("input_feed", True)) and attention != "none"
+    feeding = f"{FED}0.weight_ih" in tensors
+    if feeding and attention == "none":
+        raise InputError(
+            f"{where}: input_feed = 1 with global_attention = 'none' (a decoder that is fed its "
+            "own state) cannot be computed here; input_feed = 0 can"
+        )
     gates = 4 if opt.choice("rnn_type", CELLS, "LSTM") == "lstm" else 3
     layers = sum(f"{ENCODER}weight_ih_l{i}" in tensors for i in range(len(tensors)))
     own = (

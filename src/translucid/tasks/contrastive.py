@@ -1,0 +1,111 @@
+"""Texts in pairs: the contrastive loss that draws partners together, and how well each text finds
+its partner.
+
+A batch holds the two texts of a pair as rows 2 i and 2 i + 1. The other pairs of the batch are the
+negatives, but for texts that are equal: "A dog runs." is no wrong answer to itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.tasks.batch import IGNORE
+
+TEMPERATURE = 0.05  # cosines are divided by it: 1 / 20, the scale of sentence-transformers
+BLOCK = 1024  # texts that are compared with all others at once
+
+
+def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """-Σ log softmax(cos(a, b) / temperature) at the partner b of each text a, against the partners
+    of all others (InfoNCE with in-batch negatives; multiple negatives ranking, in both directions).
+
+    vectors (rows, d_model), ids (rows, length); rows whose target is IGNORE do not count.
+    van den Oord et al. 2018, https://arxiv.org/abs/1807.03748
+    Henderson et al. 2017, https://arxiv.org/abs/1705.00652
+    """
+    rows = torch.arange(len(vectors), device=vectors.device)
+    partner = (rows ^ 1).clamp(max=len(rows) - 1)  # a row that only fills up may have none
+    counts = targets != IGNORE
+    same = (ids[:, None] == ids[None]).all(dim=-1)  # (rows, rows)
+    known = same[partner] | same[:, partner]  # what belongs to this text too
+    other_side = rows[:, None] % 2 != rows % 2
+    candidates = other_side & counts & ~known | (rows == partner[:, None])
+    logits = cosines(vectors, vectors) / temperature
+    logits = logits.masked_fill(~candidates, -torch.inf)
+    right = partner.masked_fill(~counts, IGNORE)
+    return F.cross_entropy(logits, right, ignore_index=IGNORE, reduction="sum")
+
+
+def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
+    """Σ (cos(a, b) - score)² over both rows of each pair."""
+    pairs = len(vectors) // 2
+    one, other = vectors[: 2 * pairs : 2].float(), vectors[1 : 2 * pairs : 2].float()
+    wanted = targets[: 2 * pairs].unflatten(0, (pairs, 2))
+    errors = F.cosine_similarity(one, other)[:, None] - wanted
+    return (errors.square() * (wanted != IGNORE)).sum()
+
+
+def cosines(one: Tensor, other: Tensor) -> Tensor:
+    """cos(a, b) = a·b / (|a| |b|) of every two. (one, other)"""
+    return F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """How well texts find their partners."""
+
+    accuracy: float  # the partner is nearer than all others
+    mrr: float  # mean reciprocal rank: the mean of 1 / rank of the partner
+    loss: float
+
+
+def retrieval(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
+) -> Retrieval:
+    """Each text of a pair looks for its partner among all texts of the other side; ties count
+    against it.
+
+    pairs: token ids, by which equal texts are known. compare(side, places): the cosines between the
+    texts of a side at some places and all of the other side. (places, pairs)
+    """
+    groups = [_numbered([pair[side] for pair in pairs]) for side in (0, 1)]
+    right = reciprocal = loss = 0.0
+    for side in (0, 1):
+        for places in torch.arange(len(pairs)).split(BLOCK):
+            alike = compare(side, places)
+            own = alike.gather(1, places[:, None])
+            known = torch.zeros_like(alike, dtype=torch.bool)
+            for group in groups:
+                known |= group[places][:, None] == group
+            others = alike.masked_fill(known, -torch.inf)  # the partner itself among them
+            ranks = 1 + (others >= own).sum(dim=1)
+            right += int((ranks == 1).sum())
+            reciprocal += float((1 / ranks.double()).sum())
+            every = torch.cat([own, others], dim=1).double() / TEMPERATURE
+            loss += float((every.logsumexp(dim=1) - every[:, 0]).sum())
+    texts = max(2 * len(pairs), 1)
+    return Retrieval(right / texts, reciprocal / texts, loss / texts)
+
+
+def _numbered(texts: Sequence[Sequence[int]]) -> Tensor:
+    """Equal texts have equal numbers."""
+    numbers: dict[tuple[int, ...], int] = {}
+    return torch.tensor([numbers.setdefault(tuple(text), len(numbers)) for text in texts])
+
+
+def token_counts(texts: Sequence[Sequence[int]], vocab: int) -> Tensor:
+    """Each text as a bag of tokens of length 1, sparse. (texts, vocab)"""
+    rows = [row for row, text in enumerate(texts) for _ in text]
+    places = torch.tensor([rows, [token for text in texts for token in text]], dtype=torch.long)
+    counts = _sparse(places, torch.ones(len(rows)), len(texts), vocab)
+    places, values = counts.indices(), counts.values()
+    squares = torch.zeros(len(texts)).index_add_(0, places[0], values.square())
+    return _sparse(places, values / squares.sqrt()[places[0]], len(texts), vocab)
+
+
+def _sparse(places: Tensor, values: Tensor, rows: int, columns: int) -> Tensor:
+    size = (rows, columns)
+    return torch.sparse_coo_tensor(places, values, size, check_invariants=False).coalesce()
