@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from torch import Tensor
 
@@ -17,18 +17,16 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
-from translucid.interop.export.card import about
-from translucid.interop.export.exporting import Exported, export
-from translucid.interop.export.onnx.folder import OnnxOptions
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
 from translucid.recipe.recipe import of_run
 from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
+from translucid.see.embedding_change import EmbeddingChange, embedding_change
 from translucid.see.gradients import Gradients, gradients
 from translucid.see.hardest import Measured, hardest
 from translucid.see.pictures import Bars, Heat
@@ -50,6 +48,9 @@ from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.untrusted_files import read_lines
+
+if TYPE_CHECKING:
+    from translucid.interop.export.exporting import Exported
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -148,6 +149,13 @@ class Model:
     def nearest(self, text: str, texts: Sequence[str], k: int = LIKELIEST) -> list[Neighbour]:
         """Those of the texts whose embeddings are most like that of `text`, best first."""
         return nearest(self.similarity([text], texts)[0], texts, k)
+
+    def embedding_change(self, before: "Model", texts: Sequence[str]) -> EmbeddingChange:
+        """Which pairs of the texts lie nearer here than in another embedding model, such as the one
+        that this was tuned from, and which lie further apart."""
+        if len(several(texts)) < 2:
+            raise InputError(f"{len(texts)} text makes no pair; give two or more")
+        return embedding_change(texts, before.embed(texts), self.embed(texts))
 
     def predict(
         self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]
@@ -440,13 +448,18 @@ class Model:
         int8: bool = False,
         trace: bool = False,
         verify: bool = False,
-    ) -> Exported:
+    ) -> "Exported":
         """Write the model for another tool: ctranslate2, gguf, huggingface or onnx. What was done
         to the weights is in the notes of what is returned; a model that the tool cannot compute is
         refused. overwrite: replace a folder that is not empty. licence: for the model card.
 
         Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
         verify: compare with onnxruntime before anything is written."""
+        # Here, since many folders' worth of code is of no use to those who do not export.
+        from translucid.interop.export.card import about
+        from translucid.interop.export.exporting import export
+        from translucid.interop.export.onnx.folder import OnnxOptions
+
         name = Path(folder).name
         return export(
             self._bundle, format, Path(folder), about(self.folder, name, licence),

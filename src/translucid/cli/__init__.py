@@ -7,6 +7,8 @@ Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 
 Ctrl-C, 143 by SIGTERM.
 """
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -52,6 +54,8 @@ from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
 from translucid.renamed import Renamed
 from translucid.terminal import visible_output
+
+atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
 
 app = typer.Typer(
     help="Sequence models you can see through.",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import torch
@@ -55,16 +55,17 @@ class Difference:
 
     @cached_property
     def points(self) -> tuple[Apart, ...]:
-        return tuple(self._apart(name) for name in self.names)
+        return tuple(self.at(name) for name in self.names)
 
-    def _apart(self, name: str) -> Apart:
+    def at(self, name: str) -> Apart:
+        """At one of the points that are compared."""
         return _apart(name, self.a[name], self.b[name])
 
     @cached_property
     def first(self) -> Apart | None:
         """The first point of the model that differs."""
         unlike = (name for name in self.names if not _identical(self.a[name], self.b[name]))
-        return next((point for point in map(self._apart, unlike) if point.differs), None)
+        return next((point for point in map(self.at, unlike) if point.differs), None)
 
     @property
     def widest(self) -> Apart | None:
@@ -194,6 +195,8 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
 
 def _identical(a: Tensor, b: Tensor) -> bool:
     """Bit for bit, which is seen without computing how far they lie apart."""
+    if a is b:
+        return True
     return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
 
 
@@ -219,6 +222,7 @@ def _relative(gap: Tensor, size: Tensor) -> Tensor:
     return torch.where(gap == 0, 0.0, gap / size)
 
 
+@lru_cache(4096)
 def _along(name: str) -> int | None:
     """The axis of a point that has an entry for each word."""
     axes = describe(name).axes
@@ -236,6 +240,7 @@ def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
     return _relative((a - b).norm(dim=1), a.norm(dim=1))
 
 
+@lru_cache(4096)
 def depth(name: str) -> str:
     """encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention"""
     rest = re.sub(r"^(members\.\d+\.)?(encoder|decoder)\.(recurrent\.)?", "", name)
@@ -247,6 +252,8 @@ def depth(name: str) -> str:
             "characters.sum": "with characters",
             "final_norm.output": "last norm",
             "alignment.output": "after alignment",
+            "head.pooled": "pooled",
+            "head.embedding": "embedding of the text",
         }.get(rest, rest)
     what = layer[2]
     if what.endswith("_residual.sum"):

@@ -91,15 +91,34 @@ def saliency(
     the word that stands there in the text. unit: the logit by default, since the probability of
     what is certain hardly changes, whatever is read.
     """
+    return saliencies(network, task, example, [of], method=method, steps=steps, unit=unit)[0]
+
+
+def saliencies(
+    network: Network,
+    task: Task[Any, Any],
+    example: Example,
+    of: Sequence[int | str | None],
+    *,
+    method: Method = "gradient",
+    steps: int = STEPS,
+    unit: Unit = "logit",
+) -> list[Saliency]:
+    """The same for several answers, which are computed together."""
     with torch.enable_grad():
         asked = _Asked(still(network), task, example, method, steps, unit)
-        answer = task.outputs.answer(example, asked.outputs, of)
-        values, ends = asked.attribute([answer])
-    kept = [not asked.unread(column, answer) for column in range(len(asked.tokens))]
-    return Saliency(
-        answer, tuple(np.array(asked.tokens, dtype=object)[kept]), values[0][kept], ends[0][0],
-        method, asked.unit, ends[0][1], asked.start,
-    )  # fmt: skip
+        answers = [task.outputs.answer(example, asked.outputs, one) for one in of]
+        values, ends = asked.attribute(answers)
+    tokens = np.array(asked.tokens, dtype=object)
+    read = [
+        [not asked.unread(column, answer) for column in range(len(tokens))] for answer in answers
+    ]
+    return [
+        Saliency(
+            answer, tuple(tokens[kept]), row[kept], value, method, asked.unit, nothing, asked.start
+        )
+        for answer, kept, row, (value, nothing) in zip(answers, read, values, ends, strict=True)
+    ]
 
 
 def saliency_map(

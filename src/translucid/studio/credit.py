@@ -7,7 +7,7 @@ from translucid.errors import InputError
 from translucid.see.contributions import Contribution, contributions
 from translucid.see.lens import lens
 from translucid.see.reading import Reading
-from translucid.see.saliency import saliency
+from translucid.see.saliency import Saliency, saliencies, saliency
 from translucid.studio.text_runs import Run
 
 # What contributions and the lens read of a trace.
@@ -15,6 +15,7 @@ NEEDED = (
     ".pattern", ".value", "feedforward.output", "norm.variance", "norm.rms", "norm.mean",
     "norm.output", "residual.skip", "feedforward_residual.sum",
 )  # fmt: skip
+TOGETHER = 256  # tokens that are read at once for saliency, all positions together
 
 
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
@@ -68,9 +69,7 @@ def inputs(run: Run, position: int) -> dict[str, Any]:
     """Gradient × input: how much each token that was read counted for what stands at a position."""
     if run.edit:
         raise InputError("saliency is that of the model as trained: switch all parts on again")
-    model, example = run.opened.model, run.example
-    of = position if run.outputs.at_positions else None
-    read = saliency(model.network, model.task, example, of=of)
+    example, read = run.example, _saliency(run, position)
     values = [float(value) for value in read.values]
     sources = len(example.words.source or example.words.features)
     return {
@@ -78,6 +77,23 @@ def inputs(run: Run, position: int) -> dict[str, Any]:
         "source": values[:sources], "target": values[sources:],
         "largest": max(map(abs, values), default=math.nan),
     }  # fmt: skip
+
+
+def _saliency(run: Run, position: int) -> Saliency:
+    """That of a position; its neighbours are asked for next and cost little beside it."""
+    model, example = run.opened.model, run.example
+    if not run.outputs.at_positions:
+        return saliency(model.network, model.task, example)
+    count = len(run.kept.labels)
+    if not 0 <= position < count:
+        return saliency(model.network, model.task, example, of=position)  # says what is wrong
+    if position not in run.saliency:
+        some = max(1, TOGETHER // max(example.tokens, 1))
+        start = position // some * some
+        near = range(start, min(start + some, count))
+        many = saliencies(model.network, model.task, example, near)
+        run.saliency |= dict(zip(near, many, strict=True))
+    return run.saliency[position]
 
 
 def _reading(run: Run) -> Reading:

@@ -52,6 +52,11 @@ from translucid.studio.surveys import Surveys
 from translucid.studio.tensors import Cut, cut_shape, frame
 from translucid.studio.text_runs import Run, clipped
 
+# The path of each question, as an expression that finds what it names.
+PATHS = {
+    name: re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+    for (_, path), name in QUESTIONS.items()
+}
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
 
@@ -85,9 +90,8 @@ class Handlers:
     def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
         """`address`: a path with its query, as a page writes it."""
         path, _, query = address.partition("?")
-        for (verb, pattern), name in QUESTIONS.items():
-            match = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
-            if match and verb == method:
+        for (verb, _), name in QUESTIONS.items():
+            if verb == method and (match := PATHS[name].fullmatch(path)):
                 place = {part: unquote(value) for part, value in match.groupdict().items()}
                 return self.answer(name, Asked(place, read_query(query), body))
         return json_reply({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
@@ -312,7 +316,7 @@ class Handlers:
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """All views of one text in one file."""
         ask = cache(saved_session.to_the_end(self._recorded))
-        questions = saved_session.everything(ask, text)
+        questions = saved_session.everything(ask, text, self.library.prefetch)
         return saved_session.page(
             saved_session.recording(self.library, ask, questions, budget), address
         )

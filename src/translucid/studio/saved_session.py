@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
-from translucid.studio.library import Library
+from translucid.studio.library import PREFETCHED, Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import Cut, frame, unpacked
 from translucid.studio.terms import carried
@@ -36,6 +36,7 @@ class Question(NamedTuple):
 
 
 Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of the answer
+Prefetch = Callable[[str, Sequence[str]], None]  # a run, and what will be switched off in it
 
 
 def recording(
@@ -163,8 +164,9 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 # ---- all views of one text ----
 
 
-def everything(ask: Ask, text: str | None) -> Iterator[Question]:
-    """What the views ask when somebody walks through them; tensors stand in the file whole."""
+def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
+    """What the views ask when somebody walks through them; tensors stand in the file whole.
+    prefetch: is told what will be switched off next."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -189,7 +191,7 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
         if (run := answer(question)) is not None:
             runs[m] = run
     for m, run in runs.items():
-        yield from _views(run, known[m], answer)
+        yield from _views(run, known[m], answer, prefetch)
     for m, model in known.items():
         if model["trains"]:
             yield from _training(m, ask)
@@ -206,7 +208,9 @@ def _of(run: Any, what: str, **query: Any) -> Question:
     return Question("GET", f"/api/runs/{run['run']}/{what}?{urlencode(query, doseq=True)}")
 
 
-def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
+def _views(
+    run: Any, model: Any, answer: Callable[[Question], Any], prefetch: Prefetch
+) -> Iterator[Question]:
     for kind in ("encoder", "decoder", "cross"):
         for pool in (48, 96, 40):  # Attention, Compare
             yield _of(run, "heads", kind=kind, pool=pool)
@@ -217,7 +221,10 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
     if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
-    for switch in model["switches"][:SWITCHES]:
+    switches = model["switches"][:SWITCHES]
+    for number, switch in enumerate(switches):
+        if number % PREFETCHED == 0:
+            prefetch(run["run"], [other["key"] for other in switches[number : number + PREFETCHED]])
         asked = {"m": run["m"], "text": run["text"], "off": [switch["key"]]}
         asked |= {} if run["target"] is None else {"target": run["target"]}
         yield (question := _run(**asked))
@@ -288,13 +295,18 @@ def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[
     """Compare: each model is also asked for what the other one wrote."""
     for m, run in runs.items():
         for other, theirs in runs.items():
-            if m == other or theirs["target"] is None:
+            if m == other:
+                continue
+            yield _diff(run, theirs)
+            if theirs["target"] is None:
                 continue
             yield (question := _run(m=m, text=run["text"], target=theirs["target"]))
             if (other_run := answer(question)) is not None:
                 for kind in ("encoder", "decoder", "cross"):
                     for pool in (96, 40):
                         yield _of(other_run, "heads", kind=kind, pool=pool)
-                yield Question(
-                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other_run['run']})}"
-                )
+                yield _diff(run, other_run)
+
+
+def _diff(a: Any, b: Any) -> Question:
+    return Question("GET", f"/api/diff?{urlencode({'a': a['run'], 'b': b['run']})}")

@@ -4,13 +4,14 @@ name. The sums are those of `trace.terms(address)`."""
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import lru_cache, partial
 from typing import Any
 
 from torch import Tensor
 
-from translucid.see.adapters import AdapterNorm, adapter_norms, has_adapters
+from translucid.see.adapters import AdapterNorm, adapter_norms
 from translucid.see.terms.computation import read_address, written
 from translucid.see.terms.opened import Opened, as_json
 from translucid.see.terms.terms import computation
@@ -55,13 +56,20 @@ def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
 def with_adapters(run: Run) -> dict[str, Any]:
     """A run for the page, with what LoRA adapters add in it."""
     norms: tuple[AdapterNorm, ...] = ()
-    if has_adapters(run.kept.network):
+    if run.opened.adapted:
         norms = adapter_norms(computation(run.kept, points=_Points(run)))
     return run.as_dict() | {"adapters": [{**asdict(norm), "ratio": norm.ratio} for norm in norms]}
 
 
 def _opened(run: Run, address: str, top: int = TOP) -> Opened:
+    if run.whole:
+        return _opening(run, top)(address)
     return opened_at(computation(run.kept, points=_Points(run), shown=top), address)
+
+
+@lru_cache(1)  # a walk asks of one run again and again
+def _opening(run: Run, top: int) -> Callable[[str], Opened]:
+    return lru_cache(CARRIED)(partial(opened_at, computation(run.kept, shown=top)))
 
 
 def _name_tokens(run: Run, number: dict[str, Any]) -> None:

@@ -16,13 +16,16 @@ from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, nearest
 from translucid.models.variants import formulas
 from translucid.render.mathml import mathml
+from translucid.see.adapters import has_adapters
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
+from translucid.see.saliency import Saliency
 from translucid.see.switches import Switch, at_strength, switches, together
 from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit
+from translucid.tuning.source import digest_of
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
 LENGTHS = 8  # of texts, whose points need not be told anew
@@ -62,6 +65,11 @@ class Opened:
         return {switch.key: switch for switch in switches(self.model.network)}
 
     @cached_property
+    def adapted(self) -> bool:
+        """Whether it has LoRA adapters."""
+        return has_adapters(self.model.network)
+
+    @cached_property
     def fingerprint(self) -> str:
         """Of the weights and of what they are for."""
         digest = hashlib.sha256(repr(self.model.network.config).encode())
@@ -69,6 +77,16 @@ class Opened:
             digest.update(name.encode())
             digest.update(value.detach().float().cpu().contiguous().numpy())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def weights(self) -> str:
+        """As a model that was trained on from this one names them."""
+        return digest_of(self.model.network)
+
+    def began_from(self, other: "Opened") -> bool:
+        """Whether its weights began as those of the other, so that unit i is the same unit."""
+        start = self.model.facts.get("start")
+        return isinstance(start, dict) and start.get("weights") == other.weights
 
     def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
         """What the page is told of the points of a run; where this model computes one otherwise
@@ -157,8 +175,15 @@ class Run:
     """One text as one model has read it, with some of its parts perhaps switched off."""
 
     def __init__(
-        self, opened: Opened, key: str, text: str, target: str | None, off: tuple[str, ...]
+        self,
+        opened: Opened,
+        key: str,
+        text: str,
+        target: str | None,
+        off: tuple[str, ...],
+        reading: Reading | None = None,
     ) -> None:
+        """reading: of all points, where it was read already."""
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
@@ -166,15 +191,20 @@ class Run:
         self.target = opened.model.target_for(text, target)
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
-        self.kept = Selection(opened, self.example, self.edit)
-        with torch.no_grad():
-            opened.model.network(**self.example.inputs_for(opened.model.network), trace=self.kept)
-        self.shapes = self.kept.shapes
-        self.lately: Reading = self.kept  # of a long text: the part that was looked at last
-        if self.kept.logits is not None and self.output_point not in self.kept:
-            self.lately = self._reading([self.output_point], self.edit)
-            self.lately.keeps(self.output_point, None, self.kept.logits)
-        self.kept.logits = None
+        self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
+        self.lately = self.kept  # of a long text: the part that was looked at last
+        if isinstance(self.kept, Selection):
+            network = opened.model.network
+            with torch.no_grad():
+                network(**self.example.inputs_for(network), trace=self.kept)
+            self.shapes = self.kept.shapes
+            if self.kept.logits is not None and self.output_point not in self.kept:
+                self.lately = self._reading([self.output_point], self.edit)
+                self.lately.keeps(self.output_point, None, self.kept.logits)
+            self.kept.logits = None
+        else:
+            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
+        self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
         self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
 

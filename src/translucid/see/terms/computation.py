@@ -85,11 +85,18 @@ class Computation:
         self.network, self.points, self.targets, self.shown = network, points, targets, shown
         self.inputs = {name: value for name, value in inputs.items() if value is not None}
         self._tensors: dict[str, Tensor] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._siblings: dict[str, set[str]] = {}
 
     # ---- by name ----
 
     def kind(self, name: str) -> Kind:
         """What an address names; raises if there is no such thing."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        return self._kinds[name]
+
+    def _kind(self, name: str) -> Kind:
         if name in self.points or self._derived(name) is not None:
             return "point"
         if name in self.inputs:
@@ -156,6 +163,14 @@ class Computation:
         if above.rpartition(".")[2] not in ("head", "ngrams", "ensemble"):
             return ""
         return next((f"{above}.{name}" for name in names if f"{above}.{name}" in self.points), "")
+
+    def siblings(self, scope: str) -> set[str]:
+        """The points that a part has in this run, each by its own word."""
+        if not self._siblings:
+            for name in self.points:
+                above, _, point = name.rpartition(".")
+                self._siblings.setdefault(above, set()).add(point)
+        return self._siblings.get(scope, set())
 
     def module(self, path: str) -> nn.Module:
         return self.network.get_submodule(path)

@@ -81,8 +81,7 @@ def terms(c: Computation, address: str) -> Opened:
     scope, _, point = name.rpartition(".")
     part, variant = entry(name).partition(".")[0], variant_of(c.network, scope)
     expression = OPENINGS[part](c, scope, point, index)
-    siblings = {one.rpartition(".")[2] for one in c.points if one.rpartition(".")[0] == scope}
-    template = CATALOGUE[entry(name)].template(siblings | set(variant.words))
+    template = CATALOGUE[entry(name)].template(c.siblings(scope) | set(variant.words))
     return Opened(
         address=written(name, index),
         kind=kind,

@@ -66,6 +66,7 @@ export async function compare(stage, { all, model, run, params }) {
     await losses(model, first, other, second),
     adapters(model, run),
     adapters(other, second),
+    await depths(model, first, other, second),
   );
   await pictures(box, { model, run, other, second, params });
 }
@@ -208,29 +209,53 @@ function lossTable(rows, same) {
 function adapters(model, run) {
   if (!run.adapters?.length) return '';
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
-  const head = ['layer', 'adapter adds', 'frozen layer gives', 'ratio'];
+  return lengths(
+    'adapters',
+    `What tuning added in ${model.name}: mean lengths of vectors`,
+    ['layer', 'adapter adds', 'frozen layer gives', 'ratio'],
+    run.adapters.map(each => [each.layer, [num(each.added, 3), num(each.frozen, 3)], each.ratio]),
+    most,
+  );
+}
+// A table whose last column has a bar beside each number.
+function lengths(kind, title, head, rows, most) {
   return h(
     'div',
-    { class: 'lossbox adapters' },
-    h('h3', null, `What tuning added in ${model.name}: mean lengths of vectors`),
+    { class: `lossbox ${kind}` },
+    h('h3', null, title),
     headed(
       'hyps',
       head.map((each, i) => [each, { class: i ? 'r' : null }]),
-      run.adapters.map(each =>
+      rows.map(([name, values, last]) =>
         h(
           'tr',
           null,
-          h('th', { scope: 'row', class: 'n' }, each.layer),
-          [each.added, each.frozen].map(value => h('td', { class: 'r n' }, num(value, 3))),
+          h('th', { scope: 'row', class: 'n' }, name),
+          values.map(value => h('td', { class: 'r n' }, value)),
           h(
             'td',
             { class: 'r n' },
-            h('meter', { min: 0, max: most, value: each.ratio, 'aria-label': `ratio at ${each.layer}` }),
-            ` ${num(each.ratio, 3)}`,
+            h('meter', { min: 0, max: most, value: last, 'aria-label': `${head.at(-1)} at ${name}` }),
+            ` ${num(last, 3)}`,
           ),
         ),
       ),
     ),
+  );
+}
+
+// ---- a model and the one that it was tuned from: how far they lie apart, from layer to layer
+async function depths(model, run, other, second) {
+  if (!model.tuned && !other.tuned) return '';
+  const rows = (await api.diff(run.run, second.run)).depths ?? [];
+  if (!rows.length) return '';
+  const most = Math.max(...rows.map(each => each.relative ?? 0), 1e-9);
+  return lengths(
+    'depths',
+    'From layer to layer: how far tuning moved the vectors of this text',
+    ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
+    rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
+    most,
   );
 }
 
