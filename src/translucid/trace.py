@@ -193,6 +193,12 @@ class Trace(NoTrace):
             else:
                 yield from ((name, position, value) for position, value in kept.items())
 
+    def drop(self, name: str) -> None:
+        """Forget one point that is kept."""
+        kept = self._values.pop(name)
+        values = [kept] if isinstance(kept, Tensor) else kept.values()
+        self.bytes -= sum(value.numel() * value.element_size() for value in values)
+
     def clear(self) -> None:
         """Forget what is kept: the trace can take another run."""
         self._values, self.bytes = {}, 0

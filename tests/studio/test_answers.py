@@ -435,6 +435,24 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
         assert served.get(f"/api/diff?a={run['run']}&b={run['run']}").status == 200
 
 
+def test_the_first_numbers_of_a_long_text_take_one_reading(monkeypatch: Any) -> None:
+    held, times = model("language-transformer"), [0]
+    trace = held.trace(TEXT)
+    first = "decoder.final_norm.output"  # what stands under the words
+    room = 64 * trace[first].numel()
+    assert room < trace.bytes
+    monkeypatch.setattr(text_runs, "BUDGET", room)
+    counting = held.network.register_forward_hook(lambda *_: times.append(times[-1] + 1))
+    with serving({"language": held}) as served:
+        run = served.run("a", TEXT)["run"]
+        assert not served.library.runs[run].whole
+        assert served.get(f"/api/runs/{run}/steps?k=3").status == 200
+        ((_, got),) = served.get(f"/api/runs/{run}/tensors?at={first}&as=f32").frames
+    counting.remove()
+    assert np.array_equal(got, alone(trace[first]))
+    assert times[-1] == 1
+
+
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
     """Of a long text: the weights of a head, its scores and their terms take one reading."""
     monkeypatch.setattr(text_runs, "BUDGET", SMALL)

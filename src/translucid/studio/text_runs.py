@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from translucid.catalogue import describe, entry, formula
-from translucid.errors import InputError, TraceBudgetError, nearest
-from translucid.models.transformer import TransformerConfig
+from translucid.errors import InputError, nearest
 from translucid.models.variants import formulas
 from translucid.render.mathml import mathml
 from translucid.see.adapters import has_adapters
@@ -25,7 +24,7 @@ from translucid.see.switches import Switch, at_strength, switches, together
 from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
-from translucid.trace import Edit, Trace
+from translucid.trace import Edit
 from translucid.tuning.source import digest_of
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
@@ -136,18 +135,40 @@ class Opened:
         return at_strength(self.switches[key], int(percent) / 100)
 
 
-class Outline(Trace):
-    """Meets every point and keeps nothing but its shape."""
+class Selection(Reading):
+    """Meets every point, and keeps as many as there is room for: what stands outside of the layers
+    and takes a sixteenth of it at most, then small ones before large ones, weights of attention
+    before the tables they come from, late layers before early ones."""
 
-    def __init__(self, edit: Mapping[str, Edit]) -> None:
-        super().__init__("*", edit=edit)
+    def __init__(self, opened: Opened, example: Example, edit: Mapping[str, Edit]) -> None:
+        model = opened.model
+        # By hand: what is kept of it must be the same numbers, whatever else is kept.
+        super().__init__(
+            model.network, model.task, example, edit=edit, budget_bytes=None, by_hand=True
+        )
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.logits: Tensor | None = None
+        self._output = model.network.output_point
+        self._last: dict[str, tuple[Any, ...]] = {}  # of what is kept: the largest goes first
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
             shape = (shape[0], position + 1, *shape[1:])
+        known = name in self.shapes
         self.shapes[name] = shape
+        if name == self._output and position is None:
+            self.logits = value
+        if known and name not in self:
+            return  # there was no room for its first steps
+        super().keeps(name, position, value)
+        size = math.prod(shape)
+        later = "layers" in name.split(".") or size > BUDGET // 64
+        self._last[name] = later, size, not name.endswith(".pattern"), -len(self.shapes)
+        while self.bytes > BUDGET:
+            gone = max(self._last, key=self._last.__getitem__)
+            del self._last[gone]
+            self.drop(gone)
 
 
 class Run:
@@ -170,18 +191,19 @@ class Run:
         self.target = opened.model.target_for(text, target)
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
-        try:
-            if self._attention_bytes() > BUDGET:  # not tried: it would be read once for nothing
-                raise TraceBudgetError("attention alone takes more than the budget")
-            self.kept = self._read("*", BUDGET) if reading is None else reading
-            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
-        except TraceBudgetError:
-            outline = Outline(self.edit)
-            with torch.no_grad():
-                opened.model.network(**self.example.inputs_for(opened.model.network), trace=outline)
-            self.shapes = outline.shapes
-            self.kept = self._read(self._worth_keeping(), None)
+        self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
         self.lately = self.kept  # of a long text: the part that was looked at last
+        if isinstance(self.kept, Selection):
+            network = opened.model.network
+            with torch.no_grad():
+                network(**self.example.inputs_for(network), trace=self.kept)
+            self.shapes = self.kept.shapes
+            if self.kept.logits is not None and self.output_point not in self.kept:
+                self.lately = self._reading([self.output_point], self.edit)
+                self.lately.keeps(self.output_point, None, self.kept.logits)
+            self.kept.logits = None
+        else:
+            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
         self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
         self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
@@ -189,28 +211,6 @@ class Run:
     @property
     def bytes(self) -> int:
         return self.kept.bytes + (self.lately.bytes if self.lately is not self.kept else 0)
-
-    def _attention_bytes(self) -> int:
-        """At least so much would a Transformer's tables of queries and keys take: scores, scaled,
-        masked, exponentials and weights."""
-        config = self.opened.model.network.config
-        if not isinstance(config, TransformerConfig):
-            return 0
-        return 5 * 4 * config.layers * config.heads * self.example.tokens**2
-
-    def _worth_keeping(self) -> list[str]:
-        """Of a long text: what is small, then the weights of attention, which are seen first."""
-
-        def size(name: str) -> tuple[int, bool]:
-            return math.prod(self.shapes[name]), not name.endswith(".pattern")
-
-        names, room = [], BUDGET // 4  # numbers of four bytes
-        for name in sorted(self.shapes, key=size):
-            room -= math.prod(self.shapes[name])
-            if room < 0:
-                break
-            names.append(name)
-        return names
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -224,7 +224,7 @@ class Run:
             if all(name in reading for name in names):
                 return reading
         self.lately = self.kept  # gone before the next one needs its room
-        self.lately = self._read(self._with_neighbours(names), None)
+        self.lately = self._read(self._with_neighbours(names), self.edit)
         return self.lately
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
@@ -241,20 +241,20 @@ class Run:
     def logits_without(self, off: Sequence[str]) -> Tensor:
         """What the model would say to the same text with other parts switched off."""
         at = self.output_point
-        return self._read([at], None, self.opened.edit(off))[at]
+        return self._read([at], self.opened.edit(off))[at]
 
-    def _read(
-        self, keep: str | list[str], budget: int | None, edit: Mapping[str, Edit] | None = None
-    ) -> Reading:
+    def _reading(self, keep: list[str], edit: Mapping[str, Edit]) -> Reading:
+        """Empty as yet; by hand, as what was kept at first."""
         model = self.opened.model
-        edit = self.edit if edit is None else edit
-        # By hand: what is kept of it must be the same numbers, whatever else is kept.
-        reading = Reading(
-            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget,
+        return Reading(
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=None,
             by_hand=True,
         )  # fmt: skip
+
+    def _read(self, keep: list[str], edit: Mapping[str, Edit]) -> Reading:
+        reading, network = self._reading(keep, edit), self.opened.model.network
         with torch.no_grad():
-            model.network(**self.example.inputs_for(model.network), trace=reading)
+            network(**self.example.inputs_for(network), trace=reading)
         return reading
 
     def _short_enough(self, name: str, example: Example) -> None:
