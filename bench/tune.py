@@ -3,6 +3,7 @@
     python bench/tune.py --data FOLDER --minilm FOLDER --out scores.json
     python bench/tune.py --data FOLDER --only adapt --out scores.json
     python bench/tune.py --data FOLDER --smollm2 FILE.gguf --only lora --out scores.json
+    python bench/tune.py --data FOLDER --minilm FOLDER --only sentences --out scores.json
 
 FOLDER of --data holds the sets by name (sst2, trec, ewt-pos, uner-ewt, multi30k, tatoeba-de-en,
 tinyshakespeare). A labelling job tries each of --rates with the first seed, takes the rate with the
@@ -157,12 +158,50 @@ def lora(options: argparse.Namespace, scores: Scores) -> None:
         scores.add(job="lora", trained=True, seed=seed, steps=steps, loss=after, seconds=seconds)
 
 
+def sentences(options: argparse.Namespace, scores: Scores) -> None:
+    """The German sentence for an English one: a sentence encoder of English before it is tuned on
+    pairs of Multi30k, after, and one that begins with random weights; on Tatoeba, which neither has
+    seen, too."""
+    sets = ("multi30k", "tatoeba-de-en")
+
+    def files(name: str, part: str) -> list[str]:
+        return [str(Path(options.data, name, f"{part}.{side}")) for side in ("en", "de")]
+
+    def tested(model: tl.Model) -> dict[str, dict[str, float]]:
+        return {name: model.evaluate(*files(name, "test")).numbers for name in sets}
+
+    scores.add(job="sentences", trained=False, test=tested(tl.load(options.minilm)))
+    steps = options.steps or 1500
+    ways: dict[str, dict[str, Any]] = {
+        "tuned": {"start_from": options.minilm, "learning_rate": 2e-4},
+        "scratch": {
+            "learning_rate": 1e-3, "tokenizer": {"vocab_size": 8000},
+            "model": {"d_model": 384, "heads": 6, "layers": 3, "dropout": 0.2,
+                      "positions": "rotary"},
+        },
+    }  # fmt: skip
+    for way, chosen in ways.items():
+        for seed in options.seeds:
+            began = time.monotonic()
+            model = tl.train(
+                "embed", Path(options.runs, f"sentences-{way}-{seed}"), seed=seed,
+                train=files("multi30k", "train"), valid=files("multi30k", "valid"),
+                batch_tokens=options.batch_tokens, device=options.device, **chosen,
+                **schedule(steps), **half(options),
+            )  # fmt: skip
+            seconds = time.monotonic() - began
+            scores.add(
+                job="sentences", trained=True, way=way, seed=seed, steps=steps,
+                valid=model.facts["valid"], test=tested(model), seconds=seconds,
+            )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--minilm")
     parser.add_argument("--smollm2")
-    parser.add_argument("--batch-tokens", type=int, default=8192, help="of job lora")
+    parser.add_argument("--batch-tokens", type=int, default=8192, help="of jobs lora and sentences")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", default="runs/tune", help="where the runs are left")
     parser.add_argument("--only", nargs="*", default=list(LABELS))
@@ -178,6 +217,8 @@ def main() -> None:
             adapt(options, scores)
         elif name == "lora":
             lora(options, scores)
+        elif name == "sentences":
+            sentences(options, scores)
         else:
             label(name, options, scores)
         print(f"{name}: {time.monotonic() - began:.0f} s in all", flush=True)

@@ -41,6 +41,7 @@ class Entered:
 
     def __init__(self) -> None:
         self.files: list[str] = []
+        self._met: set[str] = set()
 
     def __enter__(self) -> "Entered":
         threading.setprofile(self._look)
@@ -53,12 +54,12 @@ class Entered:
 
     def _look(self, frame: FrameType, event: str, value: Any) -> None:
         code = frame.f_code
-        if event != "call" or not code.co_flags & inspect.CO_OPTIMIZED:  # a module or class body
+        if event != "call" or code.co_filename in self._met:
             return
-        if code.co_filename.startswith(str(SOURCE)):
-            name = Path(code.co_filename).relative_to(SOURCE).as_posix()
-            if name not in self.files:
-                self.files.append(name)
+        if code.co_flags & inspect.CO_OPTIMIZED:  # no module or class body
+            self._met.add(code.co_filename)
+            if code.co_filename.startswith(str(SOURCE)):
+                self.files.append(Path(code.co_filename).relative_to(SOURCE).as_posix())
 
 
 @pytest.fixture(scope="module")

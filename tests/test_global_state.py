@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 import torch
 from tests.studio.serving import model as untrained
+from tests.tiny.dealt import chosen
 
 import translucid as tl
 from translucid.checks.startup import self_test
@@ -187,7 +188,7 @@ def _sampling() -> Any:
     return SamplingConfig(temperature=0.8)
 
 
-@pytest.mark.parametrize("task", FAMILY)
+@pytest.mark.parametrize("task", chosen(FAMILY, "tag", "regress", rest=pytest.mark.slow))
 def test_what_a_model_is_asked_leaves_the_process_alone(task: str, tmp_path: Path) -> None:
     asked, read = model(task), {} if task == "regress" else READ
     calls = {name: lambda f=call: f(asked, task, tmp_path) for name, call in (SEEN | read).items()}

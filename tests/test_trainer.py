@@ -235,6 +235,7 @@ def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
         same(tmp_path / "file", tmp_path / "list")
 
 
+@pytest.mark.slow
 def test_two_names_are_the_two_files_of_a_translation(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("a dog\na cat\n" * 9)
     (tmp_path / "a.de").write_text("ein Hund\neine Katze\n" * 9)

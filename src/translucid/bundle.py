@@ -29,7 +29,7 @@ from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, config_from
-from translucid.models.base import HEADS, SequenceConfig
+from translucid.models.sequence_config import HEADS, SequenceConfig
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry

@@ -19,13 +19,14 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
 from translucid.recipe.recipe import of_run
 from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
+from translucid.see.embedding_change import EmbeddingChange, embedding_change
 from translucid.see.gradients import Gradients, gradients
 from translucid.see.hardest import Measured, hardest
 from translucid.see.pictures import Bars, Heat
@@ -148,6 +149,13 @@ class Model:
     def nearest(self, text: str, texts: Sequence[str], k: int = LIKELIEST) -> list[Neighbour]:
         """Those of the texts whose embeddings are most like that of `text`, best first."""
         return nearest(self.similarity([text], texts)[0], texts, k)
+
+    def embedding_change(self, before: "Model", texts: Sequence[str]) -> EmbeddingChange:
+        """Which pairs of the texts lie nearer here than in another embedding model, such as the one
+        that this was tuned from, and which lie further apart."""
+        if len(several(texts)) < 2:
+            raise InputError(f"{len(texts)} text makes no pair; give two or more")
+        return embedding_change(texts, before.embed(texts), self.embed(texts))
 
     def predict(
         self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]

@@ -33,6 +33,7 @@ ADDED: dict[str, Any] = {
     "tokenizer.vocabulary": "keep",
     "training.carry_state": False,
     "decoding.carry_state": False,
+    "training.decay_embeddings": False,
     "training.betas": [0.9, 0.98],
     "training.activation_regularization": 0.0,
     "training.temporal_regularization": 0.0,

@@ -53,6 +53,7 @@ def test_a_translator_in_rows_a_picture_and_the_next_command(folder: Path) -> No
     assert "decoder layer 0" in (folder / "f-parts.svg").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_json_has_the_scores_of_evaluate(folder: Path) -> None:
     for model, files, metric in (("t", ["a.en", "a.de"], "bleu"), ("c", ["a.tsv"], "accuracy")):
         of = ["--of", "heads" if model == "t" else "gates"]

@@ -715,6 +715,7 @@ def test_a_mark_and_windows_line_ends_change_nothing(command: Command) -> None:
 # Files that change while they are read, and a real shell around the command
 
 
+@pytest.mark.slow
 def test_a_file_that_shrinks_while_it_is_read(command: Command) -> None:
     """A pipe as second file makes the reader wait for us after its first line of the first."""
     write({"a.en": "the dog sleeps\n" * 100_000})

@@ -33,6 +33,7 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_tagger_with_characters_trains_tags_and_is_scored(tagger: Path) -> None:
     scored = run("evaluate", "r", "--data", "a.conll", "--json", cwd=tagger)
     assert scored.returncode == 0, scored.stderr

@@ -111,6 +111,7 @@ MORE_RECIPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [RECIPES[0], *MORE_RECIPES])
 def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
     told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)
@@ -120,6 +121,7 @@ def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # it leaves nothing
 
 
+@pytest.mark.slow
 def test_a_task_tests_itself_with_picked_sizes(folder: Path) -> None:
     words = ["classify", "--train", "train.csv", *COLUMNS, "model.kind=recurrent"]
     told = run("train", *words, "--self-test", cwd=folder)

@@ -122,6 +122,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
 # --- completion
 
 
+@pytest.mark.slow
 def test_completion_answers_bash(tmp_path: Path) -> None:
     # The script that --show-completion prints is run by a real bash, as after `translucid do<TAB>`.
     stub = tmp_path / "translucid"
@@ -137,6 +138,7 @@ def test_completion_answers_bash(tmp_path: Path) -> None:
     assert run("bash", "-c", script, PATH=path).stdout == "doctor\n"
 
 
+@pytest.mark.slow
 def test_completion_does_not_import_torch() -> None:
     code = (
         "import sys\nfrom translucid.cli import main\n"
@@ -169,6 +171,7 @@ def test_an_unexpected_error_is_one_line_with_a_hint() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "body", "code"),
     [
@@ -182,6 +185,7 @@ def test_debug_shows_the_traceback(arguments: tuple[str, str], body: str, code: 
     assert answer.stderr.startswith("Traceback (most recent call last):")
 
 
+@pytest.mark.slow
 def test_debug_after_two_dashes_is_text() -> None:
     answer = with_command("print(sys.argv)", "boom", "--", "--debug")
     assert "(--debug)" in answer.stderr
@@ -193,6 +197,7 @@ def test_ctrl_c() -> None:
     assert (answer.returncode, answer.stderr) == (128 + signal.SIGINT, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 100_000])  # met by the last flush, or while printing
 def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
     code = (
@@ -258,6 +263,7 @@ def test_doctor_sees_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None
     assert check.remedy == "install one of: no-such-compiler"
 
 
+@pytest.mark.slow
 def test_doctor_survives_a_broken_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1 is missing')")
     path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"

@@ -117,6 +117,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
     raise AssertionError("nothing was written")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
 )
@@ -183,6 +184,7 @@ def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[s
     assert_refused(answer, "no/out.part.json could not be written")
 
 
+@pytest.mark.slow
 def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> None:
     files = {"in.txt": f"the dog\n{'dog ' * 30}\n\na cat\n"}
     words = ["translate", folders["short"], "in.txt"]
@@ -309,6 +311,7 @@ def test_groups_reach_the_search(command: Command, folders: dict[str, str], one:
     assert texts == [each.text for each in found.texts] != [each.text for each in plain.texts]
 
 
+@pytest.mark.slow
 def test_models_side_by_side(command: Command, folders: dict[str, str], one: Model) -> None:
     words = ["translate", folders["one"], "--ensemble", folders["two"], "--json"]
     (line,) = command(words, stdin=b"the dog").out.splitlines()
@@ -354,6 +357,7 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
         one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
 
 
+@pytest.mark.slow
 def test_translations_by_chance(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "--sample", "--top-k", "5", "--n-best", "3", "--seed"]
     first = command([*words, "1"], stdin=b"the dog\na cat\n")

@@ -40,6 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- run ----
 
 
+@pytest.mark.slow
 def test_a_run_tells_claim_verdict_and_why(folder: Path) -> None:
     said = " ".join((folder / "said.txt").read_text().split())
     assert "C46 supported (quick): Dividing by sqrt(d_k) keeps scores from growing" in said
@@ -243,6 +244,7 @@ def test_stored_verdicts_are_verified(folder: Path, tmp_path: Path) -> None:
     assert "C46  refuted, now supported: from d_k" in wrong.stdout
 
 
+@pytest.mark.slow
 def test_a_template_runs_as_it_is(tmp_path: Path) -> None:
     made = run("lab", "new", "Longer-words", cwd=tmp_path)
     assert made.stdout.splitlines()[-1] == "next: translucid lab run Longer-words.py --quick"

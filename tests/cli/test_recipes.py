@@ -19,6 +19,7 @@ def test_recipes_are_listed_and_shown() -> None:
     assert "# training steps: updates of the weights" in shown.stdout
 
 
+@pytest.mark.slow
 def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     made = run("new", "tag", "model.kind=recurrent", "--out", "mine.toml", cwd=tmp_path)
     assert "next: translucid recipe check mine.toml" in made.stdout
@@ -37,6 +38,7 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
     run("new", "tag", "--out", "mine.toml", cwd=tmp_path)
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
@@ -47,6 +49,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
         assert run("recipe", "check", name).returncode == 0, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["multi30k-en-de", "toyland-translate-transformer"])
 def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
     """Its own held-out files belong to its own training data: a part of the other is held out."""

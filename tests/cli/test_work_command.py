@@ -261,6 +261,7 @@ def test_color_on_a_terminal_only_and_not_against_the_readers_will(
     assert ("\033[1m" in text) == colored
 
 
+@pytest.mark.slow
 def test_help_does_not_wait_for_torch() -> None:
     code = (
         "import sys\nfrom translucid.cli import main\n"

@@ -81,6 +81,7 @@ def test_softmax_takes_x_as_an_option() -> None:
     assert work("softmax", "--x", "-1 2") == work("softmax", "-1 2")
 
 
+@pytest.mark.slow
 def test_every_spelling_of_a_name(tmp_path: Path) -> None:
     assert (bare("W_Q"), spelt("w_q", ["wq", "x"]), spelt("y", ["x"])) == ("wq", "wq", "y")
     eye = "1 0; 0 1"

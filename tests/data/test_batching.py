@@ -113,6 +113,7 @@ def test_batches_of_one_side_are_as_full_as_they_can_be(lengths, budget: int, mo
     assert [[lengths[i] for i in batch] for batch in lists(plan)] == expected
 
 
+@pytest.mark.slow
 def test_a_plan_for_millions_takes_little_memory() -> None:
     sizes = np.full(300_000, 256)
     tracemalloc.start()

@@ -212,6 +212,7 @@ def test_progress_by_several_processes(tmp_path: Path, text: Path, tokenizer) ->
     assert seen[-1] == text.stat().st_size
 
 
+@pytest.mark.slow
 def test_large_vocabularies_take_four_bytes(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(70_000)]
     big = Tokenizer.train("word", words)
@@ -640,6 +641,7 @@ def test_a_thorough_look(tmp_path: Path, text: Path, tokenizer) -> None:
     assert "is not what was written" in said[0]
 
 
+@pytest.mark.slow
 def test_what_makes_it_build_again(tmp_path: Path, text: Path, tokenizer, other_tokenizer) -> None:
     said: list[str] = []
 
@@ -729,6 +731,7 @@ def test_a_store_of_another_tokenizer(made: Store, tokenizer, other_tokenizer) -
         Language(tokenizer).rows_of(made, 0)
 
 
+@pytest.mark.slow
 def test_the_processes_do_without_torch() -> None:
     code = "import sys, translucid.data.corpus.workers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -41,6 +41,7 @@ def tokenizers() -> list[Tokenizer]:
     return [Tokenizer.train(kind, LEARNT, sizes.get(kind)) for kind in KINDS]
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=60)
 @given(st.lists(st.lists(text, max_size=5), max_size=4), st.integers(0, 20))
 def test_the_same_ids(tokenizers, batches: list[list[str]], most: int) -> None:

@@ -56,6 +56,7 @@ def test_the_right_tags_are_framed(tagger: Run) -> None:
     assert heat.frames == ((5, 0), (0, 1), (0, 2))
 
 
+@pytest.mark.slow
 def test_with_subwords_a_word_has_the_tag_of_its_first(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -60,6 +60,7 @@ def test_the_boundary_is_the_network_over_the_plane() -> None:
     assert found.accuracy == 0.75  # (1, 1) gives 0.7, and 0 was wanted
 
 
+@pytest.mark.slow
 def test_a_line_parts_and_but_not_xor_and_a_hidden_layer_parts_xor(run: Run) -> None:
     found = fits.learn_logic(trained(run, 300))
     accuracy = {each.name: each.accuracy for each in found.boundaries}

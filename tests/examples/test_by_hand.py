@@ -19,6 +19,7 @@ def example() -> dict[str, Any]:
     return runpy.run_path(str(FILE), run_name="by_hand")
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_loss(example: dict[str, Any], capsys: Any) -> None:
     torch.manual_seed(0)
     model = _model(example)

@@ -133,6 +133,7 @@ def test_the_folder_names_its_code_and_loads_none(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command: Command) -> None:
     files = ["--train", folder / "pairs.tsv", "--valid", folder / "test.tsv"]
     out, _ = command("check", OWN_TASK, *files, "--json")
@@ -170,6 +171,7 @@ def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> No
     assert json.loads(out)["switches"]
 
 
+@pytest.mark.slow
 def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
     run = tmp_path / "run"
     words = ["train", "classify", "--toyland", "60", "--out", run, *TINY, "training.steps=4"]

@@ -232,6 +232,7 @@ def test_a_sentence_encoder_is_tuned(tmp_path: Path) -> None:
 # ---- on the command line ----
 
 
+@pytest.mark.slow
 def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     folder, model = str(embedder[0]), tl.load(embedder[0])
     file = tmp_path / "texts.txt"

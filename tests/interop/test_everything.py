@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from tests.in_process import run
 from tests.interop.reference import FLOAT32, far
 from tests.interop.tiny_foreign import Foreign, written
+from tests.tiny.dealt import chosen
 from torch import Tensor, nn
 
 import translucid as tl
@@ -135,6 +136,7 @@ def batch_of(foreign: Foreign, files: list[str]) -> Any:
     return foreign.model.task.collate([item])
 
 
+@pytest.mark.slow
 @all_families
 def test_evaluation_and_ablation_are_losses_of_the_reference(
     foreign: Foreign, tmp_path: Path
@@ -296,6 +298,7 @@ def test_scores_are_sums_of_the_reference(foreign: Foreign) -> None:
     assert scored.log_probability == pytest.approx(sum(wanted), abs=1e-3)
 
 
+@pytest.mark.slow
 @all_families
 def test_trains_by_hand_and_is_saved_bit_for_bit(foreign: Foreign, tmp_path: Path) -> None:
     model = tl.load(foreign.folder)
@@ -382,7 +385,7 @@ def test_cuda_graphs_write_what_the_processor_does(foreign: Foreign) -> None:
 
 
 @pytest.mark.slow
-@all_families
+@pytest.mark.parametrize("foreign", chosen(FAMILIES, *OFTEN), indirect=True)
 def test_commands(foreign: Foreign, tmp_path: Path) -> None:
     """Each command that fits, thinly."""
     folder, files = str(foreign.folder), examples_file(foreign, tmp_path)

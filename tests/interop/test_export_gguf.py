@@ -18,7 +18,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "as in the recipes": LLAMA,
     "plain Llama": LLAMA | {"bias": False, "embedding_scale": False, "kv_heads": 2, "d_head": 6},
     "query norm": LLAMA | {"bias": False, "qk_norm": True, "tied": False, "rotary_base": 500.0},
-    "scaled": LLAMA | {"rotary_scaling": 2.0, "rotary_fraction": 0.5, "d_ff": 45},
+    "scaled": LLAMA | {"rotary_scaling": 2.0, "d_ff": 45},
 }
 TEXTS = ("the dog's  cats", " größer 😀 12", "</s> <pad>x")
 
@@ -69,6 +69,7 @@ def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
     for task, kind, options, reason in (
         ("language", "bpe", {"positions": "rotary"}, r"activation = relu \(there: swiglu\)"),
         ("language", "bpe", LLAMA | {"window": 4}, r"this is none: window = 4"),
+        ("language", "bpe", LLAMA | {"rotary_fraction": 0.5}, r"rotary_fraction = 0.5 \(there: 1"),
         ("language", "word", LLAMA, "as this word tokenizer does"),
         ("translate", "bpe", LLAMA, "is an encoder-decoder with head language"),
     ):

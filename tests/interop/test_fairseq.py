@@ -10,9 +10,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.interop.reference import randomised
-from tests.interop.test_mapping import is_close_enough
 from tests.interop.tokenizer_files import shared
-from tests.interop.toolkit_reference import Names, Transformer, attend, check, in_halves
+from tests.interop.toolkit_reference import (
+    Names,
+    Transformer,
+    attend,
+    check,
+    in_halves,
+    is_close_enough,
+)
 from torch import Tensor, nn
 
 from translucid.errors import InputError

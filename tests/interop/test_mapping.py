@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.in_process import run
 from tests.interop.reference import FLOAT32, far, randomised
 from tests.interop.tokenizer_files import shared
-from tests.interop.toolkit_reference import attend, causal, check, greedy
+from tests.interop.toolkit_reference import attend, causal, check, greedy, is_close_enough
 from torch import Tensor, nn
 
 import translucid as tl
@@ -347,11 +347,6 @@ class Anarcii:
             y = self.attention(f"{name}.encoder_attention", x, keys, mask[:, None])
             x = self.forward(name, self.norm(f"{name}.enc_attn_layer_norm", x + y))
         return self.linear("decoder.fc_out", x)
-
-
-def is_close_enough(ours: Tensor, own: Tensor, exact: Tensor) -> bool:
-    """Ours in float32 is no farther from the reference in float64 than three times its float32."""
-    return bool((ours - exact).abs().max() <= 3 * (own - exact).abs().max())
 
 
 def test_anarcii_numbers_an_antibody(tmp_path: Path) -> None:

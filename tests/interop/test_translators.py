@@ -30,6 +30,7 @@ def made(name: str, folder: Path) -> Any:
     return theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marian", "t5"])
 def test_texts_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name, tmp_path)
@@ -52,6 +53,7 @@ def test_texts_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
     assert any(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marian", "t5"])
 def test_it_is_a_model_like_any_other(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "theirs"

@@ -84,7 +84,7 @@ CORNERS = [
 ]
 
 
-@pytest.mark.parametrize("name", dealt(CORNERS, share=2, rest=pytest.mark.slow))
+@pytest.mark.parametrize("name", dealt(CORNERS, share=2))
 def test_each_point_alone(name: str) -> None:
     """Keeping one point keeps that value alone, the same as among all, and leaves the answer."""
     model = randomised(config_of(name).model_copy(update={"layers": 1}))

@@ -121,6 +121,7 @@ def first(loss: float = 0.28758528, fell: int = 100, rose: int = 0) -> list[dict
     return [{"worked": losses, "starts": 100, "fell": [50] * 7 + [fell], "rose": [50] * 7 + [rose]}]
 
 
+@pytest.mark.slow
 def test_the_first_step() -> None:
     data = quick_data(gradient_descent.first_step)
     check(gradient_descent.first_step, [data])
@@ -150,6 +151,7 @@ def ended(slow: int, oscillates: int, otherwise: int, settles: int = 20) -> list
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_learning_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         gradient_descent, "LADDER", gradient_descent.LADDER[::4]

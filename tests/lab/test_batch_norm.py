@@ -103,6 +103,7 @@ def test_c71(data, verdict):
     assert judge("C71", data).verdict == verdict
 
 
+@pytest.mark.slow
 def test_shapes_and_rules(measured):
     found = measured["small-batches"]
     assert (len(found["error"]), len(found["gap"])) == (len(BATCHES), len(TRAINED))

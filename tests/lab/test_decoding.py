@@ -349,6 +349,7 @@ def writer():
     return small_language_model.language_model(0, 2, sentences=50)
 
 
+@pytest.mark.slow
 def test_an_author_writes_from_prompts_that_it_has_not_seen(writer):
     assert writer.unseen.shape[0] == small_language_model.HELD_OUT
     assert all(len(prompt) == small_language_model.PROMPT for prompt in writer.prompts)
@@ -378,6 +379,7 @@ def test_checks_notice_a_head_that_is_not_linear(writer, monkeypatch):
 CHEAP = [beam_optimum, dead_ends, smoothing_length]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", CHEAP, ids=lambda each: each.name)
 def test_quick_runs(experiment):
     check(experiment, [quick_data(experiment)] * 10)

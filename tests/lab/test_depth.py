@@ -38,6 +38,7 @@ def fallen(
     return rows
 
 
+@pytest.mark.slow
 def test_gradients_by_layer() -> None:
     data = quick_data(vanishing_gradients.gradient_by_layer)
     check(vanishing_gradients.gradient_by_layer, [data])
@@ -155,6 +156,7 @@ def steps(five: int, ten: int, slope: float = 0.0066) -> list[dict[str, Any]]:
              "cross_entropy": [1, 2, 3, 4, 5]}]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_saturation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saturation, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
     monkeypatch.setattr(saturation, "PATIENCE", 300)  # the last start runs out of it

@@ -72,6 +72,7 @@ def row(kept: results.Kept) -> evidence.Row:
     return next(one for one in evidence.rows(experiments(), by_name) if one.claim.key == "C46")
 
 
+@pytest.mark.slow
 def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
     now = row(kept)
     assert not now.older_rule

@@ -160,6 +160,7 @@ def test_pictures_show_the_means(measured):
         assert np.allclose(drawn.series[said], found[arm]["loss"][::2])
 
 
+@pytest.mark.slow
 def test_gradient_by_layer_against_finite_differences():
     """The gradient at block 3 of the last 47, by moving what enters it."""
     kind = "residual, layer norm"

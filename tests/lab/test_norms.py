@@ -132,6 +132,7 @@ def test_c74(data, verdict):
     assert judge("C74", data).verdict == verdict
 
 
+@pytest.mark.slow
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():

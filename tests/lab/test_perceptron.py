@@ -87,6 +87,7 @@ def left(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_linear_layers() -> None:
     data = quick_data(linear_layers.linear_stack)
     check(linear_layers.linear_stack, [data])

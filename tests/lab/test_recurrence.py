@@ -263,6 +263,7 @@ def test_chains_of_operations() -> None:
     assert sequential_time.dependent_operations(Products(), 5) == 2 * 5 + 2
 
 
+@pytest.mark.slow
 def test_times() -> None:
     """Timings differ between runs: only their shape is told here."""
     data = sequential_time.times.run(0, True)

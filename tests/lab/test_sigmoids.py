@@ -19,6 +19,7 @@ def built(*errors: float) -> list[dict[str, Any]]:
     return [{"built": rows, "trained": [0.5] * 4, "curves": [], "steps": 1} for _ in range(10)]
 
 
+@pytest.mark.slow
 def test_staircases() -> None:
     data = quick_data(universal_approximation.staircases)
     check(universal_approximation.staircases, [data])

@@ -85,6 +85,7 @@ def test_dead_ends_of_hard_and_of_soft_models_are_their_own():
     assert found["hard, ungrammatical"] == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_texts_are_as_long_as_the_search_writes_them(seed, monkeypatch):
     monkeypatch.setattr(label_smoothing, "BEAMS", (1, 3))
@@ -420,6 +421,7 @@ def test_patterns_are_found_by_name_layer_by_layer(linked):
     assert not torch.allclose(*found, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_is_measured_of_links_is_measured_with_the_best_head(monkeypatch):
     """A net that has learned nothing: its best head is found again, and what is lost without it
     is the loss with its part of the output's weights put to 0, less the loss with all."""

@@ -46,6 +46,7 @@ def same_translations(model: tl.Model, wanted: dict[str, Any]) -> None:
     near(model.network(IDS, IDS.flip(1)).tolist(), wanted["logits"])
 
 
+@pytest.mark.slow
 def test_a_translator_says_what_it_said() -> None:
     same_translations(tl.load(OLD / "translate"), ANSWERS["translate, stopped"])
 

@@ -39,7 +39,7 @@ from bench.kill import (
 from safetensors.torch import load_file, save_file
 from tests.forked import TRANSLUCID
 from tests.runs.test_resume import same_runs
-from tests.tiny.dealt import dealt
+from tests.tiny.dealt import chosen, dealt
 
 import translucid as tl
 from translucid import atomic_files
@@ -127,7 +127,7 @@ def kill_often(house: House, name: str, run: Path, kills: int, rng: random.Rando
     house.same_end(run, name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", chosen(NAMES, ASIDE))
 def test_killed_at_random_moments_a_run_ends_the_same(
     name: str, house: House, tmp_path: Path
 ) -> None:
@@ -148,7 +148,7 @@ def test_killed_more_often(name: str, seed: int, house: House, tmp_path: Path) -
         more(Aim("aside", 5), "inside a save"),
         (Aim("renames", 1), "between the two renames"),
         more(Aim("renames", 2), "between the two renames"),
-        (Aim("renames", 3), "between the two renames"),
+        more(Aim("renames", 3), "between the two renames"),
         (Aim("line", 3), "during an evaluation"),
         more(Aim("line", 7), "during an evaluation"),
         (Aim("checkpoint", 9), "during the test"),
@@ -267,7 +267,7 @@ LIMITS: dict[str, Callable[[Path], int]] = {
 }
 
 
-@pytest.mark.parametrize(("what", "name"), dealt(LIMITS, [GRU, ASIDE], share=2))
+@pytest.mark.parametrize(("what", "name"), dealt(LIMITS, [GRU, ASIDE], share=4))
 def test_a_limit_on_files_ends_the_run_with_the_way_on(
     what: str, name: str, house: House, tmp_path: Path
 ) -> None:
@@ -322,7 +322,7 @@ MAY_MOUNT = pytest.mark.skipif(
 
 
 @MAY_MOUNT
-@pytest.mark.parametrize(("free", "name"), dealt([0.0, 0.3, 0.9], [GRU, ASIDE], share=2))
+@pytest.mark.parametrize(("free", "name"), dealt([0.0, 0.3, 0.9], [GRU, ASIDE], share=3))
 def test_a_full_disk_ends_the_run_with_the_way_on(
     free: float, name: str, house: House, tmp_path: Path
 ) -> None:

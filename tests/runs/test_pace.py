@@ -147,6 +147,7 @@ def stop_at(step: int, folder: Path) -> Callable[[], bool]:
     return asked
 
 
+@pytest.mark.slow
 def test_a_first_save_comes_in_time_and_can_be_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

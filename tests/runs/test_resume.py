@@ -68,7 +68,7 @@ def stop_and_resume(chosen: Recipe, out: Path, stops: list[int]) -> None:
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "translate transformer, average": ("translate", "transformer", {"ema": 0.9}),
-    "translate lstm, three batches a step": ("translate", "lstm", {"accumulate": 3}),
+    "classify lstm, three batches a step": ("classify", "lstm", {"accumulate": 3}),
     "language gru, best three, mean": (
         "language", "gru", {"keep_best": 3, "average_best": True, "evaluate_every": 2}),
     "classify transformer, sgd, patience": (

@@ -95,6 +95,7 @@ def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_
     assert len(again.trace(text)) > 3
 
 
+@pytest.mark.slow
 def test_the_answers_have_their_shapes(tmp_path: Path) -> None:
     classifier = Model(train_recipe(small("classify", "gru"), tmp_path / "c", quiet=True))
     (label,) = classifier.classify(["The food was good."])
@@ -109,6 +110,7 @@ def test_the_answers_have_their_shapes(tmp_path: Path) -> None:
         translator.translate("The dog sleeps.")
 
 
+@pytest.mark.slow
 def test_the_resolved_recipe_gives_the_same_run(tmp_path: Path) -> None:
     first = train_recipe(small("tag", "transformer"), tmp_path / "a", quiet=True)
     again = recipe.read(tmp_path / "a" / "recipe.toml")

@@ -74,6 +74,7 @@ def test_with_time_enough_the_data_decides(clocked: Any) -> None:
     assert lines[0].startswith("in 60 minutes here: d_model=512 layers=4, 0.0 s a step, ")
 
 
+@pytest.mark.slow
 def test_the_largest_size_is_taken_that_gets_half_way(clocked: Any) -> None:
     """Twice as wide is four times as slow; 256 gets through seven tenths of its steps."""
     words, minutes = 10**7, 60.0

@@ -36,6 +36,7 @@ def chosen(files: Path, **data: Any) -> recipe.Recipe:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_from_a_store_is_the_run_from_memory(files: Path) -> None:
     train_recipe(chosen(files), files / "memory", quiet=True)
     train_recipe(chosen(files, store=str(files / "ids")), files / "store", quiet=True)
@@ -49,6 +50,7 @@ def test_a_run_from_a_store_is_the_run_from_memory(files: Path) -> None:
     assert "1 empty, left out" in said
 
 
+@pytest.mark.slow
 def test_it_is_reused_and_resumed(files: Path) -> None:
     whole = chosen(files, store=str(files / "ids"))
     train_recipe(whole, files / "straight", quiet=True)

@@ -110,6 +110,7 @@ def without_speed(told: list[tuple[str, float, int]]) -> list[tuple[str, float, 
     return [row for row in told if row[0] != "train/targets_per_second"]
 
 
+@pytest.mark.slow
 def test_they_are_told_the_curves_and_change_nothing(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def test_they_are_told_the_curves_and_change_nothing(
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_in_the_same_one(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:

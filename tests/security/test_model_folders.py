@@ -59,9 +59,9 @@ def attack(good: Path, place: Path, count: int | None, seed: int = 0) -> Tally:
 
 @pytest.mark.slow
 def test_hostile_models_are_refused(good: Path, tmp_path: Path) -> None:
-    tally = attack(good, tmp_path, 150)
+    tally = attack(good, tmp_path, 60)
     assert tally.bad == []
-    assert tally.counts["refused"] > 100
+    assert tally.counts["refused"] > 40
     assert not any(tally.counts[outcome] for outcome in BAD)
 
 

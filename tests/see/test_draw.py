@@ -196,6 +196,7 @@ def test_cells_without_a_number_are_hatched() -> None:
     assert len(whole) == 1
 
 
+@pytest.mark.slow
 def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
     from matplotlib.image import imread
 

@@ -167,6 +167,7 @@ def test_wide_vectors_show_the_largest_of_neighbours():
             assert heat.values[row, column] == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_trace_of_many_tokens_and_heads_keeps_to_its_budget():
     task, network = pair("language", d_model=48, heads=12, layers=12)
     text = " ".join(["dog"] * 511)
@@ -212,6 +213,7 @@ def test_a_sign_that_the_font_lacks_is_no_warning():
     seen.figure("encoder.embedding.lookup").png()  # warnings are errors here
 
 
+@pytest.mark.slow
 def test_files_are_written_and_the_same_each_time(tmp_path):
     figure = reading("translate", ENGLISH, GERMAN).figure(CROSS)
     for ending in (".svg", ".png", ".pdf"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.points.given import CHARACTERS, IDS, MASK, SEGMENTS, SOURCE, SOURCE_MASK, Ran
-from tests.points.test_points import CONFIGS, run
+from tests.points.test_points import CONFIGS, ENOUGH, run
 from tests.see.small import pair, reading
 from torch import Tensor
 
@@ -102,12 +102,14 @@ def walk(c: Computation, address: str, generator: random.Random) -> Iterator[Ope
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if number % 6 == 0 else (pytest.mark.slow,))
+        pytest.param(name, marks=pytest.mark.slow if name in ENOUGH else pytest.mark.thorough)
+        if number % 6
+        else name
         for number, name in enumerate(CONFIGS)
     ],
 )
 def test_every_form_opens_and_every_line_of_a_walk_to_the_bottom_adds_up(name: str) -> None:
-    """test_points says that these models have all forms of the catalogue."""
+    """test_points says that those of CI have all forms of the catalogue."""
     generator, met = random.Random(name), set()
     padded = generator.random() < 0.5 and not numeric(name)
     ran, c = run(name, padded), computation(name, padded)

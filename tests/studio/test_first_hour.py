@@ -308,6 +308,46 @@ def test_an_empty_sentence_is_not_read(studio: Served, leaf: Page) -> None:  # n
     assert leaf.inner.locator("#stage .part").count() > 5
 
 
+# The first answer about a text comes when it is let go; what waits a second is held.
+HELD = """() => {
+    const { fetch, setTimeout, clearTimeout } = window;
+    const held = new Map();
+    let go;
+    const later = new Promise(open => { go = open; });
+    window.fetch = async (to, ...more) => {
+        if (String(to).endsWith('/api/runs')) await later;
+        return fetch(to, ...more);
+    };
+    window.setTimeout = (act, ms, ...more) => {
+        if (ms !== 1000) return setTimeout(act, ms, ...more);
+        held.set(-1 - held.size, act);
+        return -held.size;
+    };
+    window.clearTimeout = id => held.delete(id) || clearTimeout(id);
+    window.held = held;
+    window.letGo = () => {
+        held.forEach(act => act());
+        Object.assign(window, { fetch, setTimeout, clearTimeout });
+        go();
+    };
+}"""
+
+
+def test_a_text_that_was_left_says_no_more(studio: Served, leaf: Page) -> None:  # noqa: F811
+    """Somebody asks for a text, and before it is read for another one, which is there at once."""
+    seen(leaf, studio, "translate", "flow")
+    address, page = leaf.inner.url, leaf.inner.at_once
+    told = leaf.text("#readout")
+    page.evaluate(HELD)
+    to = "to => { delete document.documentElement.dataset.ready; location.hash = to; }"
+    page.evaluate(to, "#/flow?m=a&text=the+cat+.")
+    leaf.wait("held.size === 1")
+    page.evaluate(to, address.partition("#")[2])
+    leaf.ready()
+    page.evaluate("letGo()")
+    assert leaf.text("#readout") == told
+
+
 EDGES = """() => ['.over > header button', '.over > header', '.over'].map(
     name => document.querySelector(name).getBoundingClientRect().right)"""
 # What stands on top at the last cell of a table's first row, when the table is rolled to its end.
@@ -321,6 +361,33 @@ LAST_CELL = """() => {
 }"""
 
 
+# Texts that a box cuts off without a sign: it does not roll, and has no ellipsis.
+CUT = """() => {
+    const found = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        let up = node.parentElement;
+        if (!node.data.trim() || up.closest('svg,option,.unseen,.skip')) continue;
+        while (up && getComputedStyle(up).overflowX === 'visible') up = up.parentElement;
+        if (!up || getComputedStyle(up).overflowX !== 'hidden') continue;
+        if (getComputedStyle(up).textOverflow === 'ellipsis') continue;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const { right, width } = range.getBoundingClientRect();
+        if (width && right > up.getBoundingClientRect().right + 1) found.push(node.data);
+    }
+    return found;
+}"""
+# The sign that there is more of the sentence covers it to its end.
+COVERED = """() => {
+    const [sign, box] = ['.sentence .rollon.right', '.sentence .rolls'].map(
+        name => document.querySelector(name).getBoundingClientRect());
+    return sign.width === 0 || sign.right >= box.right;
+}"""
+ROWS = "name => new Set([...document.querySelectorAll(name)].map(el => el.offsetTop)).size"
+
+
 @pytest.mark.parametrize("width", chosen([360, 820, 1024], 360))
 def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) -> None:  # noqa: F811
     leaf.inner.set_viewport_size({"width": width, "height": 780})
@@ -330,9 +397,13 @@ def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) ->
             seen(leaf, studio, "translate", view, theme=theme, pin="src:1")
             assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= width, view
             assert leaf.inner.evaluate(CROWDED) == [], view
+            assert leaf.inner.evaluate(CUT) == [], view
+            assert leaf.inner.evaluate(COVERED), view
             if width > 860:  # below, what stands under the window is rolled to
                 wrong = leaf.inner.evaluate(LAYOUT)
                 assert [each for each in wrong if "on the panel" not in each] == [], view
+        assert leaf.inner.evaluate(ROWS, ".losses th") == 1, "one loss beside the other"
+        assert leaf.inner.evaluate(ROWS, ".views a") <= 2
         seen(leaf, studio, "translate", "flow")
         leaf.inner.keyboard.press("t")
         leaf.inner.locator(".over .twin").wait_for()

@@ -89,10 +89,10 @@ def filled(headers: dict[str, Any], port: int) -> dict[str, Any]:
     return {name: one(value) for name, value in headers.items()}
 
 
-# One door stands before all routes: each route is tried with every sixth forgery, the first route
-# with all of them, and every forgery on every sixth route; on demand all with all.
+# One door stands before all routes: each route is tried with every 15th forgery, the first route
+# with all of them, and every forgery on every 15th route; on demand all with all.
 FORGERIES = [
-    pytest.param(*route, forged, marks=() if not i or (i + j) % 6 == 0 else pytest.mark.thorough)
+    pytest.param(*route, forged, marks=() if not i or (i + j) % 15 == 0 else pytest.mark.thorough)
     for i, route in enumerate(routes())
     for j, forged in enumerate(FORGED)
 ]
@@ -436,11 +436,12 @@ def test_a_mistake_of_ours_tells_nothing(studio: Served, monkeypatch: Any) -> No
     assert set(SEALED) <= {name.lower() for name, _ in answer.headers}
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("path", sorted({path for _, path in routes()} - {"/nothing"}))
-def test_other_methods(studio: Served, method: str, path: str) -> None:
-    answer = studio.ask(method, path)
-    assert (answer.status, answer.json) == (405, {"error": "Method Not Allowed"})
+def test_other_methods(studio: Served, path: str) -> None:
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        answer = studio.ask(method, path)
+        refused = (405, {"error": "Method Not Allowed"})
+        assert (answer.status, answer.json) == refused, method
 
 
 # ---- several at once ----

@@ -2,6 +2,7 @@
 controls have names, and an address brings the same picture back."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ from tests.studio.at_rest import AtRest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
-from tests.tiny.dealt import chosen, dealt
+from tests.tiny.dealt import chosen
 
 pytestmark = pytest.mark.slow
 
 LAYOUT = (Path(__file__).parent / "layout.js").read_text("utf-8")
 SIZES = [(1280, 800), (1920, 1080)]
+PLACES = list(product(VIEWS, SIZES))
 # Beyond the view itself: what makes it fuller.
 FULLER = {
     "flow": {"pin": "src:1"},
@@ -52,7 +54,7 @@ def fuller(studio: Served, family: str, view: str) -> dict[str, str]:
     return {"off": next(iter(opened.switches))}
 
 
-@pytest.mark.parametrize(("family", "size"), dealt(VIEWS, SIZES, share=2))
+@pytest.mark.parametrize(("family", "size"), chosen(PLACES, *PLACES[2::5]))
 def test_texts_keep_to_their_places(
     studio: Served, leaf: Page, family: str, size: tuple[int, int]  # noqa: F811
 ) -> None:  # fmt: skip
@@ -77,7 +79,7 @@ def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int)
         assert leaf.inner.evaluate(LAYOUT) == [], (family, view)
 
 
-@pytest.mark.parametrize("view", chosen(FULLER, "attention", "recurrent", "decode"))
+@pytest.mark.parametrize("view", chosen(FULLER, "attention"))
 def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
     """A link is copied, with pins and choices; opened elsewhere it shows the same."""
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})

@@ -240,7 +240,7 @@ def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> 
             followed[number] = hash_of(page)
             page.changed(lambda: page.inner.keyboard.press("Space"))
         pinned = 0
-        for number in here:
+        for number in here[1::3]:
             page.turn(f"{studio.address}#/lesson?lesson={key}.{number}&text={quote(TEXT)}"
                       "&theme=dark")  # fmt: skip
             step, now = given[number - 1], hash_of(page)

@@ -103,7 +103,7 @@ def row_of(page: Page, row: int) -> float:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "pin"), [(512, 300), (512, 0), (120, 119)])
+@pytest.mark.parametrize(("count", "pin"), chosen([(512, 300), (512, 0), (120, 119)], (120, 119)))
 def test_the_window_stands_around_the_pin(
     studio: Served, leaf: Page, count: int, pin: int  # noqa: F811
 ) -> None:  # fmt: skip
@@ -286,7 +286,7 @@ def test_a_long_text_has_few_nodes(studio: Served, leaf: Page, view: str, count:
         assert sum(len(answer.body()) for answer in moved) <= BYTES
 
 
-@pytest.mark.parametrize("m", ["b", "c"])
+@pytest.mark.parametrize("m", chosen("bc", "c"))
 def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str) -> None:  # noqa: F811
     words = words_of(studio, 200, m)["source"]
     leaf.turn(address(studio, "flow", 200, m=m, pin="src:150"))
@@ -300,9 +300,10 @@ def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str)
 # ---------------------------------------------------------------- attention
 @pytest.mark.parametrize(
     ("count", "moment", "pin"),
-    [(512, "weights", "tgt:301"), (512, "weights", "tgt:60,tgt:62"),
-     (120, "weights", "tgt:60,tgt:30"), (120, "scores", "tgt:119"),
-     (512, "scores", "tgt:7,tgt:505")],
+    chosen([(512, "weights", "tgt:301"), (512, "weights", "tgt:60,tgt:62"),
+            (120, "weights", "tgt:60,tgt:30"), (120, "scores", "tgt:119"),
+            (512, "scores", "tgt:7,tgt:505")],
+           (512, "weights", "tgt:60,tgt:62"), (120, "scores", "tgt:119")),
 )  # fmt: skip
 def test_numbers_in_the_lens_are_those_of_the_trace(
     studio: Served, leaf: Page, traces: Any, count: int, moment: str, pin: str  # noqa: F811

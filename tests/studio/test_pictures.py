@@ -39,7 +39,8 @@ PLACES: list[tuple[str, str, dict[str, str]]] = [
     ("tag", "flow", {}),
     ("regress", "flow", {}),
 ]  # fmt: skip
-ONE_OF_EACH = [PLACES[number] for number in (1, 3, 4, 5, 6, 7, 8, 10)]
+# Of the others the numbers are compared below, and tests/studio/test_saving.py saves one.
+ONE_OF_EACH = [PLACES[number] for number in (5, 6, 7, 10)]
 NAMES = [f"{family}-{view}-{'-'.join(more)}".rstrip("-") for family, view, more in PLACES]
 
 

@@ -22,7 +22,7 @@ from translucid.cli import app
 from translucid.errors import InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.model import Model
-from translucid.studio import saved_session, terms
+from translucid.studio import saved_session, surveys, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
@@ -95,6 +95,7 @@ def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None
     assert re.search(r"script-src 'sha256-[\w+/=]{44}';", policy)
 
 
+@pytest.mark.slow
 def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
     handlers = Handlers(library)
     asked = [["POST", "/api/runs", json.dumps({"m": "a", "text": EVIL})]]
@@ -104,6 +105,22 @@ def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
     data = text[text.index('id="recorded">') + 14 :]
     assert "<" not in data[: data.index("</script>\n<script type")]
     assert json.loads(recorded(reply.body)["answers"][0][-1])["text"] == EVIL
+
+
+def test_a_survey_stands_in_the_file_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of it would be asked for the rest for ever."""
+    monkeypatch.setattr(surveys, "TEXTS", 6)
+    monkeypatch.setattr(surveys, "AT_ONCE", 2)
+    body = json.dumps({"address": "#/", "asked": [["GET", "/api/model/a/hardest", ""]]}).encode()
+
+    def in_file(requests: int) -> list[Any]:
+        monkeypatch.setattr(saved_session, "REQUESTS", requests)
+        handlers = Handlers(Library({"language": model("language-rnn")}))
+        return list(recorded(handlers.ask("POST", "/api/session", body).body)["answers"])
+
+    assert in_file(2) == []
+    ((_, _, _, _, _, answer),) = in_file(3)
+    assert len(json.loads(answer)["texts"]) == json.loads(answer)["of"] == 6
 
 
 def test_the_budget_is_kept(library: Library) -> None:
@@ -185,6 +202,7 @@ def test_a_whole_text_in_one_file(
     # More of the same takes long: one switch, and of the terms those of the patterns.
     monkeypatch.setattr(saved_session, "SWITCHES", 1)
     monkeypatch.setattr(terms, "CARRIED", 120)
+    monkeypatch.setattr(surveys, "TEXTS", 4)
     followed = {"a": RunFollower(recorded_run(), "small")}
     handlers, file = Handlers(library, followed), tmp_path / "session.html"
     file.write_bytes(handlers.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
@@ -196,6 +214,13 @@ def test_a_whole_text_in_one_file(
         if view == "train":
             root.locator(".film canvas").first.wait_for()
             assert "Finished" in root.locator(".training .say").inner_text()
+    root = walk(page, "data", text=EVIL)
+    root.get_by_role("button", name="Measure losses").click()
+    root.locator(".texts .edit").wait_for(state="detached")
+    assert "no right answers to compare with" in root.locator(".texts").inner_text()
+    root.get_by_role("button", name="Which texts move it most").click()
+    root.locator(".moved .quiet").wait_for()
+    assert "not recorded in this file" in root.locator(".moved").inner_text()
     assert root.locator(".mark svg path").first.bounding_box()["width"] > 10  # the logo is drawn
     walk(page, "recurrent", text=EVIL, m="b")
     held = library.opened["a"].model
@@ -237,6 +262,9 @@ def test_a_whole_text_in_one_file(
     page.inner.set_viewport_size({"width": 360, "height": 780})  # a page, not a smaller box
     page.inner.wait_for_function(f"() => {ROOT}.clientWidth <= 360", timeout=PATIENCE)
     assert page.inner.evaluate(f"() => getComputedStyle({ROOT}).fontSize") == "16px"
+    root = walk(page, "train", text=EVIL)
+    root.locator(".training .row > *").first.wait_for()
+    assert min(box.bounding_box()["width"] for box in root.locator(".training .row > *").all()) > 99
 
 
 @pytest.mark.slow

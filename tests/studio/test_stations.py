@@ -213,6 +213,9 @@ def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> 
     run = run_of(library, "vectors").key
     reply = handlers.ask("GET", f"/api/runs/{run}/lesson/own")
     assert b'"word":"dog"' in reply.body
+    (tmp_path / "mine.toml").write_text(GOOD.replace("flow?", "data?"))
+    handlers = Handlers(library, lesson=lesson_files.read(tmp_path / "mine.toml"))
+    assert b'"address":"data?at=' in handlers.ask("GET", f"/api/runs/{run}/lesson/own").body
 
 
 @pytest.mark.parametrize(
@@ -325,6 +328,12 @@ SKIPPED = """() => {
 }"""
 
 
+# Signs that could stand at the beginning of a line, away from the number before them.
+ALONE = """() => [...document.querySelectorAll('#lesson .told-number')]
+    .filter(el => /^[.,:;?!)]/.test(el.nextSibling?.data ?? '') && !el.closest('.unbroken'))
+    .map(el => el.parentElement.textContent)"""
+
+
 @pytest.mark.slow
 def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:  # noqa: F811
     """From the first page through every stop of the first station, by clicks."""
@@ -363,3 +372,7 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
     page.changed(lambda: page.inner.click("#lesson .onward"))
     assert page.drawn().startswith("lesson ")
     assert "4 done" in page.words(".station .count")[0]
+    page.turn(f"{studio.address}#/lesson?lesson=neuron.4")  # a link is enough: it brings its model
+    assert page.words("#lesson .stop a") == [stops[3]["title"]]
+    assert page.drawn().startswith("flow ")
+    assert page.inner.evaluate(ALONE) == []

@@ -39,7 +39,7 @@ def steps_asked(page: Page) -> list[str]:  # noqa: F811
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", chosen(FAMILIES, "language-transformer", "translate-lstm"))
+@pytest.mark.parametrize("family", chosen(FAMILIES, "translate-lstm"))
 def test_flow_asks_once_for_all_steps(studio: Served, page: Page, family: str) -> None:  # noqa: F811
     asked = steps_asked(page)
     page.see(address(studio, family, "flow", at="head.logits"))  # the inspector shows them, too
@@ -62,7 +62,7 @@ def test_decode_asks_once_for_all_steps_of_the_winner(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", chosen(FAMILIES, "tag-lstm", "translate-lstm"))
+@pytest.mark.parametrize("family", chosen(FAMILIES, "translate-lstm"))
 def test_a_file_cuts_out_of_recorded_steps_what_the_server_sends(
     studio: Served, leaf: Page, family: str  # noqa: F811
 ) -> None:  # fmt: skip

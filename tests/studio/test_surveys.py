@@ -39,6 +39,7 @@ def test_losses_and_units_come_some_at_a_time(
 ) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 10)
     monkeypatch.setattr(surveys, "AT_ONCE", 4)
+    monkeypatch.setattr(surveys, "SECONDS", 600.0)
     opened = handlers.library.opened["a"].model
     answer, asked = until_done(handlers, "hardest")
     assert (asked, answer["of"], answer["from"]) == (3, 10, "the test data of its run")
@@ -54,6 +55,8 @@ def test_losses_and_units_come_some_at_a_time(
     trace = tl.load("demo:classify").trace(first["text"])
     assert first["value"] == pytest.approx(float(trace[POINT][0, :, 5].max()), abs=1e-6)
     assert float(trace[POINT][0, first["place"], 5]) == pytest.approx(first["value"], abs=1e-6)
+    monkeypatch.setattr(surveys, "SECONDS", 0.0)  # as if one text took all the time of a request
+    assert until_done(handlers, "unit", at=POINT.replace("hidden", "cell"), unit=5)[1] == 10
     errors = [until_done(handlers, "unit", at=at, unit=unit)[0]["error"]
               for at, unit in ((POINT, 99), ("encoder.nothing.here", 1))]  # fmt: skip
     assert "unit = 99" in errors[0]
@@ -80,6 +83,7 @@ def test_without_data_of_its_own_a_model_reads_made_up_texts(
 @pytest.mark.slow
 def test_labels_are_those_of_python(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveys, "SENTENCES", 90)
+    monkeypatch.setattr(surveys, "SECONDS", 600.0)
     answer, asked = until_done(handlers, "labels", at=POINT)
     assert (asked, answer["of"]) == (2, 90)
     held = tl.load("demo:classify")
@@ -105,6 +109,13 @@ def test_the_page_lists_texts_and_opens_them(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(surveys, "TEXTS", 10)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
+    monkeypatch.setattr(surveys, "AT_ONCE", 0)  # it does not end by itself
+    leaf.inner.click("text=Measure losses")
+    leaf.inner.at_once.click("text=Stop")
+    leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Go on'")
+    monkeypatch.setattr(surveys, "AT_ONCE", 25)
+    leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
+    assert leaf.words(".texts .edit") == ["Measure losses"]  # nor does it begin again
     leaf.inner.click("text=Measure losses")
     leaf.wait("document.querySelectorAll('.hardest li').length === 10")
     held = tl.load("demo:classify")

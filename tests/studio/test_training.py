@@ -226,6 +226,7 @@ def test_messages_are_few_and_small(studio: Served, run: Path) -> None:
     assert sum(size for _, size in ear.bytes) <= 12_500 * spent
 
 
+@pytest.mark.slow
 def test_a_long_history_is_thinned_to_bands(run: Path) -> None:
     many = [step(n, float(n % 7), 1) for n in range(1, 30_001)]
     (run / "studio/steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in many))

@@ -53,6 +53,7 @@ class Channel:
 # ---- without a browser ----
 
 
+@pytest.mark.slow
 def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
     channel = Channel(translator.studio(TEXT, view="attention"))
     with serving({"model": translator}) as served:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.in_process import run
 from tests.tiny.once import once
 from torch import Tensor
 
@@ -155,6 +156,35 @@ def test_a_run_resumes_exactly_and_is_scored_as_it_was(tmp_path: Path) -> None:
     probed = whole.task.followed(whole.network, PAIRS[0][0], None)
     assert probed == pytest.approx(whole.embed([PAIRS[0][0]])[0].tolist())
     assert f"a vector of {NET['d_model']} dimensions" in str(whole.explain(PAIRS[0][0]))
+
+
+def test_pairs_that_moved(tmp_path: Path) -> None:
+    before, after = tl.load(embedder()), tl.load(embedder())
+    draw = torch.Generator().manual_seed(0)
+    for weight in after.network.parameters():
+        weight.data += 0.3 * torch.randn(weight.shape, generator=draw)
+    texts = [one for one, _ in PAIRS[:5]]
+    moved = after.embedding_change(before, texts)
+    wanted = {
+        (texts[i], texts[j]): [float(m.similarity([texts[i]], [texts[j]])) for m in (before, after)]
+        for i in range(5)
+        for j in range(i + 1, 5)
+    }
+    assert {(pair.one, pair.other) for pair in moved.pairs} == {*wanted}
+    for pair in moved.pairs:
+        assert [pair.before, pair.after] == pytest.approx(wanted[pair.one, pair.other], abs=1e-5)
+    changes = [pair.change for pair in moved.pairs]
+    assert changes == sorted(changes, reverse=True)
+    assert changes[0] > 0 > changes[-1]
+    assert (moved.nearer(1)[0], moved.apart(1)[0]) == (moved.pairs[0], moved.pairs[-1])
+    after.save(tmp_path / "after")
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    arguments = [str(tmp_path / "after"), str(tmp_path / "texts.txt"), "--against", str(embedder())]
+    shown = run("embed", *arguments, "--top", "2")
+    assert shown.stdout.strip() == moved.text(2), shown.stderr
+    assert shown.stdout.startswith("moved nearer\n")
+    with pytest.raises(InputError, match="1 text makes no pair"):
+        after.embedding_change(before, texts[:1])
 
 
 SCORED = [(*PAIRS[n], 1.0) for n in range(6)] + [

@@ -97,6 +97,7 @@ SEEDS = [(0, 1, 2), (0, 0, 0), (5, 5, 0)]
 SIZES = [(2000, 20, 20), (200, 200, 200), (10, 300, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "seeds"), dealt(SIZES, SEEDS, share=3))
 def test_splits_never_share_a_sentence(
     sizes: tuple[int, int, int], seeds: tuple[int, int, int]
@@ -121,6 +122,7 @@ def test_bad_requests_are_refused() -> None:
         generate(-1)
 
 
+@pytest.mark.slow
 def test_the_translation_is_a_function_of_the_sentence(sentences: list[Sentence]) -> None:
     german: dict[str, str] = {}
     for one in (*sentences, *generate(2000, seed=1)):

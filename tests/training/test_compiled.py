@@ -62,8 +62,8 @@ def batch(shape: str, rows: int, source: int, target: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("shape", "positions", "kinds"),
     [
-        ("decoder", "rotary", 1),
-        pytest.param("encoder-decoder", "alibi", 2, marks=pytest.mark.slow),
+        pytest.param("decoder", "rotary", 1, marks=pytest.mark.thorough),
+        ("encoder-decoder", "alibi", 2),
         pytest.param("encoder-decoder", "rotary", 2, marks=pytest.mark.thorough),
     ],
 )
@@ -93,6 +93,7 @@ def test_one_program_for_all_layers_of_a_kind_and_all_shapes(
     assert (said, lines[0][:14]) == (1, "torch.compile:")
 
 
+@pytest.mark.slow
 def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) -> None:
     network = build(TransformerConfig(shape="decoder", **SHAPE))
     layers, ids = CompiledLayers(network, lambda _: None), texts(2, 4)

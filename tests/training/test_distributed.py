@@ -80,8 +80,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Path) -> None:
-    out, err = run(*words(tmp_path / "two", *PLAIN), processes=2, typed=True)
+@pytest.mark.parametrize("typed", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_two_processes_are_one_and_one_of_them_speaks(
+    typed: bool, alone: Path, tmp_path: Path
+) -> None:
+    out, err = run(*words(tmp_path / "two", *PLAIN), processes=2, typed=typed)
     same(alone, tmp_path / "two")
     assert out.count("next: translucid classify") == 1
     assert err.count("step 6  loss") == 1

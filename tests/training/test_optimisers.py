@@ -83,12 +83,14 @@ def test_muon_in_batches_is_torchs_muon() -> None:
         assert torch.equal(muon.state[p]["momentum_buffer"], wanted.state[q]["momentum_buffer"])
 
 
-def test_only_matrices_decay() -> None:
+@pytest.mark.parametrize("embeddings", [False, True])
+def test_only_matrices_decay(embeddings: bool) -> None:
     model = build(TransformerConfig(shape="decoder", head="language", vocab=11, d_model=16))
-    (optimizer,) = make_optimizer(model, "adamw", learning_rate=1e-3, weight_decay=0.1)
+    config = TrainingConfig(weight_decay=0.1, decay_embeddings=embeddings)
+    (optimizer,) = State(model, config).optimizers
     decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
     for n, p in model.named_parameters():
-        assert (id(p) in decayed) == (p.dim() == 2 and "embedding" not in n), n
+        assert (id(p) in decayed) == (p.dim() == 2 and (embeddings or "embedding" not in n)), n
     total = sum(len(group["params"]) for group in optimizer.param_groups)
     assert total == len(list(model.parameters()))
 

@@ -31,6 +31,7 @@ def checkpoint(run: Path, step: int) -> dict[str, Tensor]:
     return load_file(run / "state" / f"step-{step:08}" / "tensors.safetensors")
 
 
+@pytest.mark.slow
 def test_frozen_weights_stay_and_a_resume_is_exact(tmp_path: Path) -> None:
     source = own_tensors(bundle.load(classifier()).network)
     tuned(tmp_path / "whole", freeze=["encoder.*"], steps=3, warmup=0)

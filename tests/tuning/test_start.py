@@ -75,6 +75,7 @@ def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
     assert torch.equal(ours, theirs["head.linear.weight"].flip(0))
 
 
+@pytest.mark.slow
 def test_a_language_models_body_classifies_and_tags(tmp_path: Path) -> None:
     source = load(language_model())
     setup = started(language_model(), write_reviews(tmp_path))
@@ -119,6 +120,7 @@ def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) ->
     assert any("rows taken over by equal text" in note for note in setup.start["notes"])
 
 
+@pytest.mark.slow
 def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(classifier(), source)
@@ -172,6 +174,7 @@ def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_pa
     assert torch.equal(rows[one], table[split].mean(0))
 
 
+@pytest.mark.slow
 def test_a_translators_encoder_classifies(tmp_path: Path) -> None:
     pairs = [(text, text.upper()) for text, _ in REVIEWS]
     tl.train("translate", tmp_path / "run", train=pairs, model=NET,

@@ -195,6 +195,7 @@ SATURATION = {  # d_head: raw and scaled, each the mean largest weight and the m
 }
 
 
+@pytest.mark.slow
 def test_w19_softmax_saturation():
     rng = np.random.default_rng(1)  # for each size one q and then six keys, 4000 times
     jacobians = torch.func.vmap(torch.func.jacrev(softmax))

@@ -68,6 +68,7 @@ def test_w41_the_perceptron_learns_and_and_or(wanted):
     same(unit(CORNERS), wanted)
 
 
+@pytest.mark.slow
 def test_w41_xor_is_beyond_one_threshold_unit():
     unit = build(PerceptronConfig(inputs=2)).double()
     assert all(unit.learn(CORNERS, XOR) > 0 for _ in range(100))

@@ -16,9 +16,9 @@ from translucid.checks.model import MASK_OF
 from translucid.data.tokenizers.pipelines import SPECIAL
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import ModelConfig, build
-from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE, Batch

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
+from translucid.models.base import EncoderDecoderModel, Network
 from translucid.models.mlp import MLPConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE

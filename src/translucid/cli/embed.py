@@ -30,6 +30,10 @@ def embed(
     nearest: Annotated[
         str | None, typer.Option(help="Show the lines that are most like this text.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Show the pairs of lines that lie nearer, or apart, than in this model."),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many of these.")] = 5,
     as_json: o.Json = False,
     out: Annotated[
@@ -49,15 +53,21 @@ def embed(
     Example: translucid embed ./all-MiniLM-L6-v2 sentences.txt --nearest "Someone is eating."
 
     Example: translucid embed ./all-MiniLM-L6-v2 sentences.txt --out sentences.npy
+
+    Example: translucid embed runs/tuned sentences.txt --against ./all-MiniLM-L6-v2
     """
     if text and file is not None:
         raise ConfigError(f"--text and the file {file} were both given; leave one out")
-    if nearest is not None and out is not None:
-        raise ConfigError("--nearest and --out were both given; leave one out")
+    chosen = {"--nearest": nearest, "--against": against, "--out": out}
+    if len(named := [option for option, value in chosen.items() if value is not None]) > 1:
+        raise ConfigError(f"{' and '.join(named)} were both given; leave one out")
     (held,) = o.load_models(model, None, device)
     held.check_task("embed")
     name = file or "-"
-    if nearest is not None:
+    if against is not None:
+        _against(held, o.load_models(Path(against), None, device)[0], text or _texts(name), top,
+                 as_json)  # fmt: skip
+    elif nearest is not None:
         _nearest(held, nearest, text or _texts(name), top, as_json)
     elif out is not None and out.suffix == ARRAY:
         _save_array(held, text or _texts(name), out)
@@ -78,6 +88,16 @@ def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: boo
             typer.echo(json.dumps(values, ensure_ascii=False))
         else:
             typer.echo(f"{neighbour.cosine:7.4f}  {neighbour.text}")
+
+
+def _against(held: "Model", before: "Model", texts: list[str], top: int, as_json: bool) -> None:
+    before.check_task("embed")
+    moved = held.embedding_change(before, texts)
+    if not as_json:
+        typer.echo(moved.text(top))
+        return
+    for pair in (*moved.nearer(top), *reversed(moved.apart(top))):
+        typer.echo(json.dumps(vars(pair), ensure_ascii=False))
 
 
 def _save_array(held: "Model", texts: list[str], out: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from translucid.bundle import Bundle
 from translucid.interop.families.options import Options
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import read_object

@@ -26,7 +26,7 @@ from translucid.interop.tokenizers import (
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 

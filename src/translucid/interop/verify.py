@@ -152,7 +152,7 @@ def _opened(path: Path, task: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import transformers  # type: ignore[import-not-found, unused-ignore]
+            import transformers
     except ImportError:
         raise InputError(
             "--verify compares with the package transformers, which is not installed; install it "

@@ -16,13 +16,8 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.models.autoregressive import GenerationInputs, GenerationState
-from translucid.models.base import (
-    AutoregressiveNetwork,
-    DecoderModel,
-    EncoderModel,
-    Network,
-    SequenceConfig,
-)
+from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderModel, Network
+from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import as_log_probs
 from translucid.trace import NO_TRACE, NoTrace
 

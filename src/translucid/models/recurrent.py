@@ -14,8 +14,9 @@ from torch import Tensor
 
 from translucid.config import key
 from translucid.models import initialise
-from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
+from translucid.models.base import Decoder, Encoded, Encoder
 from translucid.models.bridge import Bridge, BridgeName, CopyBridge, make_bridge
+from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.dropout import EmbeddingDropout, make_dropout

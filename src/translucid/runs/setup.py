@@ -15,8 +15,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.models import Network, build
-from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
+from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe import automatic_sizes
 from translucid.recipe.automatic_sizes import Amount
 from translucid.recipe.examples import Examples, load_examples

@@ -55,16 +55,17 @@ class Difference:
 
     @cached_property
     def points(self) -> tuple[Apart, ...]:
-        return tuple(self._apart(name) for name in self.names)
+        return tuple(self.at(name) for name in self.names)
 
-    def _apart(self, name: str) -> Apart:
+    def at(self, name: str) -> Apart:
+        """At one of the points that are compared."""
         return _apart(name, self.a[name], self.b[name])
 
     @cached_property
     def first(self) -> Apart | None:
         """The first point of the model that differs."""
         unlike = (name for name in self.names if not _identical(self.a[name], self.b[name]))
-        return next((point for point in map(self._apart, unlike) if point.differs), None)
+        return next((point for point in map(self.at, unlike) if point.differs), None)
 
     @property
     def widest(self) -> Apart | None:
@@ -251,6 +252,8 @@ def depth(name: str) -> str:
             "characters.sum": "with characters",
             "final_norm.output": "last norm",
             "alignment.output": "after alignment",
+            "head.pooled": "pooled",
+            "head.embedding": "embedding of the text",
         }.get(rest, rest)
     what = layer[2]
     if what.endswith("_residual.sum"):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from translucid.catalogue import describe
-from translucid.models.base import Network, SequenceConfig
+from translucid.models.base import Network
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.models.variants import formulas
 from translucid.render.frame import escape, folded, piece, table

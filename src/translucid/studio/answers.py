@@ -1,13 +1,14 @@
 """What the page asks of a run, beyond its tensors: heads at a glance, the likeliest words of a
 step, the tree of a search, two runs compared."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.see.difference import Difference, difference
+from translucid.see.difference import STREAM, Difference, depth, difference
 from translucid.see.of_points import pooled
 from translucid.see.pictures import Grid
 from translucid.studio.tensors import packed, raw_bytes
@@ -184,7 +185,25 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
         answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
             answer["first"] = None  # the first of those that were kept is perhaps not the first
+    elif a.opened.began_from(b.opened) or b.opened.began_from(a.opened):
+        answer["depths"] = _depths(difference(a.kept, b.kept))
     return answer
+
+
+def _depths(apart: Difference) -> list[dict[str, Any]]:
+    """How far a model and the one that it was tuned from lie apart, from layer to layer."""
+    shown = {name for glob in (*STREAM, "head.pooled", "head.embedding")
+             for name in apart.a.names(glob)}  # fmt: skip
+    points = (apart.at(name) for name in apart.names if name in shown)
+    return [
+        {"at": point.name, "depth": depth(point.name), "relative": _finite(point.relative),
+         "cosine": _finite(point.cosine)}
+        for point in points
+    ]  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]:

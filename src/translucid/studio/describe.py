@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any
 
 from translucid.catalogue import CATALOGUE, formula
-from translucid.models.base import SequenceConfig
 from translucid.models.perceptron import PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
 from translucid.studio.plane import PROBLEMS
@@ -24,6 +24,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         "parameters": model.network.parameters_count, "family": _family(config),
         "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
+        "tuned": "start" in model.facts,
         "examples": examples(opened), "standardised": _standardised(outputs),
         "switches": [
             {

@@ -308,14 +308,14 @@ class Handlers:
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
-        ask = cache(self._recorded)
+        ask = cache(saved_session.to_the_end(self._recorded))
         questions = [*questions, *saved_session.besides(ask, questions)]
         recorded = saved_session.recording(self.library, ask, questions)
         return Reply(saved_session.page(recorded, address), HTML)
 
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """All views of one text in one file."""
-        ask = cache(self._recorded)
+        ask = cache(saved_session.to_the_end(self._recorded))
         questions = saved_session.everything(ask, text, self.library.prefetch)
         return saved_session.page(
             saved_session.recording(self.library, ask, questions, budget), address

@@ -16,7 +16,7 @@ from typing import Any
 from translucid.errors import InputError, nearest
 
 FOLDER = Path(__file__).parent / "lessons"
-VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train")
+VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "data", "train")
 ADDRESS = ("at", "i", "head", "moment", "unit", "step", "off", "kind", "layer",
            "problem", "seed")  # fmt: skip
 LESSON = ("name", "teaches", "model", "text", "needs", "let", "steps")

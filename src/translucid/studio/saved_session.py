@@ -23,6 +23,8 @@ QUESTIONS = 5_000  # of a page
 SWITCHES = 200  # switched off one by one
 POSITIONS = 32  # whose logits have their contributions, lens and saliency in the file
 TABLES = 64  # of a training, asked for at once
+REQUESTS = 20  # for one survey of many texts; of a slow model each is a second
+SURVEY = re.compile(r"/api/model/\w+/(hardest|unit|labels)\b")
 LIKELIEST = 60  # tokens of a position, as What-if asks for
 JSON = "application/json"
 
@@ -71,6 +73,23 @@ def recording(
             for address in carried(kept_run) if kept_run.whole else ():
                 keep(_of({"run": key}, "terms", address=address))
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
+
+
+def to_the_end(ask: Ask) -> Ask:
+    """The same answers, those of a survey of many texts, which goes on at each request, when it is
+    done. One that is not done in time has none: a page would ask its file for the rest for ever."""
+
+    def answer(question: Question) -> tuple[int, str, bytes]:
+        if not SURVEY.match(question.path):
+            return ask(question)
+        for _ in range(REQUESTS):
+            status, kind, body = ask(question)
+            progress = json.loads(body)
+            if status != 200 or progress["done"] == progress["of"]:
+                return status, kind, body
+        return 503, JSON, b'{"error": "these texts were not read in time"}'
+
+    return answer
 
 
 def _whole(run: Run) -> bytes:
@@ -177,6 +196,8 @@ def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Quest
         if model["trains"]:
             yield from _training(m, ask)
     yield from _pairs(runs, answer)
+    for m in runs:
+        yield Question("GET", f"/api/model/{m}/hardest")
 
 
 def _run(**asked: Any) -> Question:
@@ -274,13 +295,18 @@ def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[
     """Compare: each model is also asked for what the other one wrote."""
     for m, run in runs.items():
         for other, theirs in runs.items():
-            if m == other or theirs["target"] is None:
+            if m == other:
+                continue
+            yield _diff(run, theirs)
+            if theirs["target"] is None:
                 continue
             yield (question := _run(m=m, text=run["text"], target=theirs["target"]))
             if (other_run := answer(question)) is not None:
                 for kind in ("encoder", "decoder", "cross"):
                     for pool in (96, 40):
                         yield _of(other_run, "heads", kind=kind, pool=pool)
-                yield Question(
-                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other_run['run']})}"
-                )
+                yield _diff(run, other_run)
+
+
+def _diff(a: Any, b: Any) -> Question:
+    return Question("GET", f"/api/diff?{urlencode({'a': a['run'], 'b': b['run']})}")

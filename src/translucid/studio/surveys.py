@@ -1,8 +1,10 @@
 """Many texts at once, some at each request: a page asks again until all are read, shows how far it
 is, and stops by not asking. What was read is kept for the next question."""
 
+import time
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 
@@ -16,9 +18,11 @@ from translucid.studio.text_runs import Opened
 
 TEXTS = 200  # of a model's own data
 AT_ONCE = 25  # texts that are read for one request
+SECONDS = 1.0  # of processor for one request: of a slow model fewer texts are read for it
 SHOWN = 20  # that are listed
 EXTREMES = 5  # texts with the largest values of a unit, and with the smallest
 KEPT = 6  # surveys
+T = TypeVar("T")
 
 
 class Surveys:
@@ -87,6 +91,15 @@ def texts_of(opened: Opened) -> tuple[list[tuple[str, str | None]], str]:
     return [(text, None) for text in texts], "its example sentences and of Toyland"
 
 
+def _some(left: Sequence[T], most: int) -> Iterator[T]:
+    """The next of them, as many as one request has time for, and one at least."""
+    began = time.thread_time()
+    for number, one in enumerate(left[:most]):
+        if number and time.thread_time() - began >= SECONDS:
+            return
+        yield one
+
+
 class _Losses:
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
@@ -100,7 +113,7 @@ class _Losses:
         model = self.opened.model
         self.read += [
             measured(model.network, model.task, text, target)
-            for text, target in self.texts[begin : begin + AT_ONCE]
+            for text, target in _some(self.texts[begin:], AT_ONCE)
         ]
 
     def progress(self) -> dict[str, int]:
@@ -129,7 +142,7 @@ class _Units:
 
     def advance(self) -> None:
         begin, model = len(self.activations.texts), self.opened.model
-        for text, target in self.texts[begin : begin + AT_ONCE]:
+        for text, target in _some(self.texts[begin:], AT_ONCE):
             target = model.target_for(text, target)
             point = self.activations.point
             self.activations.add(read(model.network, model.task, text, target, keep=[point]))
@@ -147,7 +160,8 @@ class _Labels:
         self.labels: UnitLabels | None = None
 
     def advance(self) -> None:
-        self.measuring.advance(2 * AT_ONCE)
+        for _ in _some(self.measuring.left, 2 * AT_ONCE):
+            self.measuring.advance(1)
 
     def progress(self) -> dict[str, int]:
         left = len(self.measuring.left)

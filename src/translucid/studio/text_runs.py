@@ -26,6 +26,7 @@ from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
+from translucid.tuning.source import digest_of
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
 LENGTHS = 8  # of texts, whose points need not be told anew
@@ -77,6 +78,16 @@ class Opened:
             digest.update(name.encode())
             digest.update(value.detach().float().cpu().contiguous().numpy())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def weights(self) -> str:
+        """As a model that was trained on from this one names them."""
+        return digest_of(self.model.network)
+
+    def began_from(self, other: "Opened") -> bool:
+        """Whether its weights began as those of the other, so that unit i is the same unit."""
+        start = self.model.facts.get("start")
+        return isinstance(start, dict) and start.get("weights") == other.weights
 
     def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
         """What the page is told of the points of a run; where this model computes one otherwise

@@ -48,6 +48,7 @@ class TrainingConfig(Config):
     weight_decay: float = key(
         0.01, "weight decay: fraction of learning_rate by which weights shrink", ge=0
     )
+    decay_embeddings: bool = key(False, "weight decay of embedding tables too, not only matrices")
     momentum: float = key(0.9, "momentum of sgd", ge=0, lt=1)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = key(
         (0.9, 0.98), "betas of adam: how much stays of the mean gradient, and of its mean square",

@@ -22,14 +22,20 @@ def make_optimizer(
     momentum: float = 0.9,
     betas: tuple[float, float] = (0.9, 0.98),
     factors: Mapping[str, float] | None = None,
+    decay_embeddings: bool = False,
 ) -> list[torch.optim.Optimizer]:
     """One optimizer, or two: Muon moves matrices only, so AdamW moves the rest.
 
     Vectors (biases, gains) and embeddings do not decay: they are few, and shrinking them shrinks
-    what the model says rather than how freely it says it. factors: of the learning rate, by the
-    name of a weight; the loop multiplies with that of a group.
+    what the model says rather than how freely it says it. But where most weights are embeddings
+    and texts are few, decay_embeddings keeps a rare word from being learned by heart; Muon leaves
+    them alone. factors: of the learning rate, by the name of a weight; the loop multiplies with
+    that of a group.
     """
     matrices, rest = _split(model)
+    if decay_embeddings and name != "muon":
+        tables = [p for p in rest if p.dim() == 2]
+        matrices, rest = matrices + tables, [p for p in rest if p.dim() != 2]
     by_factor = _by_factor(model, factors or {})
     decayed = [group | {"weight_decay": weight_decay} for group in by_factor(matrices)]
     plain = [group | {"weight_decay": 0.0} for group in by_factor(rest)]

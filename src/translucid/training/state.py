@@ -83,6 +83,7 @@ class State:
             weight_decay=config.weight_decay,
             momentum=config.momentum,
             betas=config.betas,
+            decay_embeddings=config.decay_embeddings,
             factors=rate_factors(network, config),
         )
         self._make_moments()

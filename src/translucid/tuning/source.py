@@ -11,8 +11,8 @@ from translucid.errors import ConfigError, InputError
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load
 from translucid.models.adapters import merge
-from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.tasks.registry import TASKS
 from translucid.weights import own_tensors

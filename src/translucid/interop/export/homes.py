@@ -15,7 +15,7 @@ from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Description, Plan
 from translucid.interop.families.registry import HUGGING_FACE
 from translucid.interop.formats.stored import ModelFile, StoredTensor
-from translucid.models.base import Shape
+from translucid.models.sequence_config import Shape
 from translucid.models.transformer_config import TransformerConfig
 
 Describe = Callable[[TransformerConfig, int], Description]

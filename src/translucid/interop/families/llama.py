@@ -212,6 +212,7 @@ def to_gguf(c: TransformerConfig, length: int) -> Description:
     """Facts of a header, with the names of the tensors that tell more. Of its relatives llama.cpp's
     Llama alone has biases everywhere."""
     kind = "qwen3" if c.qk_norm else "llama"
+    turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp opens no Llama that turns less
     facts: dict[str, Any] = {
         "context_length": length,
         "embedding_length": c.d_model,
@@ -222,7 +223,7 @@ def to_gguf(c: TransformerConfig, length: int) -> Description:
         "attention.key_length": c.head_size,
         "attention.value_length": c.head_size,
         "attention.layer_norm_rms_epsilon": c.norm_eps or EPSILON["rms"],
-        "rope.dimension_count": int(c.head_size * c.rotary_fraction),
+        "rope.dimension_count": int(c.head_size * turning),
         "rope.freq_base": c.rotary_base,
         "vocab_size": c.vocab,
     }

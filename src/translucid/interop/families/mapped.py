@@ -26,8 +26,8 @@ from translucid.interop.rules import (
     Transpose,
     constant,
 )
-from translucid.models.base import SequenceConfig
 from translucid.models.build import config_from
+from translucid.models.sequence_config import SequenceConfig
 
 SHAPES = {  # and the head, of a task
     "translate": ("encoder-decoder", "language"), "language": ("decoder", "language"),

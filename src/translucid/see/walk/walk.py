@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from translucid.errors import InputError
-from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.adapters import adapter_norms, has_adapters
 from translucid.see.terms.terms import computation

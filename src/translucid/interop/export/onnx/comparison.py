@@ -16,8 +16,9 @@ from translucid.interop.export.onnx.graph import INSTALL
 from translucid.interop.export.onnx.networks import ENCODER, MODEL, STEP
 from translucid.interop.verify import BOUND, Difference
 from translucid.models.autoregressive import GenerationInputs
-from translucid.models.base import AutoregressiveNetwork, SequenceConfig
+from translucid.models.base import AutoregressiveNetwork
 from translucid.models.mlp import MLP
+from translucid.models.sequence_config import SequenceConfig
 
 ROWS, LENGTH = 3, 9
 FOR_DECODER = ("past_", "source_")  # how names of what the encoder gives to it begin

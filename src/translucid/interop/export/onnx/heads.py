@@ -8,7 +8,7 @@ import numpy as np
 from translucid.interop.export.onnx.attention import norm
 from translucid.interop.export.onnx.cells import OnnxState
 from translucid.interop.export.onnx.graph import Graph
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 
 

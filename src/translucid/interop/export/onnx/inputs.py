@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from translucid.interop.export.onnx.graph import Graph
-from translucid.models.base import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 
 WIDTH = 3  # of the filters over characters, as parts.characters has it

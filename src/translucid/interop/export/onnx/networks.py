@@ -8,9 +8,10 @@ from translucid.errors import InputError
 from translucid.interop.export.onnx import recurrent, transformer
 from translucid.interop.export.onnx.graph import Graph
 from translucid.interop.export.onnx.heads import head
-from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, SequenceConfig
+from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel
 from translucid.models.mlp import MLP
 from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 
 MODEL, ENCODER, STEP = "model", "encoder", "decoder_step"  # names of files

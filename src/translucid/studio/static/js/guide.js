@@ -54,10 +54,13 @@ const lessonOf = async (run, id) =>
         throw error;
       })
     : null;
-// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there.
-export async function whole({ run }) {
+// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there;
+// of a station also its model and its sentence.
+export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
   const [, id, place] = told();
+  const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
+  if (own) return to('lesson', { m: own.m, text: params.get('text') ?? own.text });
   const step = (await lessonOf(run, id))?.steps[place - 1];
   return step && there(step) ? stopAt(id, Number(place), step) : null;
 }
@@ -178,12 +181,20 @@ const missed = steps =>
 
 // ---- sentences: text, words, numbers, nouns
 export function pieces(list) {
-  return list.map((piece, k) => {
+  const all = list.map((piece, k) => {
     if (piece.value !== undefined) return number(piece, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
     if (piece.word !== undefined)
       return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
+  all.forEach((each, k) => {
+    // a sign stays with the button before it
+    const sign = typeof each === 'string' || typeof all[k + 1] !== 'string' ? '' : /^[.,:;?!)]*/.exec(all[k + 1])[0];
+    if (!sign) return;
+    all[k] = h('span', { class: 'unbroken' }, each, sign);
+    all[k + 1] = all[k + 1].slice(sign.length);
+  });
+  return all;
 }
 function noun(text, means, kind) {
   if (!means) return h('span', { class: kind }, text);

@@ -129,6 +129,7 @@ export const brief = v => {
   const text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
   return (v < 0 && Number(text) !== 0 ? '−' : '') + text;
 };
+export const counted = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
 // How a frame's numbers become colours.

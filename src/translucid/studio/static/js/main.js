@@ -4,7 +4,7 @@ import { address, go, isOwn, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice } from './readout.js';
-import { num, scaleOf, MANY } from './ink.js';
+import { counted, num, scaleOf, MANY } from './ink.js';
 import { token } from './parts/token.js';
 import { rolling } from './parts/rolling.js';
 import { leftOut } from './leftout.js';
@@ -21,7 +21,6 @@ const root = document.documentElement;
 const byId = id => document.getElementById(id);
 let leave = () => {};
 let drawing = 0;
-let late = 0;
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
 let stood = null; // the address that was drawn last
@@ -34,8 +33,8 @@ const sizes = ({ config, parameters }) =>
     config.layers &&
       (config.shape === 'encoder-decoder'
         ? `${config.layers}+${config.decoder_layers ?? config.layers} layers`
-        : `${config.layers} layers`),
-    config.heads && `${config.heads} heads`,
+        : counted(config.layers, 'layer')),
+    config.heads && counted(config.heads, 'head'),
     `${config.d_model ?? config.inputs} wide`,
     `${parameters.toLocaleString('en')} weights`,
   ].filter(Boolean);
@@ -397,12 +396,13 @@ async function draw() {
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
+  let late = 0;
   try {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => {
       if (turn === drawing) {
         bar(shownBy(model, all), model, all);
-        late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000);
+        late = setTimeout(() => turn === drawing && rest({ at: ['the model is reading …'] }), 1000);
       }
     });
     clearTimeout(late);

@@ -70,15 +70,16 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
   }));
 }
 
-// Before and after: the outline is the share before, the fill the share now.
-export function shifts(rows) {
+// Before and after: the outline is the share before, the fill the share now. The number beside them is their
+// difference, or the share now.
+export function shifts(rows, { difference = true } = {}) {
   // [{ word, before, now }]
   const el = h(
     'div',
     { class: 'bars' },
     rows.map(({ word, before, now }) => {
       const gap = now - before;
-      const tone = Math.abs(gap) < 0.005 ? 'var(--ink2)' : gap > 0 ? 'var(--pos)' : 'var(--neg)';
+      const tone = !difference || Math.abs(gap) < 0.005 ? 'var(--ink2)' : gap > 0 ? 'var(--pos)' : 'var(--neg)';
       return h(
         'div',
         {
@@ -94,7 +95,7 @@ export function shifts(rows) {
         },
         name(word),
         h('span', { class: 'track' }, filled(now), h('u', { style: `width:${before * 100}%` })),
-        h('span', { class: 'n', style: `color:${tone}` }, signed(gap)),
+        h('span', { class: 'n', style: `color:${tone}` }, difference ? signed(gap) : share(now)),
       );
     }),
   );

@@ -21,6 +21,8 @@ export function endRoom({ u, W, data }) {
       widest(
         shownWords(data).map(word => clip(word, 14)),
         1.125,
+        'serif',
+        600, // as that of a pinned token is
       ),
     )
   );
@@ -100,7 +102,7 @@ export function ends(pen, band) {
         class: 'hit',
         x,
         y: y0 - 22 * u,
-        width: W - x - 2 * u,
+        width: Math.min(W - x - 2 * u, 130 * u),
         height: all.length * 32 * u + 36 * u,
         rx: 5 * u,
       }),

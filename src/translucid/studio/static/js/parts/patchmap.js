@@ -217,7 +217,7 @@ export function patchmap({ run, other, found, state }) {
     box.replaceChildren(
       ripple(table, {
         width: box.clientWidth - 4 * u,
-        height: box.clientHeight - 28 * u,
+        height: box.clientHeight - (box.clientWidth < 420 * u ? 46 : 28) * u, // a note of two lines, or of one
         scale,
         keyOf: r => `${side}:${from + r}`,
         take: (r, c) => take(table.points[c], from + r),

@@ -13,7 +13,7 @@ const AT = { target_tokens: 'tgt', next_tokens: 'tgt', tags: 'src', masked_token
 export function saliency(run, model) {
   const sentence = document.getElementById('sentence');
   const chips = [...sentence.querySelectorAll('.token')];
-  const edit = sentence.querySelector('.edit');
+  const edit = sentence.querySelector('.rewrite');
   if (!chips.length || !edit) return () => {};
   const side = AT[model.outputs];
   let on = address().params.get('saliency') === 'on';

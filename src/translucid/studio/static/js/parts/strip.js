@@ -90,7 +90,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
     ctx.lineWidth = 1;
     if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
-      figure(ctx, Math.abs(v) < 1 && o.pitchX < 60 * u ? num(v).replace('0.', '.') : num(v), x, y + u, {
+      figure(ctx, o.pitchX < 60 * u ? narrow(v) : num(v), x, y + u, {
         size: 14 * u,
         ground: css(v, row.scale),
         fill: textOn(v, row.scale),
@@ -266,3 +266,5 @@ export function unitLines(all, o) {
     note: o.rounded ?? '',
   }));
 }
+// In four signs, as a bead has room for.
+const narrow = v => (Math.abs(v) < 1 ? num(v).replace('0.', '.') : num(v, num(v).length > 4 ? 1 : 2));

@@ -44,6 +44,22 @@ export function table({ corner = '', columns, rows, note }) {
     h('p', { class: 'quiet' }, left(rows.length, ROWS, 'rows'), left(columns.length, COLUMNS, 'columns'), note ?? ''),
   ];
 }
+// A few rows under the names of their columns: [text, properties], without a text where a column has no name.
+export const headed = (kind, heads, rows) =>
+  h(
+    'table',
+    { class: kind },
+    h(
+      'thead',
+      null,
+      h(
+        'tr',
+        null,
+        heads.map(([text, more]) => (text ? h('th', { scope: 'col', ...more }, text) : h('td', more))),
+      ),
+    ),
+    h('tbody', null, rows),
+  );
 const left = (count, most, what) => (count > most ? `The first ${most} of ${count} ${what} are shown. ` : '');
 
 // The same with tabs between the cells, for a spreadsheet.

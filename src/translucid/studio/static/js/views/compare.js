@@ -8,7 +8,7 @@ import { short } from '../parts/aim.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
-import { grid } from '../parts/table.js';
+import { grid, headed } from '../parts/table.js';
 import { keepFocus } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -66,6 +66,7 @@ export async function compare(stage, { all, model, run, params }) {
     await losses(model, first, other, second),
     adapters(model, run),
     adapters(other, second),
+    await depths(model, first, other, second),
   );
   await pictures(box, { model, run, other, second, params });
 }
@@ -188,24 +189,15 @@ function lossTable(rows, same) {
     'div',
     { class: 'lossbox' },
     h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
-    h(
-      'table',
-      { class: 'hyps losses' },
-      h(
-        'thead',
-        null,
-        h('tr', null, h('td'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it')),
-      ),
-      h(
-        'tbody',
-        null,
-        (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
-          h(
-            'tr',
-            null,
-            h('td', null, same && rows.length > 1 ? 'their text' : name),
-            [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
-          ),
+    headed(
+      'hyps losses',
+      [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
+      (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
+        h(
+          'tr',
+          null,
+          h('td', null, same && rows.length > 1 ? 'their text' : name),
+          [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
         ),
       ),
     ),
@@ -217,42 +209,53 @@ function lossTable(rows, same) {
 function adapters(model, run) {
   if (!run.adapters?.length) return '';
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
-  const head = ['layer', 'adapter adds', 'frozen layer gives', 'ratio'];
+  return lengths(
+    'adapters',
+    `What tuning added in ${model.name}: mean lengths of vectors`,
+    ['layer', 'adapter adds', 'frozen layer gives', 'ratio'],
+    run.adapters.map(each => [each.layer, [num(each.added, 3), num(each.frozen, 3)], each.ratio]),
+    most,
+  );
+}
+// A table whose last column has a bar beside each number.
+function lengths(kind, title, head, rows, most) {
   return h(
     'div',
-    { class: 'lossbox adapters' },
-    h('h3', null, `What tuning added in ${model.name}: mean lengths of vectors`),
-    h(
-      'table',
-      { class: 'hyps' },
-      h(
-        'thead',
-        null,
+    { class: `lossbox ${kind}` },
+    h('h3', null, title),
+    headed(
+      'hyps',
+      head.map((each, i) => [each, { class: i ? 'r' : null }]),
+      rows.map(([name, values, last]) =>
         h(
           'tr',
           null,
-          head.map((each, i) => h('th', { scope: 'col', class: i ? 'r' : null }, each)),
-        ),
-      ),
-      h(
-        'tbody',
-        null,
-        run.adapters.map(each =>
+          h('th', { scope: 'row', class: 'n' }, name),
+          values.map(value => h('td', { class: 'r n' }, value)),
           h(
-            'tr',
-            null,
-            h('th', { scope: 'row', class: 'n' }, each.layer),
-            [each.added, each.frozen].map(value => h('td', { class: 'r n' }, num(value, 3))),
-            h(
-              'td',
-              { class: 'r n' },
-              h('meter', { min: 0, max: most, value: each.ratio, 'aria-label': `ratio at ${each.layer}` }),
-              ` ${num(each.ratio, 3)}`,
-            ),
+            'td',
+            { class: 'r n' },
+            h('meter', { min: 0, max: most, value: last, 'aria-label': `${head.at(-1)} at ${name}` }),
+            ` ${num(last, 3)}`,
           ),
         ),
       ),
     ),
+  );
+}
+
+// ---- a model and the one that it was tuned from: how far they lie apart, from layer to layer
+async function depths(model, run, other, second) {
+  if (!model.tuned && !other.tuned) return '';
+  const rows = (await api.diff(run.run, second.run)).depths ?? [];
+  if (!rows.length) return '';
+  const most = Math.max(...rows.map(each => each.relative ?? 0), 1e-9);
+  return lengths(
+    'depths',
+    'From layer to layer: how far tuning moved the vectors of this text',
+    ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
+    rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
+    most,
   );
 }
 

@@ -33,7 +33,7 @@ export async function data(stage, { model, run, params }) {
   );
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
   // Asks until all is read; each answer says how far it is. Whoever leaves, or stops, asks no more.
-  async function survey(box, ask, draw, noun) {
+  async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span', { class: 'quiet' });
     let stopped = false;
@@ -47,6 +47,7 @@ export async function data(stage, { model, run, params }) {
         bar.value = found.done;
         line.textContent = `${found.done} of ${found.of} ${noun}`;
         if (found.done === found.of || stopped) {
+          if (stopped) begun.delete(key); // it does not begin again by itself
           box.replaceChildren(...draw(found));
           return;
         }
@@ -57,28 +58,37 @@ export async function data(stage, { model, run, params }) {
     }
   }
   const button = (label, onclick) => h('button', { class: 'edit', onclick }, label);
-  const offer = (box, label, key, ask, ...before) => {
+  const offer = (box, label, key, ask, draw, noun, ...before) => {
     const start = () => {
       begun.add(key);
-      ask();
+      survey(box, key, ask, draw, noun);
     };
-    if (begun.has(key)) ask();
+    if (begun.has(key)) start();
     else box.replaceChildren(...before, button(label, start));
   };
 
   // ---- texts by loss
+  const losses = `${model.m} losses`;
   function begin() {
     offer(
       list,
       'Measure losses',
-      `${model.m} losses`,
-      () => survey(list, () => api.hardest(model.m), drawTexts, 'texts'),
+      losses,
+      () => api.hardest(model.m),
+      drawTexts,
+      'texts',
       h('p', { class: 'quiet' }, 'Up to 200 texts of the model’s own data are read, with their right answers.'),
     );
   }
   function drawTexts(found) {
     if (!found.texts)
-      return [h('p', { class: 'quiet' }, `${found.done} of ${found.of} texts were read.`), button('Go on', begin)];
+      return [
+        h('p', { class: 'quiet' }, `${found.done} of ${found.of} texts were read.`),
+        button('Go on', () => {
+          begun.add(losses);
+          begin();
+        }),
+      ];
     if (!found.texts.length)
       return [h('p', { class: 'quiet' }, `There are no right answers to compare with in ${found.from}.`)];
     const table = h(
@@ -179,12 +189,8 @@ export async function data(stage, { model, run, params }) {
       follows,
     );
     const { at, unit } = state;
-    offer(moved, 'Which texts move it most', `${model.m} units`, () =>
-      survey(moved, () => api.unit(model.m, at, unit), drawMoved, 'texts'),
-    );
-    offer(follows, 'What it follows', `${model.m} labels`, () =>
-      survey(follows, () => api.labels(model.m, at), drawLabels, 'sentences'),
-    );
+    offer(moved, 'Which texts move it most', `${model.m} units`, () => api.unit(model.m, at, unit), drawMoved, 'texts');
+    offer(follows, 'What it follows', `${model.m} labels`, () => api.labels(model.m, at), drawLabels, 'sentences');
   }
   const marked = ({ value, text, tokens, place }) =>
     h(

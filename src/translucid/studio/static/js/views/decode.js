@@ -12,6 +12,7 @@ import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
 import { rolling } from '../parts/rolling.js';
+import { headed } from '../parts/table.js';
 import { keepFocus, walks } from '../parts/walk.js';
 
 const BEAMS = [1, 2, 3, 4, 6, 8];
@@ -359,6 +360,7 @@ const optional = el => {
 };
 const sentence = (words, cut, odd = new Set()) => [
   cut ? '… ' : '',
+  words.length ? '' : h('span', { class: 'special' }, '(nothing)'),
   words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)]),
 ];
 
@@ -416,28 +418,16 @@ function texts(model, found, greedy, free, beams) {
   return h(
     'div',
     { class: 'hypsbox' },
-    h(
-      'table',
-      { class: 'hyps' },
-      h(
-        'thead',
-        null,
-        h(
-          'tr',
-          null,
-          h('td', { class: 'rank' }),
-          h('th', null, model.outputs === 'target_tokens' ? 'texts found' : 'how it goes on'),
-          h('th', { class: 'r' }, 'log p'),
-          h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'),
-          h('td'),
-        ),
-      ),
-      h(
-        'tbody',
-        null,
-        found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')),
-        others,
-      ),
+    headed(
+      'hyps',
+      [
+        ['', { class: 'rank' }],
+        [model.outputs === 'target_tokens' ? 'texts found' : 'how it goes on'],
+        ['log p', { class: 'r' }],
+        [alpha === 1 ? 'per length' : 'score', { class: 'r', title: `log p / length^${alpha}` }],
+        [''],
+      ],
+      [found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')), others],
     ),
   );
 }

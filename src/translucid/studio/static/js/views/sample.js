@@ -169,7 +169,10 @@ export async function sample(stage, { run, params }) {
         ),
       ),
       h('p', null, 'Drawn: ', word(step.word)),
-      shifts(step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] }))),
+      shifts(
+        step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] })),
+        { difference: false },
+      ),
       h(
         'p',
         { class: 'tail' },

@@ -101,8 +101,9 @@ export async function train(stage, { model, params }) {
     const { about } = data;
     const gap = 20 * u;
     const top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
-    const wide = (W - 2 * gap) * 0.5;
-    const narrow = (W - 2 * gap) * 0.25;
+    const small = W < 520 * u; // the loss has a row of its own
+    const wide = small ? W : (W - 2 * gap) * 0.5;
+    const narrow = small ? (W - gap) / 2 : (W - 2 * gap) * 0.25;
     const metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
     parts = {
@@ -140,7 +141,7 @@ export async function train(stage, { model, params }) {
         layers: about.layers,
         note: about.tied,
         width: W,
-        height: H - top - 8 * u,
+        height: Math.max((about.layers.length > 1 ? 180 : 110) * u, H - top - 8 * u),
       }),
     };
     charts.replaceChildren(h('div', { class: 'row' }, parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);

@@ -2,7 +2,7 @@
 // starts.
 import { entryAt, entryOf } from '../anatomy.js';
 import { formula, h } from '../dom.js';
-import { num } from '../ink.js';
+import { counted, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest } from '../readout.js';
@@ -497,7 +497,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet' },
-          `${model.switches.length} parts can be switched off. ` +
+          `${counted(model.switches.length, 'part')} can be switched off. ` +
             '“Measure all” says for each how much the answers change without it.',
         ),
       );
