@@ -110,3 +110,25 @@ def test_a_captured_step_equals_the_whole_sequence(shape: str, positions: str) -
             graph.replay()
             stepped.append(logits.clone())
     torch.testing.assert_close(torch.cat(stepped, dim=1), whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("weight_dropout", [0.0, 0.1])
+def test_recurrent_gradients_survive_autocast(weight_dropout: float) -> None:
+    """As small as those of a mean over thousands of tokens; in float16 most of them would be 0."""
+    torch.manual_seed(0)
+    config = RecurrentConfig(
+        shape="decoder", head="language", vocab=50, d_model=64, hidden=64, layers=2, dropout=0.0,
+        weight_dropout=weight_dropout,
+    )  # fmt: skip
+    model, ids = build(config).cuda().train(), tokens(4, 32)
+
+    def gradients(half: bool) -> list[Tensor]:
+        torch.manual_seed(1)
+        model.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            logits = model(ids)
+        (1e-9 * logits.float().logsumexp(-1).sum()).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    for half, full in zip(gradients(True), gradients(False), strict=True):
+        assert float((half - full).norm() / full.norm()) < 0.05

@@ -6,6 +6,7 @@ they are, None that all are. States are (layers * directions, batch, hidden).
 
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import torch
@@ -23,12 +24,20 @@ KERNELS: dict[CellName, Any] = {
 }
 # A stack keeps its weights in one piece of memory; thinned weights are new at every pass.
 IN_PIECES = "RNN module weights are not part of single contiguous chunk"
+CELLS: dict[str, CellName] = {
+    "RNN_TANH": "rnn", "RNN_RELU": "rnn_relu", "LSTM": "lstm", "GRU": "gru",
+}  # fmt: skip
+Options = tuple[bool, int, float, bool, bool]  # biases, layers, dropout, training, both directions
 
 
 def run_stack(
     stack: nn.RNNBase, x: Tensor, lengths: Tensor | None, state: RecurrentState
 ) -> tuple[Tensor, RecurrentState]:
     """All layers, with the weights and the dropout of the module."""
+    if _autocast_dtype(x) is not None:
+        weights = list(stack.parameters())  # in the order that kernels take them
+        options = (True, stack.num_layers, stack.dropout, stack.training, stack.bidirectional)
+        return _run(CELLS[stack.mode], weights, options, x, lengths, state)
     before = state.hidden if state.cell is None else (state.hidden, state.cell)
     if lengths is None:
         output, after = stack(x, before)
@@ -46,22 +55,45 @@ def run_layer(
     state: RecurrentState,
 ) -> tuple[Tensor, RecurrentState]:
     """One layer, in as many directions as there are weights for; no dropout in here."""
-    options = (list(weights), True, 1, 0.0, True, len(weights) == 8)
-    with warnings.catch_warnings():
+    return _run(cell, weights, (True, 1, 0.0, True, len(weights) == 8), x, lengths, state)
+
+
+def _run(
+    cell: CellName,
+    weights: Sequence[Tensor],
+    options: Options,
+    x: Tensor,
+    lengths: Tensor | None,
+    state: RecurrentState,
+) -> tuple[Tensor, RecurrentState]:
+    dtype, outside = _autocast_dtype(x), ExitStack()
+    if dtype is not None:
+        outside.enter_context(torch.autocast(x.device.type, enabled=False))
+        x, weights = x.to(dtype), [weight.to(dtype) for weight in weights]
+        cell_state = None if state.cell is None else state.cell.to(dtype)
+        state = RecurrentState(state.hidden.to(dtype), cell_state)
+    with outside, warnings.catch_warnings():
         warnings.filterwarnings("ignore", IN_PIECES)
         if lengths is None:
-            output, *after = KERNELS[cell](x, _kernel_state(state), *options, True)
+            output, *after = KERNELS[cell](x, _kernel_state(state), list(weights), *options, True)
             return output, RecurrentState(*after)
         packed = _pack(x, lengths)
         sorted_state = _rows(state, packed.sorted_indices)
         data, *after = KERNELS[cell](
-            packed.data, packed.batch_sizes, _kernel_state(sorted_state), *options
+            packed.data, packed.batch_sizes, _kernel_state(sorted_state), list(weights), *options
         )
     packed = PackedSequence(
         data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
     )
     output, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
     return output, _rows(RecurrentState(*after), packed.unsorted_indices)
+
+
+def _autocast_dtype(x: Tensor) -> torch.dtype | None:
+    """What autocast asks for on a GPU. Left to itself it runs cuDNN's recurrent kernels in float16,
+    also where bfloat16 is asked for, and there small gradients are 0."""
+    on = x.is_cuda and torch.is_autocast_enabled("cuda")
+    return torch.get_autocast_dtype("cuda") if on else None
 
 
 def _pack(x: Tensor, lengths: Tensor) -> PackedSequence:
