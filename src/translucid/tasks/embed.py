@@ -152,7 +152,9 @@ class Embed(Task[SimilarPair, EmbedItem]):
         return self.frame(self.tokenizer.encode(text))
 
     def sizes(self, item: EmbedItem) -> tuple[int, ...]:
-        return tuple(map(len, _texts(item)))
+        """Both texts of a pair are rows of one batch, as long as the longer."""
+        texts = _texts(item)
+        return (max(map(len, texts)),) * len(texts)
 
     def targets(self, item: EmbedItem) -> int:
         """Each text of a pair looks for the other."""
