@@ -76,6 +76,20 @@ def test_flow_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: s
         assert same(strong[0], behind(path, trace) if "[" in path else float(trace[path])), path
 
 
+def test_flow_opens_a_causal_pattern_where_there_is_a_choice(
+    studio: Served,
+    leaf: Page,  # noqa: F811
+    traces: Any,
+) -> None:
+    """At the last token; the first can look at itself only."""
+    at = "decoder.layers.1.self_attention.pattern"
+    leaf.turn(address_of(studio, "language", "flow", at=at))
+    leaf.wait("at => document.querySelector('#readout .path')?.textContent.includes(at)", at)
+    row = traces["language"][at][0, 0, -1]
+    path = foot(leaf)[0]
+    assert path.endswith(f"[0, {len(row) - 1}, {int(row.argmax())}]"), path
+
+
 @pytest.mark.parametrize(
     "family", chosen([family for family in VIEWS if family != "regress"], "tag", "classify")
 )

@@ -541,8 +541,13 @@ async function drawPanel(view) {
     // Of the cell that is meant the pins may say the row, the column or both; the rest is where the value is largest.
     const pinned = rowSide ? link.pinned(rowSide) : null;
     const among = colSide && colSide === rowSide ? link.pinned(colSide, 1) : colSide ? link.pinned(colSide) : null;
+    // The first token of a causal model can look at itself only; the last has all others to choose from.
+    const itself = innerAxes[1] === 'keys' && values.length > 1 && values[0].slice(1).every(value => value === 0);
+    const unpinned = itself ? step * (values.length - 1) : 0;
     const strongest = () =>
-      among === null ? 0 : step * loud(values.map(row => row[Math.min(row.length - 1, Math.floor(among / colStep))]));
+      among === null
+        ? unpinned
+        : step * loud(values.map(row => row[Math.min(row.length - 1, Math.floor(among / colStep))]));
     pi =
       inner.length === 1 && !onRows
         ? 0
