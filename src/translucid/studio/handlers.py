@@ -48,7 +48,7 @@ from translucid.studio.server.questions import (
     json_reply,
     read_query,
 )
-from translucid.studio.surveys import Surveys
+from translucid.studio.surveys import SAVED, Surveys
 from translucid.studio.tensors import Cut, cut_shape, frame
 from translucid.studio.text_runs import Run, clipped
 
@@ -315,6 +315,7 @@ class Handlers:
 
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """All views of one text in one file."""
+        self.surveys = Surveys(SAVED)
         ask = cache(saved_session.to_the_end(self._recorded))
         questions = saved_session.everything(ask, text, self.library.prefetch)
         return saved_session.page(

@@ -17,6 +17,7 @@ from translucid.studio.describe import examples
 from translucid.studio.text_runs import Opened
 
 TEXTS = 200  # of a model's own data
+SAVED = 30  # of them in a file, for which nobody waits to the end
 AT_ONCE = 25  # texts that are read for one request
 SECONDS = 1.0  # of processor for one request: of a slow model fewer texts are read for it
 SHOWN = 20  # that are listed
@@ -28,12 +29,14 @@ T = TypeVar("T")
 class Surveys:
     """Of the opened models; those of late are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: int | None = None) -> None:
+        """texts: how many of a model's own are read; not set: TEXTS."""
+        self._most = texts
         self.kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
 
     def hardest(self, opened: Opened) -> dict[str, Any]:
         """The model's own examples by loss."""
-        survey = self._of(_Losses, "losses", opened)
+        survey = self._of(_Losses, "losses", opened, self._texts())
         survey.advance()
         done = survey.progress()
         if done["done"] < done["of"]:
@@ -42,7 +45,7 @@ class Surveys:
 
     def unit(self, opened: Opened, point: str, unit: int) -> dict[str, Any]:
         """The texts that move a unit most."""
-        survey = self._of(_Units, "units", opened, point)
+        survey = self._of(_Units, "units", opened, point, self._texts())
         survey.advance()
         largest, smallest = survey.activations.extremes(unit, EXTREMES)
         return {
@@ -66,6 +69,9 @@ class Surveys:
             ],
         }  # fmt: skip
 
+    def _texts(self) -> int:
+        return TEXTS if self._most is None else min(self._most, TEXTS)
+
     def _of(self, kind: Any, *key: Any) -> Any:
         name = tuple(part.key if isinstance(part, Opened) else part for part in key)
         if name not in self.kept:
@@ -76,15 +82,15 @@ class Surveys:
         return self.kept[name]
 
 
-def texts_of(opened: Opened) -> tuple[list[tuple[str, str | None]], str]:
+def texts_of(opened: Opened, most: int) -> tuple[list[tuple[str, str | None]], str]:
     """The test data of the model's run; else the sentences that it begins with and made-up ones,
     whose answers nobody has checked with its labels."""
     try:
-        return opened.model.texts(limit=TEXTS), "the test data of its run"
+        return opened.model.texts(limit=most), "the test data of its run"
     except InputError:
         texts = examples(opened)
     try:
-        made_up = opened.model.task.toyland("test", TEXTS - len(texts))
+        made_up = opened.model.task.toyland("test", max(most - len(texts), 0))
         texts += [record.asked for record in made_up]
     except ConfigError:  # its task has none
         return [(text, None) for text in texts], "its example sentences"
@@ -101,9 +107,9 @@ def _some(left: Sequence[T], most: int) -> Iterator[T]:
 
 
 class _Losses:
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, most: int) -> None:
         self.opened = opened
-        self.texts, self.origin = texts_of(opened)
+        self.texts, self.origin = texts_of(opened, most)
         self.read: list[Measured] = []
         if not opened.model.task.outputs.probabilities:
             raise InputError("losses: of a model that gives numbers, see its predictions")
@@ -136,9 +142,9 @@ class _Losses:
 
 
 class _Units:
-    def __init__(self, opened: Opened, point: str) -> None:
+    def __init__(self, opened: Opened, point: str, most: int) -> None:
         self.opened, self.activations = opened, Activations(point)
-        self.texts, self.origin = texts_of(opened)
+        self.texts, self.origin = texts_of(opened, most)
 
     def advance(self) -> None:
         begin, model = len(self.activations.texts), self.opened.model
