@@ -243,7 +243,9 @@ class Model:
     def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]:
         """The examples of files, or of the run's test data, as people type them: each a text and
         the right answer, which `trace`, `gradients` and `saliency` take."""
-        records, _ = self._records(files, self.settings().data, limit, lambda line: None)
+        records, _ = self._records(
+            files, self.settings().data, limit, lambda line: None, needed=limit
+        )
         return [(record.asked, record.answer) for record in records]
 
     def hardest(self, *files: str, limit: int | None = None) -> list[Measured]:
@@ -251,21 +253,29 @@ class Model:
         return hardest(self.network, self.task, self.texts(*files, limit=limit))
 
     def _records(
-        self, files: Sequence[str], data: DataConfig, limit: int | None, say: Callable[[str], None]
+        self,
+        files: Sequence[str],
+        data: DataConfig,
+        limit: int | None,
+        say: Callable[[str], None],
+        needed: int | None = None,
     ) -> tuple[Sequence[Any], str]:
-        """The examples of files, or else the run's own; and what to call them."""
+        """The examples of files, or else the run's own, `needed` of them at least; and what to
+        call them."""
         records: Sequence[Any]
         if files:
             loading, name = Loading(expected=self._bundle.columns), files[0]
             records = read_records(self.task.name, files, data, say, loading)
         else:
-            records, name = self._own_test(data, say), "the test data"
+            records, name = self._own_test(data, say, needed), "the test data"
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         return records, name
 
-    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
+    def _own_test(
+        self, data: DataConfig, say: Callable[[str], None], needed: int | None
+    ) -> list[Any]:
         """The test examples of the run that this model is of."""
         run = None if self.folder is None else bundle.place(self.folder).parent
         if run is None or not (run / "recipe.toml").is_file():
@@ -276,7 +286,7 @@ class Model:
         chosen = of_run(run)
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
-        records = load_test(chosen.model_copy(update={"data": data}), say)
+        records = load_test(chosen.model_copy(update={"data": data}), say, needed)
         if not records:
             raise InputError(
                 f"the recipe of {run} names no test data; give a file as in training, on the "

@@ -65,11 +65,15 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     return Examples(train, valid, test, columns=loading.columns)
 
 
-def load_test(recipe: Recipe, say: Callable[[str], None]) -> list[Record]:
-    """The test examples of a recipe by themselves; none where it names none."""
+def load_test(
+    recipe: Recipe, say: Callable[[str], None], needed: int | None = None
+) -> list[Record]:
+    """The test examples of a recipe by themselves; none where it names none. needed: of made-up
+    ones no more are made."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
-        return list(task.toyland("test", _held_out(data.toyland)))
+        held_out = _held_out(data.toyland)
+        return list(task.toyland("test", held_out if needed is None else min(needed, held_out)))
     return read_records(recipe.task.kind, data.paths(data.test), data, say) if data.test else []
 
 
