@@ -220,7 +220,7 @@ def _views(
         yield from _credit(run, model, answer(question))
     if model["generates"]:
         yield from _search(run, answer)
-    yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
+    yield _diff(run, run)
     switches = model["switches"][:SWITCHES]
     for number, switch in enumerate(switches):
         if number % PREFETCHED == 0:

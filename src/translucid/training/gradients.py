@@ -64,9 +64,10 @@ class Gradients:
                 ways.enter_context(self._penalty.used())
             loss = self.task.loss(self.model, batch)
         total = loss if self._penalty is None else loss + batch.count * self._penalty.total()
-        counts = 0 if batch.idle else 1
-        (total * counts * scale).backward()
-        return loss.detach() * counts
+        if batch.idle:
+            total, loss = total * 0, loss * 0
+        (total * scale).backward()
+        return loss.detach()
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Forget the gradients of a step."""

@@ -38,18 +38,23 @@ def read_columns(
     rule: TableRule,
     loading: Loading,
     keep_empty: bool = False,
+    optional: str | None = None,
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """The wanted cells of each row, in the order of `wanted` (role -> column).
+    """The wanted cells of each row, in the order of `wanted` (role -> column), and that of an
+    `optional` role where the table has such a column.
 
     Blank lines are counted and left out, or with `keep_empty` given as ().
     """
     table, places = open_columns(path, wanted, rule, loading)
+    roles = list(wanted)
+    if optional is not None and (place := _if_any(table, optional, loading)) is not None:
+        roles, places = [*roles, optional], [*places, place]
     shown = False
     for line, row in table.rows:
         if row:
             cells = tuple(cell(table, place, line, row) for place in places)
             if not shown:
-                note_columns(table, dict(zip(wanted, places, strict=True)), line, cells, loading)
+                note_columns(table, dict(zip(roles, places, strict=True)), line, cells, loading)
                 shown = True
             yield line, cells
         elif keep_empty:
@@ -75,7 +80,7 @@ def open_columns(
     return table, _find(table, wanted, loading)
 
 
-def column_if_any(table: Table, role: str, loading: Loading) -> int | str | None:
+def _if_any(table: Table, role: str, loading: Loading) -> int | str | None:
     """Where a column stands that need not be there: that of the training data, or of a usual
     name."""
     before = loading.expected.get(role)

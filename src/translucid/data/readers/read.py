@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.data.readers.cells import as_label, as_list, as_number, as_text
-from translucid.data.readers.columns import (
-    cell,
-    column_if_any,
-    note_columns,
-    open_columns,
-    read_columns,
-)
+from translucid.data.readers.columns import cell, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
@@ -192,26 +186,17 @@ def read_similar(
     """Pairs of texts that mean the same, or with a column of scores, that are so much alike."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
-    table, columns = open_columns(path, wanted, rule, loading)
-    places = dict(zip(wanted, columns, strict=True))
-    if score is None and (place := column_if_any(table, "score", loading)) is not None:
-        places["score"] = place
-    shown = False
-    for line, row in table.rows:
-        if not row:
-            if row is not None:
-                loading.leave_out("empty", line)
-            continue
-        cells = {role: cell(table, place, line, row) for role, place in places.items()}
-        if not shown:
-            note_columns(table, places, line, tuple(cells.values()), loading)
-            shown = True
-        texts = [as_text(cells[role], f"{path}:{line}: {role}") for role in ("source", "target")]
+    usual = "score" if score is None else None
+    for line, cells in read_columns(path, wanted, rule, loading, optional=usual):
+        texts = [
+            as_text(text, f"{path}:{line}: {role}")
+            for role, text in zip(("source", "target"), cells, strict=False)
+        ]
         if not all(text.strip() for text in texts):
             loading.leave_out("empty", line)
             continue
         where = f"{path}:{line}: score"
-        alike = as_number(cells["score"], where) if "score" in cells else None
+        alike = as_number(cells[2], where) if len(cells) > 2 else None
         if alike is not None and not -1 <= alike <= 1:
             raise InputError(
                 f"{where} is {alike:g}, but it is compared with a cosine; give scores from -1 to "
