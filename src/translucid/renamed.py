@@ -32,7 +32,7 @@ ADDED: dict[str, Any] = {
     "training.layer_decay": None,
     "tokenizer.vocabulary": "keep",
     "training.carry_state": False,
-    "decoding.carry_state": False,
+    "decoding.carry_state": None,
     "training.decay_embeddings": False,
     "training.betas": [0.9, 0.98],
     "training.activation_regularization": 0.0,

@@ -464,7 +464,7 @@ def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) ->
 def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
     assert json.loads(config.read_text())["decoding"] == {
-        "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": False, "spans": "legal"
+        "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal"
     }  # fmt: skip
     assert one.search() == GenerationConfig(beam_size=3, alpha=0.5)
     assert one.search(alpha=1.0) == GenerationConfig(beam_size=3)

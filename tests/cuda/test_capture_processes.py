@@ -22,6 +22,7 @@ from translucid.runs.setup import set_up
 from translucid.training.distributed import ALONE, Processes
 from translucid.training.loop import Progress, Watchers, train
 from translucid.training.state import State
+from translucid.weights import own_tensors
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -41,7 +42,7 @@ def work(out: Path, changed: dict[str, Any]) -> None:
     watchers = Watchers(log.append)
     train(state, setup.task, stream, setup.valid[:2], setup.recipe.training, watchers)
     if processes.main:
-        tensors = {name: t.contiguous() for name, t in state.network.state_dict().items()}
+        tensors = {name: t.contiguous() for name, t in own_tensors(state.network).items()}
         save_file(tensors, out)
         facts = {"losses": [p.loss for p in log], "norms": [p.norm for p in log]}
         out.with_suffix(".json").write_text(json.dumps(facts))

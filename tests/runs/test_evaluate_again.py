@@ -113,16 +113,13 @@ def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", "language", data=data)
     model, lines = load(run), list[str]()
     assert model.evaluate(file, say=lines.append).numbers == same(run)
-    assert lines[0] == (
-        "scored as in training: unit=file keep_empty=false max_length=256 context=0 "
-        "carry_state=false"
-    )
+    assert lines[0] == "scored as in training: unit=file keep_empty=false max_length=256 context=0"
     lines.clear()
     other = model.evaluate(file, say=lines.append, unit="line", context=3)
     assert other.numbers != same(run)
     assert lines[0] == (
         "scored otherwise than in training (unit was file, context was 0): "
-        "unit=line keep_empty=false max_length=256 context=3 carry_state=false"
+        "unit=line keep_empty=false max_length=256 context=3"
     )
 
 

@@ -19,12 +19,13 @@ from translucid.errors import ConfigError, InputError
 from translucid.model import load
 from translucid.models.build import build
 from translucid.models.recurrent import RecurrentConfig
-from translucid.recipe import recipe
+from translucid.recipe import recipe, toml
 from translucid.runs.batches import Stream
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.tasks import language
 from translucid.tasks.language import Language
+from translucid.tasks.options import DecodingConfig
 from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
@@ -127,6 +128,19 @@ def carrying(**training: Any) -> recipe.Recipe:
     chosen = small("language", "lstm", carry_state=True, **training)
     data = chosen.data.model_copy(update={"max_length": 12})
     return chosen.model_copy(update={"data": data})
+
+
+def test_what_is_trained_on_a_stream_is_scored_on_one(tmp_path: Path) -> None:
+    """Also where a recipe with every key in it is told so; who asks for something else hears it."""
+    file = tmp_path / "recipe.toml"
+    file.write_text(toml.dump(small("language", "lstm")))
+    assert recipe.read(file, ["training.carry_state=true"]).decoding.carry_state is True
+    carried = carrying(steps=1)
+    assert carried.decoding.carry_state is True
+    for answer, decoding in ((0, carried.decoding), (1, DecodingConfig(carry_state=False))):
+        said: list[str] = []
+        set_up(carried.model_copy(update={"decoding": decoding}), said.append)
+        assert sum("! decoding.carry_state = false" in line for line in said) == answer
 
 
 @pytest.mark.slow

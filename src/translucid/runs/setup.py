@@ -246,3 +246,8 @@ def _say_about(
         )
     for line in epoch_plan(task, items, recipe, 0).lines():
         say(f"an epoch: {line}")
+    if recipe.training.carry_state and not recipe.decoding.carry_state:
+        say(
+            "! decoding.carry_state = false: the state that is carried in training is forgotten at "
+            "every row that is scored, which costs much; leave it out, unless that is what you ask"
+        )

@@ -118,7 +118,7 @@ class Language(Task[Text, LanguageItem]):
         decoding = resources.decoding
         return cls(
             resources.tokenizer, smoothing=resources.smoothing, context=decoding.context,
-            carry_state=decoding.carry_state,
+            carry_state=bool(decoding.carry_state),
         )  # fmt: skip
 
     def training_items(

@@ -144,8 +144,8 @@ class DecodingConfig(Config):
         "context: tokens a language model reads before those it is scored on; 0: none",
         ge=0,
     )
-    carry_state: bool = key(
-        False, "a recurrent language model is scored on one stream; set by training.carry_state"
+    carry_state: bool | None = key(
+        None, "a recurrent language model is scored on one stream; not set: as it was trained"
     )
 
     @model_validator(mode="after")
