@@ -1,11 +1,16 @@
 """A model asked in two ways gives one answer."""
 
+import re
+from ast import literal_eval
+from inspect import signature
+
 import pytest
 from tests.studio.serving import model
 
-from translucid.errors import InputError
+from translucid.errors import InputError, TraceBudgetError
 
 TEXTS = ["the dog sees a cat .", "the old bird sings ."]
+ARGUMENT = re.compile(r"\b(keep|budget_bytes)\b(?:=(\"[^\"]*\"))?")
 
 
 def test_predict_answers_lines_of_any_task() -> None:
@@ -36,3 +41,17 @@ def test_one_text_is_no_list() -> None:
         model("classify-gru").predict(TEXTS[0])
     with pytest.raises(InputError, match=r"this model is for task classify; use model.classify"):
         model("classify-gru").predict([[0.5]])
+
+
+@pytest.mark.parametrize("method", ["trace", "explain", "gradients"])
+def test_what_a_budget_error_suggests_is_an_argument_that_helps(method: str) -> None:
+    asked = getattr(model("language-transformer"), method)
+    with pytest.raises(TraceBudgetError, match=r"over its budget of 5,000; ") as caught:
+        asked(TEXTS[0], budget_bytes=5000)
+    remedy = str(caught.value).removeprefix(caught.value.fact)
+    suggested = dict(ARGUMENT.findall(remedy))
+    assert suggested.keys() == signature(asked).parameters.keys() & {"keep", "budget_bytes"}
+    asked(TEXTS[0], budget_bytes=None)
+    if "keep" in suggested:
+        kept = asked(TEXTS[0], budget_bytes=5000, keep=literal_eval(suggested["keep"]))
+        assert kept.names() == kept.names("*.pattern") != []

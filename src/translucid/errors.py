@@ -80,7 +80,12 @@ class UnknownPointError(TraceError, KeyError):
 
 
 class TraceBudgetError(TraceError, MemoryError):
-    """Keeping a value would go over the trace's byte budget."""
+    """Keeping a value would go over the trace's byte budget. fact: which value, and by how much;
+    what to do depends on what was asked."""
+
+    def __init__(self, fact: str, remedy: str) -> None:
+        self.fact = fact
+        super().__init__(f"{fact}; {remedy}")
 
 
 def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:

@@ -15,7 +15,7 @@ from translucid.data.readers.loading import Columns, Loading
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
-from translucid.errors import ConfigError, InputError
+from translucid.errors import ConfigError, InputError, TraceBudgetError
 from translucid.fast.precision import Precision, prepare
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
@@ -331,20 +331,36 @@ class Model:
         layer: int | None = None,
         head: int | None = None,
         top: int = 5,
+        budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Explanation:
         """The walk from a text to the answer, part by part, as `translucid explain` prints it.
 
         layer: this one, closer. head: one head of attention. top: how many answers to show.
+        budget_bytes: how much may be kept of what the model computes; None means no limit.
         """
         self.task.check_line(text, "the text", self.network)
-        return explanation(self.trace(text, target), layer, head, top)
+        try:
+            reading = self.trace(text, target, budget_bytes=budget_bytes)
+        except TraceBudgetError as error:  # a walk needs every point
+            remedy = "explain a part of the text, or raise budget_bytes"
+            raise TraceBudgetError(error.fact, remedy) from None
+        return explanation(reading, layer, head, top)
 
     def gradients(
-        self, text: str, target: str | None = None, *, of: int | None = None
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        of: int | None = None,
+        keep: str | Sequence[str] = "*",
+        budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Gradients:
         """The gradient of the loss of one text, at every weight and at every point of the trace.
-        of: the place of one target, such as -1; by default all."""
-        return gradients(self.network, self.task, self._example(text, target), of=of)
+        of: the place of one target, such as -1; by default all. keep, budget_bytes: as in trace."""
+        return gradients(
+            self.network, self.task, self._example(text, target),
+            of=of, keep=keep, budget_bytes=budget_bytes,
+        )  # fmt: skip
 
     def saliency(
         self,

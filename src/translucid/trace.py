@@ -130,8 +130,8 @@ class Trace(NoTrace):
         if self._budget is not None and self.bytes + size > self._budget:
             raise TraceBudgetError(
                 f"keeping {name} {tuple(value.shape)} would bring the trace to "
-                f"{self.bytes + size:,} bytes, over its budget of {self._budget:,}; "
-                f'keep fewer points (keep="*.pattern"), shorten the input, or raise budget_bytes'
+                f"{self.bytes + size:,} bytes, over its budget of {self._budget:,}",
+                'keep fewer points (keep="*.pattern"), shorten the input, or raise budget_bytes',
             )
         if self._device is not None:
             value = value.to(self._device)

@@ -175,3 +175,13 @@ def test_terms_open_one_number_as_text_and_as_json(
     assert total == pytest.approx(opened.value, rel=1e-5)
     assert_refused(command([*asked, "--layer", "0"]), "--terms shows one number")
     assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "is not in it")
+
+
+def test_a_text_above_the_budget_is_refused_without_arguments_of_python(
+    command: Command, models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Model.trace.__kwdefaults__, "budget_bytes", 1000)
+    answer = command(["explain", models["translate"], TRANSLATED])
+    assert_refused(answer, "over its budget of 1,000); explain a part of it")
+    assert "keep=" not in answer.err
+    assert "budget_bytes" not in answer.err

@@ -38,6 +38,15 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
+def test_a_recipe_that_goes_on_from_a_model_leaves_the_family_to_it(tmp_path: Path) -> None:
+    going_on = ["training.start_from=runs/x", "model.weight_dropout=0.5", "data.toyland=60"]
+    assert run("new", "tag", *going_on, "--out", "mine.toml", cwd=tmp_path).returncode == 0
+    checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
+    assert "mine.toml: no mistake in it\ntask tag, the family of runs/x, 2,000" in checked.stdout
+    shown = run("recipe", "show", "mine.toml", cwd=tmp_path)
+    assert tomllib.loads(shown.stdout)["model"] == {"weight_dropout": 0.5}
+
+
 @pytest.mark.slow
 def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
     run("new", "tag", "--out", "mine.toml", cwd=tmp_path)

@@ -27,17 +27,41 @@ import torch
 import translucid as tl
 torch.save(tl.load(sys.argv[1]).network.state_dict(), sys.argv[2])
 """
+FETCH = """
+import sys
+from translucid.errors import InputError
+from translucid.interop.hub import fetched
+for name in sys.argv[1:]:
+    try:
+        print(fetched(name))
+    except InputError as error:
+        print(error)
+"""
+# What is not given, by how its address begins: the status, and the hub's own code.
+REFUSED = {
+    "/api/models/some/private": (401, ""),
+    "/some/gated/resolve/": (403, "GatedRepo"),
+    "/api/models/some/llama/revision/v9": (404, "RevisionNotFound"),
+    "/api/models/some/forbidden": (403, ""),
+    "/api/models/some/broken": (500, ""),
+    "/api/models/some/other": (404, "RepoNotFound"),
+}
 
 
 @contextmanager
 def hub_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """A hub that has this folder as some/llama; its address, and what it was asked for."""
+    """A hub that has this folder as some/llama, and as some/gated, of which it gives no file; its
+    address, and what it was asked for."""
     asked: list[str] = []
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(f"{self.command} {self.path}")
-            if self.path.startswith("/api/models/some/llama"):
+            for begin, (status, code) in REFUSED.items():
+                if self.path.startswith(begin):
+                    self.refuse(status, code)
+                    return
+            if self.path.startswith(("/api/models/some/llama", "/api/models/some/gated")):
                 files = sorted(folder.iterdir())
                 tree = [
                     {"type": "file", "path": p.name, "size": p.stat().st_size, "oid": p.name}
@@ -52,12 +76,16 @@ def hub_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
             if "/some/llama/resolve/" in self.path and (folder / name).is_file():
                 self.reply((folder / name).read_bytes(), "application/octet-stream")
                 return
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.refuse(404, "EntryNotFound")
 
         do_HEAD = do_GET
+
+        def refuse(self, status: int, code: str) -> None:
+            self.send_response(status)
+            if code:
+                self.send_header("X-Error-Code", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
 
         def reply(self, content: bytes, kind: str) -> None:
             self.send_response(200)
@@ -82,10 +110,14 @@ def hub_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def opened(name: str, out: Path, home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    return alone(OPEN, name, str(out), HF_HOME=str(home), **settings)
+
+
+def alone(code: str, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     known = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     return subprocess.run(
-        [sys.executable, "-c", OPEN, name, str(out)], capture_output=True, text=True, check=False,
-        env=known | {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"} | settings,
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False,
+        env=known | {"HF_HUB_DISABLE_XET": "1"} | settings,
     )  # fmt: skip
 
 
@@ -99,9 +131,12 @@ def test_a_model_is_downloaded_once_and_then_opened_without_the_hub(tmp_path: Pa
         assert done.returncode == 0, done.stderr
         assert any("resolve" in line and "model.safetensors" in line for line in asked)
         assert not any("training.log" in line and "resolve" in line for line in asked)
-        other = opened("hf:some/other", out, home, HF_ENDPOINT=address)
-        assert other.returncode
-        assert f"lacks files of some/other, revision main, and {address} did not" in other.stderr
+        asked.clear()
+        out.unlink()
+        done = opened("hf:some/llama", out, home, HF_ENDPOINT=address)
+        assert done.returncode == 0, done.stderr
+        assert asked, "whether there is a newer revision"
+        assert not any("resolve" in line for line in asked), "no file comes a second time"
     for settings in ({"HF_ENDPOINT": address}, {"HF_HUB_OFFLINE": "1"}):  # the server is gone
         out.unlink()
         done = opened("hf:some/llama", out, home, **settings)
@@ -111,3 +146,33 @@ def test_a_model_is_downloaded_once_and_then_opened_without_the_hub(tmp_path: Pa
             assert torch.equal(weights[name], value)
     offline = opened("hf:some/other", out, home, HF_HUB_OFFLINE="1")
     assert "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it" in offline.stderr
+
+
+def test_why_the_hub_gives_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama" / "config.json").write_text("{}")
+    begin = "the cache {home}/hub lacks files of some/{name}, revision {revision}, and {address} "
+    wanted = {
+        "hf:some/other": "has no model of this name that is open to all: check the name, or sign "
+        "in with `hf auth login` for one that is private",
+        "hf:some/private": "answered with status 401: check the name, or sign in with `hf auth",
+        "hf:some/gated": "gives it to those alone who have agreed to its terms: agree to them on "
+        "{address}/some/gated and sign in with `hf auth login`",
+        "hf:some/llama@v9": "has no such revision: see which there are on "
+        "{address}/some/llama/commits",
+        "hf:some/forbidden": "answered with status 403: check the name, or sign in with `hf",
+        "hf:some/broken": "answered with status 500: try again later",
+    }
+    home = tmp_path / "home"
+    with hub_of(tmp_path / "llama") as (address, _):
+        done = alone(FETCH, *wanted, HF_HOME=str(home), HF_ENDPOINT=address)
+    gone = alone(FETCH, "hf:some/llama", HF_HOME=str(home), HF_ENDPOINT=address)
+    wanted["hf:some/llama"] = "could not be reached: check the connection"
+    lines = [*done.stdout.splitlines(), *gone.stdout.splitlines()]
+    assert len(lines) == len(wanted), done.stderr + gone.stderr
+    for line, (name, words) in zip(lines, wanted.items(), strict=True):
+        plain, _, revision = name.removeprefix("hf:some/").partition("@")
+        message = f"{name}: {begin}{words}".format(
+            home=home, name=plain, revision=revision or "main", address=address
+        )
+        assert line.startswith(message), line

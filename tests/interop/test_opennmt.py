@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from tests.in_process import run
 from tests.interop.opennmt_models import HEADS, SHARED, SOURCE, TARGET, Recurrent, Transformer
 from tests.interop.reference import randomised
@@ -25,6 +26,8 @@ from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.source import kind_of
+from translucid.model import Model
+from translucid.weights import own_tensors
 
 
 def state(module: nn.Module) -> dict[str, Tensor]:
@@ -96,6 +99,52 @@ def test_transformers(
     if made.get("shared"):  # a source has no end, though the vocabulary has a token for it
         tokenizer = import_model(tmp_path / "m.pt").tokenizers["tokenizer"]
         assert tokenizer.frame()(tokenizer.encode("w0 w1")) == [4, 5]
+
+
+def split_off(path: Path, shards: int = 1) -> list[Path]:
+    """The weights of a checkpoint as `save_format: safetensors` puts them beside it, with names
+    that begin without model."""
+    content = torch.load(path, weights_only=False)
+    weights = content.pop("model")
+    weights |= {f"generator.{name}": tensor for name, tensor in content.pop("generator").items()}
+    torch.save(content, path)
+    names = list(weights)
+    files = [path.with_suffix(".safetensors" if shards == 1 else f".{i:02}.safetensors")
+             for i in range(shards)]  # fmt: skip
+    for i, file in enumerate(files):
+        save_file({name: weights[name].contiguous() for name in names[i::shards]}, file)
+    return files
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_weights_beside_the_checkpoint(tmp_path: Path, shards: int) -> None:
+    theirs = randomised(Transformer(newest=True))
+    opt = OF_TRANSFORMER | {
+        "pos_ffn_activation_fn": "silu", "self_attn_type": "scaled-dot-flash", "num_kv": 2,
+        "position_encoding_type": "SinusoidalConcat", "layer_norm": "rms", "norm_eps": 1e-3,
+    }  # fmt: skip
+    plain = {"src": SOURCE, "tgt": TARGET, "data_task": "seq2seq"}
+    path = tmp_path / "m_step_20.pt"
+    write(theirs, path, vocab=plain, newer=True, **opt)
+    whole = import_model(path)
+    files = split_off(path, shards)
+    assert kind_of(path) == "opennmt"
+    check(theirs, path, start=2, eos=3)
+    again = import_model(path)
+    for (name, one), other in zip(
+        own_tensors(whole.network).items(), own_tensors(again.network).values(), strict=True
+    ):
+        assert torch.equal(one, other), name
+    assert Model(again).translate(["abz"]) == Model(whole).translate(["abz"])
+    (tmp_path / "m_step_40.safetensors").write_bytes(files[0].read_bytes())  # of another step
+    import_model(path)
+    (tmp_path / "m_step_20.best.safetensors").write_bytes(files[0].read_bytes())
+    with pytest.raises(InputError, match=r"is in .* and in another of .*; leave those of one"):
+        import_model(path)
+    for file in (*files, tmp_path / "m_step_20.best.safetensors"):
+        file.unlink()
+    with pytest.raises(InputError, match=r"no weights; put m_step_20.safetensors, or its shards"):
+        import_model(path)
 
 
 @pytest.mark.parametrize(

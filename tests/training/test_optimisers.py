@@ -85,14 +85,33 @@ def test_muon_in_batches_is_torchs_muon() -> None:
 
 @pytest.mark.parametrize("embeddings", [False, True])
 def test_only_matrices_decay(embeddings: bool) -> None:
+    for name in get_args(OptimizerName):
+        model = build(TransformerConfig(shape="decoder", head="language", vocab=11, d_model=16))
+        config = TrainingConfig(optimizer=name, weight_decay=0.1, decay_embeddings=embeddings)
+        groups = [group for one in State(model, config).optimizers for group in one.param_groups]
+        decayed = {id(p) for g in groups if g["weight_decay"] for p in g["params"]}
+        for n, p in model.named_parameters():
+            assert (id(p) in decayed) == (p.dim() == 2 and (embeddings or "embedding" not in n)), n
+        total = sum(len(group["params"]) for group in groups)
+        assert total == len(list(model.parameters()))
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS")
+@pytest.mark.parametrize("embeddings", [False, True])
+def test_beside_muon_a_table_decays_as_adamw_decays_it(embeddings: bool) -> None:
+    """A step without a gradient: weights that decay are multiplied with 1 - rate * decay."""
     model = build(TransformerConfig(shape="decoder", head="language", vocab=11, d_model=16))
-    config = TrainingConfig(weight_decay=0.1, decay_embeddings=embeddings)
-    (optimizer,) = State(model, config).optimizers
-    decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizers = make_optimizer(
+        model, "muon", learning_rate=0.5, weight_decay=0.1, decay_embeddings=embeddings
+    )
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for optimizer in optimizers:
+        optimizer.step()
     for n, p in model.named_parameters():
-        assert (id(p) in decayed) == (p.dim() == 2 and (embeddings or "embedding" not in n)), n
-    total = sum(len(group["params"]) for group in optimizer.param_groups)
-    assert total == len(list(model.parameters()))
+        decays = p.dim() == 2 and (embeddings or "embedding" not in n)
+        torch.testing.assert_close(p, before[n] * (0.95 if decays else 1.0), rtol=1e-6, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS")

@@ -1,5 +1,6 @@
 """Tiny models to start from, and data for them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def language_model() -> Path:
     )) / "run"  # fmt: skip
 
 
+def recurrent_language_model() -> Path:
+    return once("tuning: a recurrent language model", lambda out: tl.train(
+        "language", out / "run", train=LINES,
+        model={"kind": "recurrent", "d_model": 16, "hidden": 16, "layers": 1},
+        tokenizer={"kind": "word"}, **TINY,
+    )) / "run"  # fmt: skip
+
+
 def write_reviews(folder: Path, labels: tuple[str, str] = ("up", "down")) -> Path:
     path = folder / "reviews.tsv"
     names = dict(zip(("up", "down"), labels, strict=True))
@@ -43,9 +52,9 @@ def write_reviews(folder: Path, labels: tuple[str, str] = ("up", "down")) -> Pat
 
 def started(
     source: Path, data: Path, task: str = "classify", *, limits: dict[str, Any] | None = None,
-    **sections: Any,
+    say: Callable[[str], None] = lambda line: None, **sections: Any,
 ) -> Setup:  # fmt: skip
     """What a run that starts from a model begins with."""
     values = {"task": {"kind": task}, "data": {"train": [str(data)], **(limits or {})}} | sections
     values["training"] = {"start_from": str(source), "device": "cpu"} | sections.get("training", {})
-    return set_up(recipe.parse(values), lambda line: None)
+    return set_up(recipe.parse(values), say)

@@ -3,6 +3,7 @@ elsewhere, and never again from the source once the run has begun."""
 
 import json
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import torch
 from tests.interop import encoders
 from tests.tiny.once import once
 from tests.tuning.small import (
+    LINES,
     NET,
     REVIEWS,
     TAGGED,
     TINY,
     classifier,
     language_model,
+    recurrent_language_model,
     started,
     write_reviews,
 )
@@ -27,6 +30,7 @@ from translucid import bundle
 from translucid.errors import ConfigError, InputError
 from translucid.interop.importing import load
 from translucid.models import Network, build
+from translucid.recipe import recipe, toml
 from translucid.runs.setup import Setup
 from translucid.training.random_state import random_state_kept, seed_generators
 from translucid.weights import own_tensors
@@ -151,6 +155,44 @@ def test_what_contradicts_the_source_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         started(classifier(), write_reviews(tmp_path), task, **sections)
+
+
+def test_the_family_is_that_of_the_source_unless_it_is_said(tmp_path: Path) -> None:
+    """Also of keys that only this family has."""
+    run, data, lines = recurrent_language_model(), write_reviews(tmp_path), list[str]()
+    setup = started(run, data, say=lines.append, model={"weight_dropout": 0.5})
+    assert setup.recipe.model["kind"] == "recurrent"
+    assert setup.recipe.model["weight_dropout"] == 0.5
+    assert "  model: as in the source, kind=recurrent d_model=16 hidden=16 layers=1" in lines
+    check_equal(setup, bundle.load(run).network, decoder="source", head="seed")
+    said = started(run, data, model={"kind": "recurrent", "weight_dropout": 0.5})
+    assert said.recipe == setup.recipe
+    with pytest.raises(ConfigError, match=r"model.kind = 'transformer': the model .* 'recurrent'"):
+        started(run, data, model={"kind": "transformer"})
+    with pytest.raises(ConfigError, match=r"model.heads = 2: .* has 'no such key \(recurrent\)'"):
+        started(run, data, model={"heads": 2})
+    with pytest.raises(ConfigError, match=r"model.weight_drop: no such key"):
+        started(run, data, model={"weight_drop": 0.5})
+
+
+def test_a_recipe_that_leaves_the_family_open_is_written_and_read_again() -> None:
+    values = {"task": {"kind": "classify"}, "data": {"train": ["a"]},
+              "training": {"start_from": "runs/x"}, "model": {"weight_dropout": 0.5}}  # fmt: skip
+    chosen = recipe.parse(values)
+    again = recipe.parse(tomllib.loads(toml.dump(chosen)))
+    assert again.model == chosen.model == values["model"]
+
+
+def test_a_recurrent_source_carries_its_state_without_being_called_recurrent(
+    tmp_path: Path,
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(LINES))
+    going_on = started(recurrent_language_model(), lines, "language",
+                       training={"carry_state": True})  # fmt: skip
+    assert going_on.recipe.training.carry_state
+    with pytest.raises(ConfigError, match="a transformer has no state to carry"):
+        started(language_model(), lines, "language", training={"carry_state": True})
 
 
 def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _read(held: "Model", text: str, target: str | None) -> "Reading":
         return held.trace(text, target)
     except TraceBudgetError as error:
         raise InputError(
-            f"the text is too long to keep all that the model computes ({error}); "
+            f"the text is too long to keep all that the model computes ({error.fact}); "
             "explain a part of it"
         ) from error
 

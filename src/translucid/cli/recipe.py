@@ -79,7 +79,8 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     if missing and data.folder:
         raise InputError(f"{path}: data.folder has no {', '.join(missing)}")
     typer.echo(f"{path}: no mistake in it")
-    typer.echo(f"task {chosen.task.kind}, {chosen.model['kind']}, {chosen.training.steps:,} steps")
+    family = chosen.model.get("kind", f"the family of {chosen.training.start_from}")
+    typer.echo(f"task {chosen.task.kind}, {family}, {chosen.training.steps:,} steps")
     if missing:
         typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
     where = " --data FOLDER" if missing else ""

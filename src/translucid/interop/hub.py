@@ -86,20 +86,46 @@ def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
             name.repository, revision=name.revision, allow_patterns=list(files)
         )
     except Exception as error:  # what it raises is of several packages, and differs by version
-        if constants.HF_HUB_OFFLINE:
-            asked = "HF_HUB_OFFLINE is set, so that nothing is downloaded"
-            remedy = "unset it"
-        else:
-            asked = f"{constants.ENDPOINT} did not give it"
-            remedy = "check the name and the connection (`hf auth login` for what is not public)"
         message = " ".join(str(error).split())[:300]
         raise InputError(
             f"{name}: the cache {constants.HF_HUB_CACHE} lacks files of {name.repository}, "
-            f"revision {name.revision or constants.DEFAULT_REVISION}, and {asked}: {remedy}, set "
-            f"HF_HUB_CACHE to the folder that has it, or give a folder with the model "
+            f"revision {name.revision or constants.DEFAULT_REVISION}, and {_cause(name, error)}, "
+            f"set HF_HUB_CACHE to the folder that has it, or give a folder with the model "
             f"({type(error).__name__}: {message})"
         ) from error
     return Path(folder)
+
+
+def _cause(name: HubName, error: BaseException) -> str:
+    """Why the hub has not given it, and what to do."""
+    from huggingface_hub import constants, errors
+
+    hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{name.repository}"
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it"
+    match error:
+        case errors.GatedRepoError():
+            return (
+                f"{hub} gives it to those alone who have agreed to its terms: agree to them on "
+                f"{page} and sign in with `hf auth login`"
+            )
+        case errors.RepositoryNotFoundError():
+            return (
+                f"{hub} has no model of this name that is open to all: check the name, or sign in "
+                "with `hf auth login` for one that is private"
+            )
+        case errors.RevisionNotFoundError():
+            return f"{hub} has no such revision: see which there are on {page}/commits"
+        case errors.HfHubHTTPError(response=answer) if answer is not None:
+            refused = answer.status_code in (401, 403)
+            remedy = (
+                "check the name, or sign in with `hf auth login`" if refused else "try again later"
+            )
+            return f"{hub} answered with status {answer.status_code}: {remedy}"
+        case _ if error.__cause__ is not None:  # of what it found no copy in the cache either
+            return _cause(name, error.__cause__)
+        case _:
+            return f"{hub} could not be reached: check the connection"
 
 
 def repository_of(path: Path) -> str | None:

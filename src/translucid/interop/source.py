@@ -11,6 +11,7 @@ from translucid.interop.formats.ctranslate2_file import read_ctranslate2
 from translucid.interop.formats.folder import SHARDED, SINGLE, read_weights
 from translucid.interop.formats.gguf import MAGIC, read_gguf
 from translucid.interop.formats.llama2c import read_llama2c
+from translucid.interop.formats.opennmt_file import is_opennmt, with_weights
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.formats.torch_file import read_torch
@@ -90,7 +91,7 @@ def _kind_of_file(path: Path) -> tuple[Kind | None, ModelFile | None]:
 def _tool(checkpoint: ModelFile) -> Kind | None:
     """Which tool has saved it, by the keys that it has; None: weights alone, or another's."""
     keys = checkpoint.metadata.keys()
-    if {"model", "generator", "vocab", "opt"} <= keys:
+    if is_opennmt(checkpoint):
         return "opennmt"
     if "model_state" in keys:
         return "joeynmt"
@@ -133,7 +134,8 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
             return Source(kind, path, Options(options, str(file)), checkpoint or read_torch(path))
         case "opennmt" | "fairseq":
             assert checkpoint is not None
-            return Source(kind, path, Options(checkpoint.metadata, str(path)), checkpoint)
+            whole = with_weights(path, checkpoint) if kind == "opennmt" else checkpoint
+            return Source(kind, path, Options(checkpoint.metadata, str(path)), whole)
         case "mapping":
             held, _ = read_mapping(path)
             if held.weights is None:

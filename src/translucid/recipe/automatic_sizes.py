@@ -45,11 +45,11 @@ def pick(
 ) -> dict[str, dict[str, Any]]:
     """Settings for this much data, or of this size, in the sections of a recipe."""
     task = TASKS[recipe.task.kind]
+    if recipe.training.start_from is not None:
+        return {"training": _tuning(recipe, amount, device)}
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
-    if recipe.training.start_from is not None:
-        return {"training": _tuning(recipe, amount, device)}
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
     batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))

@@ -48,7 +48,9 @@ class Recipe(Config):
     task: TaskConfig
     data: DataConfig
     tokenizer: TokenizerConfig
-    model: dict[str, Any]  # the keys of the model's own config, less those the data decides
+    # The keys of the model's own config, less those the data decides; of one that goes on from
+    # another model, perhaps without its kind, which is then that model's.
+    model: dict[str, Any]
     training: TrainingConfig
     decoding: DecodingConfig
 
@@ -92,7 +94,8 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
             mistakes += [f"{name}.{mistake}" for mistake in error.mistakes]
     model = dict(values.get("model", {}))
     task = parsed["task"].kind if "task" in parsed else None
-    mistakes += [f"model.{mistake}" for mistake in _check_model(model, task)]
+    starts = "training" in parsed and parsed["training"].start_from is not None
+    mistakes += [f"model.{mistake}" for mistake in _check_model(model, task, starts=starts)]
     if task is not None:
         mistakes += _check_carrying(model, task, parsed)
     if mistakes:
@@ -120,7 +123,7 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
     kind, networks = model.get("kind"), model.get("ensemble_size", 1)
     if (TASKS[task].shape, TASKS[task].head) != ("decoder", "language"):
         return [f"{key}: for language models, not for task {task}; leave it out" for key in named]
-    if kind != "recurrent":
+    if kind not in (None, "recurrent"):
         return [
             f"{key}: a {kind} has no state to carry; use model.kind = recurrent, or "
             "decoding.context for tokens before those that are scored"
@@ -132,21 +135,30 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
     return []
 
 
-def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
-    """Fill in the kind, and try the keys with sizes that any data could have."""
+def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
+    """Fill in the kind, and try the keys with sizes that any data could have. starts: from another
+    model, which decides a kind that is not said; the keys must be those of one of them."""
     if name is None:
         return []
     task = TASKS[name]
-    kind = model.setdefault("kind", task.models[0])
-    if kind not in task.models:
+    if not starts:
+        model.setdefault("kind", task.models[0])
+    kind = model.get("kind")
+    if kind is not None and kind not in task.models:
         return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
-    config = MODELS[kind]
     decided = [key for key in model if key in DECIDED]
     if decided:
         return [f"{key}: comes from the task and the data; leave it out" for key in decided]
+    options = {key: value for key, value in model.items() if key != "kind"}
+    kinds = task.models if kind is None else (kind,)
+    return min((_mistakes(MODELS[kind], options, task.smallest_sizes()) for kind in kinds), key=len)
+
+
+def _mistakes(
+    config: type[Config], options: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> list[str]:
     try:
-        options = {key: value for key, value in model.items() if key != "kind"}
-        config(**options, **task.smallest_sizes())
+        config(**options, **sizes)
     except ConfigError as error:
         return list(error.mistakes)
     return []

@@ -38,7 +38,10 @@ def _section(recipe: Recipe, name: str) -> Iterator[str]:
     values: Mapping[str, Any]
     if name == "model":
         values = full_model(recipe)
-        fields: Mapping[str, FieldInfo] = MODELS[values["kind"]].model_fields
+        kinds = (values["kind"],) if values["kind"] else TASKS[recipe.task.kind].models
+        fields: Mapping[str, FieldInfo] = {
+            key: field for kind in kinds for key, field in MODELS[kind].model_fields.items()
+        }
     else:
         values, fields = getattr(recipe, name).model_dump(), SECTIONS[name].model_fields
     family = f"the family ({' | '.join(TASKS[recipe.task.kind].models)})"
@@ -49,8 +52,11 @@ def _section(recipe: Recipe, name: str) -> Iterator[str]:
 
 
 def full_model(recipe: Recipe) -> dict[str, Any]:
-    """All keys of the model that a recipe may set, with their values."""
-    kind = recipe.model["kind"]
+    """All keys of the model that a recipe may set, with their values; where another model that
+    training starts from decides them, those that are set."""
+    kind = recipe.model.get("kind")
+    if kind is None:
+        return {"kind": None} | recipe.model
     sizes = TASKS[recipe.task.kind].smallest_sizes()
     values = recipe.model_config_for(sizes=sizes).model_dump()
     return {"kind": kind} | {key: value for key, value in values.items() if key not in DECIDED}

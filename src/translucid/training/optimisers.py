@@ -28,32 +28,37 @@ def make_optimizer(
 
     Vectors (biases, gains) and embeddings do not decay: they are few, and shrinking them shrinks
     what the model says rather than how freely it says it. But where most weights are embeddings
-    and texts are few, decay_embeddings keeps a rare word from being learned by heart; Muon leaves
-    them alone. factors: of the learning rate, by the name of a weight; the loop multiplies with
-    that of a group.
+    and texts are few, decay_embeddings keeps a rare word from being learned by heart. factors: of
+    the learning rate, by the name of a weight; the loop multiplies with that of a group.
     """
     matrices, rest = _split(model)
-    if decay_embeddings and name != "muon":
-        tables = [p for p in rest if p.dim() == 2]
-        matrices, rest = matrices + tables, [p for p in rest if p.dim() != 2]
+    tables = [p for p in rest if decay_embeddings and p.dim() == 2]
+    chosen = {id(p) for p in tables}
+    plain = [p for p in rest if id(p) not in chosen]
     by_factor = _by_factor(model, factors or {})
-    decayed = [group | {"weight_decay": weight_decay} for group in by_factor(matrices)]
-    plain = [group | {"weight_decay": 0.0} for group in by_factor(rest)]
-    groups = decayed + plain
+
+    def groups(decayed: list[nn.Parameter], plain: list[nn.Parameter]) -> list[dict[str, Any]]:
+        return [group | {"weight_decay": weight_decay} for group in by_factor(decayed)] + [
+            group | {"weight_decay": 0.0} for group in by_factor(plain)
+        ]
+
+    all_groups = groups(matrices + tables, plain)
     fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
     match name:
         case "adamw":
-            return [torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=fused)]
+            return [torch.optim.AdamW(all_groups, lr=learning_rate, betas=betas, fused=fused)]
         case "adam":
-            return [torch.optim.Adam(groups, lr=learning_rate, betas=betas, fused=fused)]
+            return [torch.optim.Adam(all_groups, lr=learning_rate, betas=betas, fused=fused)]
         case "sgd":
-            return [torch.optim.SGD(groups, lr=learning_rate, momentum=momentum)]
+            return [torch.optim.SGD(all_groups, lr=learning_rate, momentum=momentum)]
         case "muon":
             both: list[torch.optim.Optimizer] = []
-            if decayed:  # of a model that is partly frozen, one kind may be left alone
-                both.append(Muon(decayed, lr=learning_rate, weight_decay=weight_decay))
-            if plain:
-                adamw = torch.optim.AdamW(plain, lr=learning_rate, betas=betas, fused=fused)
+            if matrices:  # of a model that is partly frozen, one kind may be left alone
+                of_matrices = groups(matrices, [])
+                both.append(Muon(of_matrices, lr=learning_rate, weight_decay=weight_decay))
+            if rest:
+                others = groups(tables, plain)
+                adamw = torch.optim.AdamW(others, lr=learning_rate, betas=betas, fused=fused)
                 both.append(adamw)
             return both
 

@@ -30,7 +30,7 @@ def with_model_keys(recipe: Recipe, source: Source) -> Recipe:
             f"{recipe.task.kind} takes {' or '.join(task.models)}"
         )
     theirs = _keys(recipe, source)
-    if recipe.model["kind"] not in (config.kind, task.models[0]):
+    if recipe.model.get("kind", config.kind) != config.kind:
         raise ConfigError(_contradicts("kind", recipe.model["kind"], config.kind))
     wrong = [
         _contradicts(key, value, theirs[key])

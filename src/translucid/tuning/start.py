@@ -124,7 +124,7 @@ class Start:
         return rows
 
     def _about_model(self) -> list[str]:
-        keys = ("d_model", "hidden", "heads", "layers", "decoder_layers")
+        keys = ("kind", "d_model", "hidden", "heads", "layers", "decoder_layers")
         model = self.recipe.model
         shown = " ".join(f"{key}={model[key]}" for key in keys if model.get(key) is not None)
         return [f"  model: as in the source, {shown}"]
