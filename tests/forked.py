@@ -75,7 +75,9 @@ def serve() -> list[str]:
     import translucid.model
     import translucid.runs.run
     import translucid.worked  # noqa: F401
+    from translucid.cli import app, parser
 
+    parser(app)
     place = Path(os.environ[PLACE])
     torch.set_num_threads(1)
     for number in PASSED_ON:

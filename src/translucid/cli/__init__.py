@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -123,6 +124,10 @@ app.command(cls=CommandOfToday)(with_code(explore.explore))
 app.command("doctor")(doctor.command)
 
 
+# A process may run many commands, and to read the signatures of all takes 20 ms.
+parser = cache(get_command)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one line unless `--debug` is given."""
     with visible_output():
@@ -134,7 +139,7 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
         try:
             with _plain_warnings():
-                get_command(app)(args=arguments, prog_name="translucid")
+                parser(app)(args=arguments, prog_name="translucid")
         finally:
             sys.stdout.flush()  # a reader that has left is met here, not after our last line
     except BrokenPipeError:
