@@ -128,6 +128,26 @@ app.command("doctor")(doctor.command)
 parser = cache(get_command)
 
 
+def program() -> NoReturn:
+    """`translucid`, which its process ends with: to take apart what torch has made, object by
+    object, takes a quarter of a second. Threads and whatever wants to be called at the end come
+    before."""
+    code: object = None
+
+    def leave() -> None:
+        if isinstance(code, int):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    atexit.register(leave)
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+        raise
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one line unless `--debug` is given."""
     with visible_output():
