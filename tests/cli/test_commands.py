@@ -91,7 +91,7 @@ def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code:
         "from translucid.cli import program\n"
         "class Last:\n"
         "    def __del__(self): print('taken apart')\n"
-        "sys.last = Last()\n"
+        "threading.last = Last()\n"
         "def slow(): time.sleep(0.2); atexit.register(print, 'called at the end')\n"
         "threading.Thread(target=slow).start()\n"
         f"sys.argv = ['translucid', '{word}']\n"
