@@ -22,8 +22,8 @@ LEFT_OUT = {
 
 
 def one_in(cases: int) -> int:
-    """Of 3 cases every second, of 6 every third, of 12 every fourth, of 32 or more every eighth."""
-    return 1 + (cases >= 3) + (cases >= 6) + (cases >= 12) + 4 * (cases >= 32)
+    """Of 3 cases every second, of 6 every third, of 12 every fourth, of 32 or more every sixth."""
+    return 1 + (cases >= 3) + (cases >= 6) + (cases >= 12) + 2 * (cases >= 32)
 
 
 @pytest.hookimpl(wrapper=True)

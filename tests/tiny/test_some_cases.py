@@ -8,7 +8,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-SOME = {2: 2, 5: 2, 12: 3, 40: 5}  # of so many cases
+SOME = {2: 2, 5: 2, 12: 3, 40: 7}  # of so many cases
 MANY = "import pytest" + "".join(f"""
 @pytest.mark.parametrize("n", range({cases}))
 def test_{cases}(n): pass
