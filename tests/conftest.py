@@ -1,8 +1,10 @@
 """What every test relies on."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import torch
 
 # The tensors of the tests are tiny: more threads only get in each other's way.
@@ -16,3 +18,11 @@ pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
     "tests.first", "tests.some_cases",
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody_waits_for_the_disk() -> Iterator[None]:
+    """What a test writes need not survive a power failure; a small training waits thirty times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield

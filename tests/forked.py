@@ -1,6 +1,7 @@
 """A command in a process of its own which need not import torch: it is forked from one that has.
 
     subprocess.Popen([*TRANSLUCID, "classify", ...])      # as [python, "-m", "translucid", ...]
+    subprocess.Popen([*TRANSLUCID, TORCHRUN, ...])        # as torchrun, of torch
 
 `TRANSLUCID` is a small process. It hands its arguments, folder, environment, pipes and terminal to
 a server, which the first of a test session starts, and which forks. Signals go on to the fork, and
@@ -20,6 +21,7 @@ import sys
 from pathlib import Path
 
 TRANSLUCID = [sys.executable, "-S", str(Path(__file__).resolve())]
+TORCHRUN = "torchrun"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
 PLACE, SESSION = "TRANSLUCID_TESTS_SHARED", "TRANSLUCID_TESTS_SESSION"  # of tests/tiny/once.py
@@ -69,13 +71,16 @@ def connect(place: Path) -> socket.socket:
 def serve() -> list[str]:
     """Returns in the forks only, with their words."""
     import torch._dynamo
+    import torch.distributed.run
 
     import translucid.cli.train
     import translucid.lab
     import translucid.model
     import translucid.runs.run
     import translucid.worked  # noqa: F401
+    from translucid.cli import app, parser
 
+    parser(app)
     place = Path(os.environ[PLACE])
     torch.set_num_threads(1)
     for number in PASSED_ON:
@@ -132,8 +137,13 @@ def words_of(connection: socket.socket) -> list[str]:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--serve"]:
         words = serve()
-        from translucid.cli import main as run
+        if words[0] == TORCHRUN:
+            from torch.distributed.run import main as launch
 
-        run(words)
+            launch(words[1:])
+        else:
+            from translucid.cli import main as run
+
+            run(words)
     else:
         sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """`python -m translucid` is `translucid`."""
 
-from translucid.cli import main
+from translucid.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -84,6 +84,24 @@ def test_the_installed_script_is_the_module() -> None:
     assert run(script, "--version").stdout == translucid("--version").stdout
 
 
+@pytest.mark.parametrize(("word", "code"), [("--version", 0), ("docter", 2)])
+def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code: int) -> None:
+    told = (
+        "import atexit, sys, threading, time\n"
+        "from translucid.cli import program\n"
+        "class Last:\n"
+        "    def __del__(self): print('taken apart')\n"
+        "threading.last = Last()\n"
+        "def slow(): time.sleep(0.2); atexit.register(print, 'called at the end')\n"
+        "threading.Thread(target=slow).start()\n"
+        f"sys.argv = ['translucid', '{word}']\n"
+        "program()"
+    )
+    answer = run(sys.executable, "-c", told)
+    assert answer.returncode == code
+    assert answer.stdout.splitlines()[-1:] == ["called at the end"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

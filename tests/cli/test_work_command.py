@@ -1,19 +1,20 @@
 """`translucid work` as a person meets it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 from tests.forked import TRANSLUCID
 from tests.in_process import run
 from tests.tiny.dealt import dealt
-from typer.testing import CliRunner
 
 from translucid import worked
-from translucid.cli import app
+from translucid.cli import app, parser
 from translucid.errors import TranslucidError
 
 COMMANDS = worked.__all__[2:]
@@ -31,9 +32,10 @@ class Text(str):
 
 def work(*arguments: str) -> Text:
     """What the command prints; within this process, which is quick."""
-    result = CliRunner().invoke(app, ["work", *arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return Text(result.stdout)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert not parser(app)(["work", *arguments], "translucid", standalone_mode=False)
+    return Text(out.getvalue())
 
 
 def solved(text: str) -> str:

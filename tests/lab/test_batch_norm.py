@@ -115,7 +115,9 @@ def test_shapes_and_rules(measured):
             assert rule.finding([measured[name]] * 10).why
 
 
-@pytest.mark.parametrize("name", ["padding", "long-sequences"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("padding", marks=pytest.mark.slow), "long-sequences"]
+)
 def test_another_seed_other_numbers(name, measured):
     assert quick_data(EXPERIMENTS[name], 1) != measured[name]
 

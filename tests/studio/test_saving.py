@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -25,6 +26,7 @@ from translucid.model import Model
 from translucid.studio import saved_session, surveys, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
+from translucid.studio.page_bundle import STATIC
 from translucid.studio.run_follower import RunFollower
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
@@ -105,6 +107,18 @@ def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
     data = text[text.index('id="recorded">') + 14 :]
     assert "<" not in data[: data.index("</script>\n<script type")]
     assert json.loads(recorded(reply.body)["answers"][0][-1])["text"] == EVIL
+
+
+def test_the_logo_stands_in_the_file() -> None:
+    """Drawn as in the tab of the page, whose icon is a file of its own."""
+    text = saved_session.page({"answers": [], "points": {}}, "#/flow").decode()
+    found = re.search(r"^const MARKUP = (.*);$", text, re.M)
+    assert found is not None
+    svg = "{http://www.w3.org/2000/svg}"
+    drawn = ElementTree.fromstring(json.loads(found.group(1).replace("<\\/", "</")))
+    panes = drawn.findall(f".//*[@class='mark']/{svg}svg/{svg}path[@fill-opacity]")
+    icon = ElementTree.parse(STATIC / "mark.svg").findall(f"{svg}path")
+    assert "".join(pane.attrib["d"] for pane in panes) == icon[0].attrib["d"]
 
 
 def test_a_survey_stands_in_the_file_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

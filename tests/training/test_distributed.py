@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.forked import TORCHRUN as LAUNCHER
 from tests.forked import TRANSLUCID
 
 from translucid import atomic_files
@@ -41,12 +42,16 @@ def words(out: Path, *more: str, task: str = "classify") -> list[str]:
     return ["train", task, "--out", str(out), *SMALL, "training.steps=6", *more]
 
 
-def start(*command: str, processes: int = 0, typed: bool = False) -> subprocess.Popen[str]:
-    """With so many processes of torchrun, which are forks unless it is as `typed`; 0: without."""
+def start(
+    *command: str, processes: int = 0, typed: bool = False, parent: bool = True
+) -> subprocess.Popen[str]:
+    """With so many processes of torchrun, which are forks unless it is as `typed`; 0: without.
+    parent: of those processes; if not, torchrun is a fork too."""
     program = TRANSLUCID
     if processes:
         program = ["-m", "translucid"] if typed else ["--no-python", *TRANSLUCID]
-        program = [*TORCHRUN[:-1], str(processes), *program]
+        torchrun = TORCHRUN if typed or parent else [*TRANSLUCID, LAUNCHER, *TORCHRUN[3:]]
+        program = [*torchrun[:-1], str(processes), *program]
     alone = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"}
     return subprocess.Popen(
         [*program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone
@@ -54,7 +59,7 @@ def start(*command: str, processes: int = 0, typed: bool = False) -> subprocess.
 
 
 def run(*command: str, processes: int = 0, typed: bool = False) -> tuple[str, str]:
-    running = start(*command, processes=processes, typed=typed)
+    running = start(*command, processes=processes, typed=typed, parent=False)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 0, err
     return out, err
@@ -278,7 +283,7 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_path: Path) -> None:
-    running = start(*words(tmp_path / "run", *more), processes=2)
+    running = start(*words(tmp_path / "run", *more), processes=2, parent=False)
     _, err = running.communicate(timeout=300)
     assert running.returncode != 0
     assert err.count(message) == 1

@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -123,6 +124,30 @@ app.command(cls=CommandOfToday)(with_code(explore.explore))
 app.command("doctor")(doctor.command)
 
 
+# A process may run many commands, and to read the signatures of all takes 20 ms.
+parser = cache(get_command)
+
+
+def program() -> NoReturn:
+    """`translucid`, which its process ends with: to take apart what torch has made, object by
+    object, takes a quarter of a second. Threads and whatever wants to be called at the end come
+    before."""
+    code: object = None
+
+    def leave() -> None:
+        if isinstance(code, int):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    atexit.register(leave)
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+        raise
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one line unless `--debug` is given."""
     with visible_output():
@@ -134,7 +159,7 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
         try:
             with _plain_warnings():
-                get_command(app)(args=arguments, prog_name="translucid")
+                parser(app)(args=arguments, prog_name="translucid")
         finally:
             sys.stdout.flush()  # a reader that has left is met here, not after our last line
     except BrokenPipeError:

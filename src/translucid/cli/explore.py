@@ -1,5 +1,6 @@
 """`translucid explore`: the studio, a page on this machine that opens your own models."""
 
+import gc
 import secrets
 import sys
 import threading
@@ -126,9 +127,12 @@ def _handlers(models: list[Path], device: str, own: "Own") -> "Handlers":
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
+    gc.disable()  # what is imported stays: to look through it for garbage takes half a second
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
+    gc.freeze()
+    gc.enable()
     opened = open_folders(models, _loads(device))
     library = Library(opened)
     if text is not None:

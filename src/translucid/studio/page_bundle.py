@@ -86,7 +86,7 @@ def as_function(name: str, sources: dict[str, str]) -> str:
 
     names = exported(text)
     body = LISTED.sub("", EXPORT.sub(r"\1", IMPORT.sub(look_up, text)))
-    if left := LEFT.search(body):
+    if ("import" in body or "export" in body) and (left := LEFT.search(body)):  # the slowest search
         raise BundleError(
             f"{name}: {left.group().strip()[:80]!r} is not known to the bundle; write "
             "`import {{ a }} from '...'`, `export const a`, `export function a` or `export {{ a }}`"
