@@ -59,7 +59,7 @@ def heads(run: Run, kind: str, pool: int) -> bytes:
 
 
 def _small(pattern: Tensor, pool: int) -> Tensor:
-    for place in (1, 2):
+    for place in (2, 1):  # the last axis lies in a run
         if pattern.shape[place] > pool:
             pattern = pooled(pattern, place, -(-pattern.shape[place] // pool))
     return pattern

@@ -55,11 +55,11 @@ def passed_over_before(
         ".self_attention" in scope and f"{scope.partition('.layers.')[0]}.positions.bias" in shapes
     )
     sizes = {"scale": (), **dict.fromkeys(("shift", "normaliser"), (batch, heads, queries, 1))}
-    order = ("scores", "scale", *(each for each in INSIDE if each not in ("scores", "scale")))
+    order = ("scores", "scale", *(inner for inner in INSIDE if inner not in ("scores", "scale")))
     return {
-        f"{scope}.{each}": sizes.get(each, (batch, heads, queries, keys))
-        for each in order
-        if each != "biased" or biased
+        f"{scope}.{inner}": sizes.get(inner, (batch, heads, queries, keys))
+        for inner in order
+        if inner != "biased" or biased
     }
 
 
@@ -123,12 +123,12 @@ class LayerInputs:
             for hook in hooks:
                 hook.remove()
 
-    def _note(self, part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        (trace,) = (one for one in (*given, *named.values()) if isinstance(one, NoTrace))
+    def _note(self, part: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        (trace,) = (one for one in (*arguments, *named.values()) if isinstance(one, NoTrace))
         # Not the trace itself: another one takes its place.
-        given = tuple(NO_TRACE if one is trace else one for one in given)
+        arguments = tuple(NO_TRACE if one is trace else one for one in arguments)
         named = {name: NO_TRACE if one is trace else one for name, one in named.items()}
-        self._calls[trace.scope] = part, given, named
+        self._calls[trace.scope] = part, arguments, named
 
     def scope_of(self, name: str) -> str:
         """The layer, or head, that computes a point; "" of what stands outside of them."""
@@ -142,13 +142,13 @@ class LayerInputs:
         if not scope:
             self.network(**example.inputs_for(self.network), trace=trace)
             return
-        part, given, named = self._calls[scope]
+        part, arguments, named = self._calls[scope]
         within = trace.at(scope)
         part(
-            *(within if one is NO_TRACE else one for one in given),
+            *(within if one is NO_TRACE else one for one in arguments),
             **{name: within if one is NO_TRACE else one for name, one in named.items()},
         )
 
-    def is_given(self, value: Tensor) -> bool:
+    def goes_in(self, value: Tensor) -> bool:
         """Whether this very tensor went into one of them."""
-        return any(value is one for _, given, _ in self._calls.values() for one in given)
+        return any(value is one for _, arguments, _ in self._calls.values() for one in arguments)

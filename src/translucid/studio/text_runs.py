@@ -198,7 +198,7 @@ class Selection(KernelReading):
         while self.bytes > BUDGET:
             gone = max(self._last.keys() - {spare}, key=self._last.__getitem__)
             rank, value = self._last.pop(gone), self[gone]
-            if rank[0] and self.inputs.is_given(value) and id(value) not in self._held:
+            if rank[0] and self.inputs.goes_in(value) and id(value) not in self._held:
                 self._held.add(id(value))  # for the next layer anyway; one name of it is enough
                 self._last[gone] = False, *rank[1:]
             else:
@@ -226,7 +226,7 @@ class Run:
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
-        self.lately = self.kept  # of a long text: the part that was looked at last
+        self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
         self.ends = self.kept  # and its logits
         if isinstance(self.kept, Selection):
             self.kept.read()
@@ -249,11 +249,11 @@ class Run:
 
     @property
     def bytes(self) -> int:
-        return sum(reading.bytes for reading in {self.kept, self.lately, self.ends})
+        return sum(reading.bytes for reading in {self.kept, self.ends, *self.lately})
 
     def forget(self) -> None:
         """What can be computed again from what is kept."""
-        self.lately = self.ends = self.kept
+        self.lately, self.ends = [], self.kept
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -263,16 +263,18 @@ class Run:
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
         self.check(names)
-        for reading in (self.kept, self.lately, self.ends):
+        for reading in (self.kept, *self.lately, self.ends):
             if all(name in reading for name in names):
                 return reading
         if names == [self.output_point]:
-            self.ends = self.kept
             self.ends = self._again(names)
             return self.ends
-        self.lately = self.kept  # gone before the next one needs its room
-        self.lately = self._again(self._with_neighbours(names))
-        return self.lately
+        wanted = self._with_neighbours(names)
+        room = BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
+        while self.lately and sum(reading.bytes for reading in self.lately) > room:
+            self.lately.pop(0)  # gone before the next one needs its room
+        self.lately.append(self._again(wanted))
+        return self.lately[-1]
 
     def _again(self, names: list[str]) -> Reading:
         """What was not kept, computed from what went into its layers if that is known."""
