@@ -123,10 +123,11 @@ def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> N
 
 
 def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, page: Page) -> None:  # noqa: F811
-    page.turn(where(studio, "language-transformer", "lesson?lesson=lstm.4"))
-    assert "no such stop: it is no LSTM" in page.text("#lesson .says")
+    page.see(where(studio, "language-transformer", "lesson?lesson=lstm.4"))
+    assert "no such stop: it has no LSTM that reads" in page.text("#lesson .says")
     offered = page.text("#lesson .task")
     assert "Gates is a lesson on demo:classify: translucid explore demo:classify." in offered
+    assert page.told() == ""  # once is enough
     fits = re.search(r"For this model: (.+) \((\d+) of (\d+) stops\)", offered)
     assert fits, offered
     page.changed(lambda: page.inner.click("#lesson .task a"))
