@@ -71,6 +71,16 @@ def test_a_point_is_the_same_whatever_is_read_with_it(both: tuple[Library, Run, 
         assert torch.equal(cramped[name], together[name]), name
 
 
+def test_what_is_computed_again_is_what_was_kept(both: tuple[Library, Run, Run]) -> None:
+    """Bit for bit: by the same kernel."""
+    _, _, cramped = both
+    kept = {name: cramped.kept[name] for name in cramped.kept}
+    for name, value in kept.items():
+        cramped.kept.drop(name)
+        cramped.forget()
+        assert torch.equal(cramped[name], value), name
+
+
 @pytest.mark.parametrize("kind", ["rotary", "alibi"])
 def test_a_layer_is_run_without_the_others(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS[kind]
@@ -89,6 +99,7 @@ def test_a_layer_is_run_without_the_others(kind: str, monkeypatch: pytest.Monkey
     assert calls == ["decoder.layers.1"] * 3
     calls.clear()
     run.forget()
+    run.kept.drop(run.output_point)
     assert run.logits.isfinite().all()
     assert calls == []  # the head alone
 

@@ -114,7 +114,9 @@ class LayerInputs:
     @contextmanager
     def noted(self) -> Iterator[None]:
         """While the network reads a text."""
-        parts = [part for part in self.network.modules() if isinstance(part, Layer)]
+        parts: list[nn.Module] = [
+            part for part in self.network.modules() if isinstance(part, Layer)
+        ]
         parts += [part for name, part in self.network.named_children() if name == "head"]
         hooks = [part.register_forward_pre_hook(self._note, with_kwargs=True) for part in parts]
         try:
