@@ -32,6 +32,8 @@ DEFAULT_BUDGET = 2**30  # bytes: a small model is seen whole, a large one does n
 class NoTrace:
     """Nobody looks: every call is the identity."""
 
+    scope = ""  # of the part that writes, such as decoder.layers.2
+
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return value
 
@@ -254,6 +256,7 @@ class _Scope(NoTrace):
 
     def __init__(self, root: Trace, prefix: str, position: int | None) -> None:
         self._root, self._prefix, self._position = root, prefix, position
+        self.scope = prefix.removesuffix(".")
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return self._root._meet(self._prefix + name, self._position, value)

@@ -430,7 +430,8 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
         names = list(trace)[-40:]
         path = f"/api/runs/{run['run']}/tensors?as=f32&" + "&".join(f"at={n}" for n in names)
         for header, got in served.get(path).frames:
-            assert np.array_equal(got, alone(trace[header["at"]]), equal_nan=True)
+            # up to rounding: attention went by another kernel
+            np.testing.assert_allclose(got, alone(trace[header["at"]]), rtol=1e-4, atol=1e-5)
         assert served.get(f"/api/runs/{run['run']}/steps").status == 200
         assert served.get(f"/api/diff?a={run['run']}&b={run['run']}").status == 200
 
@@ -457,7 +458,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
     """Of a long text: the weights of a head, its scores and their terms take one reading."""
     monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
-    whole = text_runs.Run._read
+    again = text_runs.Run._again
     with serving({"long": held}) as served:
         run = served.run("a", TEXT)
         trace, kept = held.trace(TEXT, run["target"]), served.library.runs[run["run"]].kept
@@ -465,21 +466,22 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
                      if name.endswith("attention.scores") and name not in kept)  # fmt: skip
         near = [name for name in trace if name.rpartition(".")[0] == scope]
         monkeypatch.setattr(text_runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
-        monkeypatch.setattr(text_runs.Run, "_read", lambda *given: read.append(1) or whole(*given))
+        monkeypatch.setattr(text_runs.Run, "_again", lambda *names: read.append(1) or again(*names))
         for name in near:
             ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
-            assert np.array_equal(got, alone(trace[name]), equal_nan=True)
+            np.testing.assert_allclose(got, alone(trace[name]), rtol=1e-4, atol=1e-5)
         address = quote(f"{scope}.pattern[0, 0, 1, 0]")
         opened = served.get(f"/api/runs/{run['run']}/terms?address={address}").json
-        assert opened["value"] == float(trace[f"{scope}.pattern"][0, 0, 1, 0])
-        assert len(read) == 1
         found = served.library.runs[run["run"]]
-        assert sorted(found.lately) == sorted(near)
-        assert found.bytes == kept.bytes + found.lately.bytes
+        assert opened["value"] == float(found[f"{scope}.pattern"][0, 0, 1, 0])
+        assert len(read) == 1
+        (lately,) = found.lately
+        assert sorted(lately) == sorted(near)
+        assert found.bytes == kept.bytes + lately.bytes + found.ends.bytes
         monkeypatch.setattr(text_runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
         other = next(name for name in trace if name.endswith("cross_attention.scores"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
-        assert list(found.lately) == [other]
+        assert [list(reading) for reading in found.lately] == [[other]]
 
 
 def test_weights_that_are_no_numbers_are_shown_as_such() -> None:

@@ -122,6 +122,35 @@ def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> N
     assert "Skipped: looking back: it has no encoder" in " ".join(page.words("#lesson .task"))
 
 
+def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, page: Page) -> None:  # noqa: F811
+    page.see(where(studio, "language-transformer", "lesson?lesson=lstm.4"))
+    assert "no such stop: it has no LSTM that reads" in page.text("#lesson .says")
+    offered = page.text("#lesson .task")
+    assert "Gates is a lesson on demo:classify: translucid explore demo:classify." in offered
+    assert page.told() == ""  # once is enough
+    fits = re.search(r"For this model: (.+) \((\d+) of (\d+) stops\)", offered)
+    assert fits, offered
+    page.changed(lambda: page.inner.click("#lesson .task a"))
+    assert page.drawn().split(" ")[0] != "lesson"
+    assert page.words("#lesson .task b") == ["Do: "]
+    run = studio.run("abcd"[FAMILIES.index("language-transformer")], TEXT)["run"]
+    key = re.search(r"lesson=(\w+)\.", page.inner.url)
+    assert key
+    steps = studio.get(f"/api/runs/{run}/lesson/{key[1]}").json["steps"]
+    assert [sum("lacks" not in step for step in steps), len(steps)] == [int(fits[2]), int(fits[3])]
+
+
+def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa: F811
+    page.turn(where(studio, "language-transformer", "flow?lesson=gates.40"))
+    assert re.search(r"has \d+ stops; there is no stop 40", page.text("#lesson .says"))
+    page.expected.append("422")
+    page.turn(where(studio, "language-transformer", "flow?lesson=gatse.1"))
+    assert "there is no lesson 'gatse'" in page.text("#lesson .says")
+    assert "did you mean gates?" in page.text("#lesson .says")
+    page.changed(lambda: page.inner.click("#lesson .shut"))
+    assert page.inner.is_hidden("#lesson")
+
+
 # ---- tables ----
 
 

@@ -149,6 +149,14 @@ def studio() -> Iterator[Served]:
         yield served
 
 
+# Points of the map's canvas that are painted.
+INK = """() => {
+  const sheet = document.querySelector('.ripplebox canvas');
+  const all = sheet.getContext('2d').getImageData(0, 0, sheet.width, sheet.height).data;
+  return all.filter((value, k) => k % 4 === 3 && value > 0).length;
+}"""
+
+
 @pytest.mark.slow
 def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:  # noqa: F811
     """With the numbers of Python, and what cannot be compared is told."""
@@ -164,6 +172,10 @@ def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page
     assert all(same(text, true) for text, true in zip(numbers[1:4], shown, strict=True))
     assert numbers[4] == f"{100 * traced.fraction(value):.0f} %".replace("-", "−")
     leaf.inner.click("text=recovered")
+    leaf.inner.hover(".ripplebox svg")
+    leaf.wait("document.querySelector('#readout .at').textContent.endsWith(': not tried yet')")
+    assert leaf.text("#readout .value") == ""  # no number that nobody has computed
+    assert leaf.inner.evaluate(INK) > 100  # the cells can be seen before they are tried
     leaf.inner.click("text=Trace all")
     leaf.wait("document.querySelector('.patchtools .edit')?.textContent === 'All traced'")
     leaf.inner.focus(".ripplebox svg")

@@ -40,22 +40,26 @@ def heads(run: Run, kind: str, pool: int) -> bytes:
     if kind not in kinds:
         raise InputError(f"kind: this run has no {kind!r} attention; it has {', '.join(kinds)}")
     names = kinds[kind]
-    reading = run.reading(names)
-    patterns = [reading[name][0] for name in names]
-    patterns = [p if p.dim() == 3 else p[None] for p in patterns]  # recurrent: one head
-    stack = torch.stack([_small(p, pool) for p in patterns]).clamp(0, 1)
-    entropy = torch.stack([-(p * p.clamp_min(1e-12).log2()).sum(-1).mean(-1) for p in patterns])
-    most = torch.stack([p.amax((-1, -2)) for p in patterns])
+    reading = run if run.by_kernel else run.reading(names)  # a long text has room for one layer
+    small, entropy, most = [], [], []
+    for name in names:
+        pattern = reading[name][0]
+        pattern = pattern if pattern.dim() == 3 else pattern[None]  # recurrent: one head
+        small.append(_small(pattern, pool))
+        bits = -(pattern * pattern.clamp_min(1e-12).log2()).sum(-1).mean(-1)
+        entropy.append(bits.tolist())
+        most.append(pattern.amax((-1, -2)).tolist())
+    stack = torch.stack(small).clamp(0, 1)
     header = {
         "at": names, "axes": ["layers", "heads", "queries", "keys"], "shape": list(stack.shape),
-        "whole": list(patterns[0].shape), "dtype": "u8", "scale": "unit", "lo": 0.0, "hi": 1.0,
-        "entropy": entropy.tolist(), "most": most.tolist(),
+        "whole": list(pattern.shape), "dtype": "u8", "scale": "unit", "lo": 0.0, "hi": 1.0,
+        "entropy": entropy, "most": most,
     }  # fmt: skip
     return packed(header, raw_bytes(stack.float(), torch.ones_like(stack).bool(), 0.0, 1.0, "u8"))
 
 
 def _small(pattern: Tensor, pool: int) -> Tensor:
-    for place in (1, 2):
+    for place in (2, 1):  # the last axis lies in a run
         if pattern.shape[place] > pool:
             pattern = pooled(pattern, place, -(-pattern.shape[place] // pool))
     return pattern

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from torch import Tensor
+
 from translucid.errors import InputError
 from translucid.see.contributions import Contribution, contributions
 from translucid.see.lens import lens
@@ -96,8 +98,22 @@ def _saliency(run: Run, position: int) -> Saliency:
     return run.saliency[position]
 
 
+class _LayerByLayer(Reading):
+    """The points of a long text, which has room for those of one layer at a time."""
+
+    def __init__(self, run: Run) -> None:
+        model = run.opened.model
+        super().__init__(model.network, model.task, run.example, keep=[])
+        self.run = run
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.run[name]
+
+
 def _reading(run: Run) -> Reading:
     if run.whole:
         return run.kept
+    if run.by_kernel:
+        return _LayerByLayer(run)
     names = [name for name in run.shapes if name.endswith(NEEDED) or name == run.output_point]
     return run.reading(names)

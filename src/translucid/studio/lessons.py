@@ -65,7 +65,7 @@ def on_run(run: Run, key: str, own: Own = None) -> dict[str, Any]:
     """A lesson on one run: every number put in, every address written out."""
     wanted = lesson(key, own)
     return {
-        "id": key, "name": wanted["name"], "teaches": wanted["teaches"],
+        "id": key, "name": wanted["name"], "teaches": wanted["teaches"], "model": wanted["model"],
         "steps": [_step(run, wanted, step) for step in wanted["steps"]],
     }  # fmt: skip
 

@@ -115,7 +115,10 @@ class Library:
         return self.runs[key]
 
     def _make_room(self) -> None:
-        """The runs of long ago go, never the newest."""
+        """The runs of long ago go, never the newest; before them what is soon computed again."""
+        for run in [*self.runs.values()][:-1]:
+            if sum(run.bytes for run in self.runs.values()) > KEPT_BYTES:
+                run.forget()
         while len(self.runs) > KEPT or (
             len(self.runs) > 1 and sum(run.bytes for run in self.runs.values()) > KEPT_BYTES
         ):

@@ -78,7 +78,7 @@ def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     shape = list(value.shape)
     value = value.float()
     finite = value.isfinite()
-    for place, most in cut.most(value.dim()):
+    for place, most in reversed(cut.most(value.dim())):  # the last axis lies in a run
         if value.shape[place] > most:
             value, finite = _pooled(value, finite, place, -(-value.shape[place] // most))
     scale = scale_of(at)
@@ -95,6 +95,9 @@ def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
 
 def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tensor, Tensor]:
     """The number of largest size of every few; there is nothing only where none of them is one."""
+    if bool(finite.all()):
+        value = pooled(value, place, size)
+        return value, torch.ones_like(value, dtype=torch.bool)
     some = pooled(finite, place, size) > 0
     largest = pooled(value.masked_fill(~finite, 0.0), place, size)
     return largest.masked_fill(~some, float("-inf")), some

@@ -4,7 +4,8 @@ import hashlib
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -21,6 +22,16 @@ from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
 from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.studio.layer_inputs import (
+    Enough,
+    KernelLayerReading,
+    KernelReading,
+    LayerInputs,
+    LayerReading,
+    passed_over,
+    passed_over_before,
+    pattern_bytes,
+)
 from translucid.studio.model import StudioModel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
@@ -135,10 +146,11 @@ class Opened:
         return at_strength(self.switches[key], int(percent) / 100)
 
 
-class Selection(Reading):
+class Selection(KernelReading):
     """Meets every point, and keeps as many as there is room for: what stands outside of the layers
-    and takes a sixteenth of it at most, then small ones before large ones, weights of attention
-    before the tables they come from, late layers before early ones."""
+    and takes a sixteenth of it at most, and what goes from layer to layer; then small ones before
+    large ones, weights of attention before the tables they come from, late layers before early
+    ones. Where the weights of all heads have no room, attention goes by the fused kernel."""
 
     def __init__(self, opened: Opened, example: Example, edit: Mapping[str, Edit]) -> None:
         model = opened.model
@@ -146,15 +158,29 @@ class Selection(Reading):
         super().__init__(
             model.network, model.task, example, edit=edit, budget_bytes=None, by_hand=True
         )
+        self.by_kernel = pattern_bytes(model.network, example) > BUDGET
+        self.inputs = LayerInputs(model.network)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.logits: Tensor | None = None
         self._output = model.network.output_point
         self._last: dict[str, tuple[Any, ...]] = {}  # of what is kept: the largest goes first
+        self._held: set[int] = set()
+
+    def read(self) -> None:
+        """Let the network read the text."""
+        with torch.no_grad(), self.inputs.noted() if self.by_kernel else nullcontext():
+            self.network(**self.example.inputs_for(self.network), trace=self)
+        self._make_room()
+
+    def wants(self, *names: str) -> bool:
+        return super().wants(*names) if self.by_kernel else True
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
             shape = (shape[0], position + 1, *shape[1:])
+        if self.by_kernel:
+            self.shapes |= passed_over_before(name, self.shapes, self.network)
         known = name in self.shapes
         self.shapes[name] = shape
         if name == self._output and position is None:
@@ -165,10 +191,18 @@ class Selection(Reading):
         size = math.prod(shape)
         later = "layers" in name.split(".") or size > BUDGET // 64
         self._last[name] = later, size, not name.endswith(".pattern"), -len(self.shapes)
+        # A small one may go into the next layer, which is known only then.
+        self._make_room(spare=name if size <= BUDGET // 16 else None)
+
+    def _make_room(self, spare: str | None = None) -> None:
         while self.bytes > BUDGET:
-            gone = max(self._last, key=self._last.__getitem__)
-            del self._last[gone]
-            self.drop(gone)
+            gone = max(self._last.keys() - {spare}, key=self._last.__getitem__)
+            rank, value = self._last.pop(gone), self[gone]
+            if rank[0] and self.inputs.goes_in(value) and id(value) not in self._held:
+                self._held.add(id(value))  # for the next layer anyway; one name of it is enough
+                self._last[gone] = False, *rank[1:]
+            else:
+                self.drop(gone)
 
 
 class Run:
@@ -192,15 +226,14 @@ class Run:
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
-        self.lately = self.kept  # of a long text: the part that was looked at last
+        self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
+        self.ends = self.kept  # and its logits
         if isinstance(self.kept, Selection):
-            network = opened.model.network
-            with torch.no_grad():
-                network(**self.example.inputs_for(network), trace=self.kept)
+            self.kept.read()
             self.shapes = self.kept.shapes
             if self.kept.logits is not None and self.output_point not in self.kept:
-                self.lately = self._reading([self.output_point], self.edit)
-                self.lately.keeps(self.output_point, None, self.kept.logits)
+                self.ends = self._reading([self.output_point], self.edit)
+                self.ends.keeps(self.output_point, None, self.kept.logits)
             self.kept.logits = None
         else:
             self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
@@ -209,8 +242,18 @@ class Run:
         self.ms = 1000 * (time.perf_counter() - began)
 
     @property
+    def by_kernel(self) -> bool:
+        """Whether attention went by the fused kernel: what is inside of it is computed for one
+        layer at a time."""
+        return isinstance(self.kept, Selection) and self.kept.by_kernel
+
+    @property
     def bytes(self) -> int:
-        return self.kept.bytes + (self.lately.bytes if self.lately is not self.kept else 0)
+        return sum(reading.bytes for reading in {self.kept, self.ends, *self.lately})
+
+    def forget(self) -> None:
+        """What can be computed again from what is kept."""
+        self.lately, self.ends = [], self.kept
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -220,12 +263,49 @@ class Run:
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
         self.check(names)
-        for reading in (self.kept, self.lately):
+        for reading in (self.kept, *self.lately, self.ends):
             if all(name in reading for name in names):
                 return reading
-        self.lately = self.kept  # gone before the next one needs its room
-        self.lately = self._read(self._with_neighbours(names), self.edit)
-        return self.lately
+        if names == [self.output_point]:
+            self.ends = self._again(names)
+            return self.ends
+        wanted = self._with_neighbours(names)
+        room = BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
+        while self.lately and sum(reading.bytes for reading in self.lately) > room:
+            self.lately.pop(0)  # gone before the next one needs its room
+        self.lately.append(self._again(wanted))
+        return self.lately[-1]
+
+    def _again(self, names: list[str]) -> Reading:
+        """What was not kept, computed from what went into its layers if that is known."""
+        kept = self.kept
+        if not self.by_kernel:
+            return self._read(names, self.edit)
+        assert isinstance(kept, Selection)
+        reading = self._reading([], self.edit)
+        again: dict[tuple[str, bool], list[str]] = {}
+        for name in names:
+            if name in kept:
+                reading.keeps(name, None, kept[name])
+            else:
+                again.setdefault((kept.inputs.scope_of(name), passed_over(name)), []).append(name)
+        for (scope, by_hand), some in again.items():
+            for name, value in self._of_layer(kept.inputs, scope, by_hand, some):
+                reading.keeps(name, None, value)
+        return reading
+
+    def _of_layer(
+        self, inputs: LayerInputs, scope: str, by_hand: bool, names: list[str]
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Some points of one layer: those that the fused kernel passes over by hand, the others
+        with it, as when the text was read first."""
+        model = self.opened.model
+        layer = (LayerReading if by_hand else KernelLayerReading)(
+            model.network, model.task, self.example, keep=names, edit=self.edit
+        )
+        with suppress(Enough):
+            inputs.run(scope, self.example, layer)
+        return ((name, layer[name]) for name in names)
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
         """And the other points of the same parts, if they are not too many: whoever looks at the
@@ -244,9 +324,9 @@ class Run:
         return self._read([at], self.opened.edit(off))[at]
 
     def _reading(self, keep: list[str], edit: Mapping[str, Edit]) -> Reading:
-        """Empty as yet; by hand, as what was kept at first."""
+        """Empty as yet; by hand, or by the fused kernel, as what was kept at first."""
         model = self.opened.model
-        return Reading(
+        return (KernelReading if self.by_kernel else Reading)(
             model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=None,
             by_hand=True,
         )  # fmt: skip

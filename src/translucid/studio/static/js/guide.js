@@ -47,10 +47,11 @@ function leave() {
 }
 
 const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
+// A lesson on this run; of one that is not there, why.
 const lessonOf = async (run, id) =>
   id && run
     ? api.lesson(run.run, id).catch(error => {
-        if (error instanceof api.Refused) return null;
+        if (error instanceof api.Refused) return { steps: [], why: error.message };
         throw error;
       })
     : null;
@@ -71,13 +72,14 @@ export async function guide(view, { run }) {
   const lesson = await lessonOf(run, id);
   link.forget(el);
   now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view, run } : null;
-  el.hidden = now === null;
+  el.hidden = lesson === null;
   if (now === null) {
     link.state.meant = [];
-    el.replaceChildren();
+    el.replaceChildren(...(lesson ? nowhere(lesson, place) : []));
     return;
   }
   const step = lesson.steps[now.place - 1];
+  now.instead = there(step) ? null : await instead(lesson, run);
   now.end = seek(now.place, 1) === null ? await endOf(lesson) : null;
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
@@ -148,7 +150,7 @@ function drawn(step) {
             step.task ? task(now.run, id, place, pieces) : null,
             now.end,
           ]
-        : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`),
+        : [h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`), now.instead],
     ),
     h(
       'button',
@@ -156,17 +158,71 @@ function drawn(step) {
       off ? 'Come back' : last ? 'Finish' : 'Next',
       icon('next'),
     ),
-    h(
-      'button',
-      {
-        class: 'shut',
-        'aria-label': 'Leave the lesson',
-        title: 'Leave the lesson',
-        onclick: () => go(address().view, { lesson: null }),
-      },
-      '×',
-    ),
+    shut(),
   ];
+}
+const shut = () =>
+  h(
+    'button',
+    {
+      class: 'shut',
+      'aria-label': 'Leave the lesson',
+      title: 'Leave the lesson',
+      onclick: () => go(address().view, { lesson: null }),
+    },
+    '×',
+  );
+// A link to a lesson, or a stop, that does not exist.
+function nowhere({ name, steps, why }, place) {
+  const says = why ?? `${name} has ${steps.length} stops; there is no stop ${place}`;
+  return [
+    h(
+      'div',
+      { class: 'text', 'aria-live': 'polite' },
+      h('p', { class: 'says' }, `${says}.`),
+      h('p', { class: 'task' }, h('a', { href: to('lesson', { lesson: null, pin: null }) }, 'All lessons')),
+    ),
+    shut(),
+  ];
+}
+// For who came by a link to a stop that this model lacks: the model that the lesson is for, and the tour that fits best.
+async function instead(lesson, run) {
+  const listed = await api.lessons();
+  const own = listed.find(each => each.id === lesson.id && each.m);
+  const tours = await Promise.all(
+    listed.filter(each => !each.start && each.id !== lesson.id).map(each => api.lesson(run.run, each.id)),
+  );
+  const able = each => each.steps.filter(there).length;
+  const [best] = tours.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length);
+  const first = best?.steps.findIndex(there) ?? -1;
+  return h(
+    'p',
+    { class: 'task' },
+    own
+      ? [
+          `${lesson.name} is a lesson on `,
+          h(
+            'a',
+            { href: to('lesson', { lesson: `${lesson.id}.1`, m: own.m, text: own.text, target: null, pin: null }) },
+            own.model,
+          ),
+          '. ',
+        ]
+      : lesson.model
+        ? [
+            `${lesson.name} is a lesson on ${lesson.model}: `,
+            h('code', null, `translucid explore ${lesson.model}`),
+            '. ',
+          ]
+        : '',
+    first < 0
+      ? ''
+      : [
+          'For this model: ',
+          h('a', { href: stopAt(best.id, first + 1, best.steps[first]) }, best.name),
+          ` (${able(best)} of ${best.steps.length} stops).`,
+        ],
+  );
 }
 const missed = steps =>
   [...new Set(steps.map(step => step.lacks))]

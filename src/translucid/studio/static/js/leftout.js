@@ -82,13 +82,11 @@ export function leftOut(view, { all, model, run, params, lessons }, absent) {
       return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
     },
     sort: among(['effect']),
-    lesson: value => {
-      const [id, stop] = value.split('.');
-      const tour = lessons.find(each => each.id === id);
-      return tour && (stop === undefined || (whole(stop) && stop >= 1 && stop <= tour.steps))
+    // Of a stop that is not there, or not for this model, the lesson's strip tells.
+    lesson: value =>
+      /^[\w-]+\.\d+$/.test(value) || lessons.some(each => each.id === value)
         ? ''
-        : `stops are ${lessons.map(each => `${each.id}.1 to ${each.id}.${each.steps}`).join(', ')}`;
-    },
+        : `stops are ${lessons.map(each => `${each.id}.1 to ${each.id}.${each.steps}`).join(', ')}`,
   };
   for (const [key, value] of params) {
     if (value === '' || FREE.includes(key)) continue;

@@ -208,10 +208,10 @@ export function patchmap({ run, other, found, state }) {
     const recovers = (r, c) => ({
       at: [
         word(table.words[r]),
-        `: brings back ${rows.has(table.points[c]) ? percent(table.values[c][r]) : 'unknown'}`,
+        rows.has(table.points[c]) ? `: brings back ${percent(table.values[c][r])}` : ': not tried yet',
       ],
       path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
-      value: table.values[c][r] ?? 0,
+      value: rows.has(table.points[c]) ? (table.values[c][r] ?? 0) : undefined,
       scale,
     });
     box.replaceChildren(

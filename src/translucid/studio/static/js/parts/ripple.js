@@ -56,7 +56,12 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   for (let r = 0; r < nR; r++)
     for (let c = 0; c < nC; c++) {
       const v = table.values[c][r];
-      if (v === undefined) continue; // not measured yet
+      if (v === undefined) {
+        // not measured yet: there to be clicked
+        ctx.strokeStyle = line;
+        ctx.strokeRect(lw + c * cw + 1.5, lh + r * ch + 1.5, cw - 3, ch - 3);
+        continue;
+      }
       ctx.fillStyle = css(v ?? 0, scale);
       ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
       if (v === null) {
