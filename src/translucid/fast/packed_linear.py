@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.errors import InputError
+from translucid.fast import cpu_kernels
 
 LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
 # Rows for which two multiplications of 4 bits are faster than one of 8, whose tiles have more rows.
@@ -71,8 +72,8 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """W x + b in 8 bits. The inputs of one call share a scale, but for a few rows, which have one
-    each."""
+    """W x + b in 8 bits: by `fast.cpu_kernels`, whose rows of inputs have a scale each; where they
+    are not, by torch, where the inputs of one call share one, but for a few rows."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -83,12 +84,15 @@ class Int8Linear(nn.Module):
         q = (weight / scales[:, None]).round()
         shift = torch.zeros_like(scales) if bias is None else bias.detach().float()
         self.scales = nn.Buffer(scales)
+        self.few: Tensor | None = None
+        if cpu_kernels.available():
+            self.of_rows: Rows = cpu_kernels.int8_rows(q, scales, shift)
+            return
         engine, self.reduced = int8_engine()
         self.many = _pack_many(q, shift / scales, engine)
-        self.few: Tensor | None = None
         if multiplies_4_bits() and self.in_features % 2 == 0:
             self.few = _pack_few(q, scales, shift)
-        self.of_rows = self._of_rows()
+        self.of_rows = self._by_torch()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
@@ -96,7 +100,7 @@ class Int8Linear(nn.Module):
         y = self.of_rows(x.reshape(-1, self.in_features))
         return y.view(*x.shape[:-1], self.out_features)
 
-    def _of_rows(self) -> Rows:
+    def _by_torch(self) -> Rows:
         few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
         n, k = self.out_features, self.in_features
         # `_op`: a step calls these so often that a frame of Python around each can be felt.
@@ -161,7 +165,7 @@ def packs_float32() -> bool:
 
 @cache
 def int8_engine() -> tuple[str, bool]:
-    """The kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
+    """Torch's kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
     offered = torch.backends.quantized.supported_engines
     q, x = _trial()
     for engine in ("onednn", "x86"):

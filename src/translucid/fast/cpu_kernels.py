@@ -1,0 +1,188 @@
+"""What `fast.plain_kernels` does, and the matrix multiplication in 8 bits, by the compiled
+`cpu_kernels.c`: for processors with AVX-512 and VNNI.
+
+Installing the package compiles it, where there is a C compiler (`hatch_build.py`). Where it was not
+compiled, or the processor lacks the instructions, `available` says no, and the plain twins are
+taken: `fast.plain_kernels`, and torch's own products in `fast.packed_linear`.
+"""
+
+import ctypes
+import zlib
+from ctypes import c_double, c_int, c_long, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.errors import InputError
+from translucid.fast import plain_kernels
+from translucid.fast.plain_kernels import feedforward, linear, rotate_newest, top_and_normaliser
+from translucid.parts.cache import Timeline
+from translucid.parts.norms import LayerNorm, RMSNorm
+
+__all__ = [
+    "add_norm", "attend_newest", "available", "feedforward", "int8_rows", "linear", "reason",
+    "rotate_newest", "top_and_normaliser", "visible", "visible_source",
+]  # fmt: skip
+
+SOURCE = Path(__file__).with_suffix(".c")
+BLOCK, RUN = 64, 16  # outputs and inputs that weights are filled up to, as the C has it
+NONE = 0  # a pointer to nothing
+
+
+def library_path(source: Path = SOURCE) -> Path:
+    """Where the compiled kernels are. The name tells of which source: others are not loaded."""
+    return source.with_name(f"cpu_kernels-{zlib.crc32(source.read_bytes()):08x}.so")
+
+
+@cache
+def reason() -> str:
+    """Why the kernels cannot be used; empty where they can."""
+    if not library_path().exists():
+        return "not compiled: there was no C compiler when Translucid was installed"
+    try:
+        library = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        return f"cannot be loaded: {error}"
+    return "" if library.supported() else "this processor has no AVX-512 with VNNI"
+
+
+def available() -> bool:
+    return not reason()
+
+
+@cache
+def _function(name: str) -> Any:
+    function = getattr(ctypes.CDLL(str(library_path())), name)
+    function.restype, *function.argtypes = FUNCTIONS[name]
+    return function
+
+
+FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
+    "int8_linear": [c_int, c_void_p, c_void_p, c_long, c_void_p, c_long],
+    "add_norm": [
+        None, *3 * [c_void_p], *2 * [c_long], *2 * [c_void_p], c_double, *3 * [c_long],
+    ],
+    "attend_newest": [c_int, c_void_p, c_long],
+}  # fmt: skip
+
+
+# Matrix multiplication in 8 bits
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = (
+        [(name, c_void_p) for name in ("weights", "scales", "bias", "sums")]
+        + [(name, c_long) for name in ("inputs", "outputs", "relu")]
+    )  # fmt: skip
+
+
+def int8_rows(q: Tensor, scales: Tensor, bias: Tensor, *, relu: bool = False) -> "Int8Rows":
+    """x (rows, inputs) to scales * (q x) + bias (rows, outputs), x rounded to 8 bits row by row."""
+    outputs, inputs = q.shape
+    more = -outputs % BLOCK
+    filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, more))
+    blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
+    sums = filled.sum(dim=1, dtype=torch.int32)
+    parts = (blocks, F.pad(scales.float(), (0, more)), F.pad(bias.float(), (0, more)), sums)
+    return Int8Rows(parts, inputs, outputs, relu)
+
+
+class Int8Rows:
+    def __init__(self, parts: tuple[Tensor, ...], inputs: int, outputs: int, relu: bool) -> None:
+        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: the C reads them
+        self.layer = _Linear(*(part.data_ptr() for part in parts), inputs, outputs, relu)
+        self.address, self.run = ctypes.addressof(self.layer), _function("int8_linear")
+
+    def with_relu(self) -> "Int8Rows":
+        """The same followed by max(0, y), on the same weights."""
+        return Int8Rows(self.parts, self.inputs, self.outputs, True)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
+            raise InputError(
+                f"int8 multiplies rows of {self.inputs} float32 on a CPU, not "
+                f"{tuple(x.shape)} {x.dtype} on {x.device}"
+            )
+        x, rows = x.contiguous(), x.shape[0]
+        y = torch.empty(rows, self.outputs)
+        if not self.run(self.address, x.data_ptr(), rows, y.data_ptr(), torch.get_num_threads()):
+            raise MemoryError(f"no memory for {rows} rows of {self.inputs} inputs in 8 bits")
+        return y
+
+
+# One decoding step
+
+
+def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
+    """What each beam sees: (sources, beams, slots); None: every slot in use."""
+    return None if timeline.everything_seen else timeline.seen
+
+
+def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
+    """The same of an encoder output's mask (sources, keys): (sources, 1, keys)."""
+    return None if bool(mask.all()) else mask.contiguous()[:, None]
+
+
+def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
+    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    rms = isinstance(norm, RMSNorm)
+    shift = None if isinstance(norm, RMSNorm) else norm.shift
+    if not x.is_contiguous() or (branch is not None and not branch.is_contiguous()):
+        return plain_kernels.add_norm(x, branch, norm, keep_sum=keep_sum)
+    y = torch.empty_like(x)
+    _function("add_norm")(
+        x.data_ptr(), NONE if branch is None else branch.data_ptr(), y.data_ptr(), *x.shape,
+        norm.gain.data_ptr(), NONE if shift is None else shift.data_ptr(), norm.eps, rms, keep_sum,
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return y
+
+
+class _Attention(ctypes.Structure):
+    _fields_ = (
+        [(n, c_void_p) for n in ("q", "new_keys", "new_values", "keys", "values", "out", "seen")]
+        + [(n, c_long) for n in ("q_row", "new_row", "at_source", "at_head", "at_slot")]
+        + [(n, c_long) for n in ("seen_source", "seen_beam", "sources", "beams", "heads")]
+        + [(n, c_long) for n in ("kv_heads", "d", "slots", "start")]
+        + [("scale", c_double), ("room", c_void_p)]
+    )  # fmt: skip
+
+
+def attend_newest(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, int] | None = None,
+) -> Tensor:
+    """As `plain_kernels.attend_newest`; seen: as `visible` and `visible_source` give it here."""
+    sources, kv_heads, slots, d = keys.shape
+    if new is None and (keys.stride() != values.stride() or keys.stride(3) != 1):
+        keys, values = keys.contiguous(), values.contiguous()  # else it is a cache: both alike
+    strides = keys.stride()
+    rows, width = q.shape
+    out = torch.empty(rows, width)
+    k_at, v_at, new_row, start = NONE, NONE, 0, 0
+    if new is not None:
+        k, v, start = new
+        k_at, v_at, new_row, slots = k.data_ptr(), v.data_ptr(), k.stride(0), start + beams
+    seen_at, seen_source, seen_beam = NONE, 0, 0
+    if seen is not None:
+        seen_at, seen_source = seen.data_ptr(), seen.stride(0)
+        seen_beam = seen.stride(1) if seen.shape[1] > 1 else 0
+    job = _Attention(
+        q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), seen_at,
+        q.stride(0), new_row, *strides[:3], seen_source, seen_beam, sources, beams, width // d,
+        kv_heads, d, slots, start, scale, NONE,
+    )  # fmt: skip
+    if not _function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
+        raise MemoryError(f"no memory for attention over {slots} slots")
+    return out
