@@ -250,12 +250,8 @@ FAST static void normalise_rows(void *given, long thread, long first, long last)
     }
 }
 
-void add_norm(
-    float *x, const float *branch, float *y, long rows, long width, const float *gain,
-    const float *shift, double eps, long rms, long keep_sum, long threads
-) {
-    Norm job = {x, y, branch, gain, shift, width, keep_sum, rms, eps};
-    in_parallel(normalise_rows, &job, rows, rows * width < 1 << 16 ? 1 : threads);
+void add_norm(const Norm *job, long rows, long threads) {
+    in_parallel(normalise_rows, (void *)job, rows, rows * job->width < 1 << 16 ? 1 : threads);
 }
 
 /* Attention of one token in each row (sources * beams) over the slots that it sees. Its keys and
@@ -372,6 +368,33 @@ int attend_newest(Attention *job, long threads) {
     in_parallel(attend_sources, job, job->sources, threads);
     free(job->room);
     return 1;
+}
+
+/* All layers of a step, one after the other: what Python would call one by one. */
+
+enum { LINEAR, NORM, ATTEND_NEWEST, ATTEND_SOURCE };
+
+typedef struct {
+    long kind;
+    void *what; /* Linear, Norm, Attention */
+    const float *x;
+    float *y;
+} Operation;
+
+/* The newest keys and values go to the slots from `start` on. 0: no memory */
+int run_layers(const Operation *all, long count, long rows, long start, long threads) {
+    int done = 1;
+    for (const Operation *op = all; done && op < all + count; op++)
+        switch (op->kind) {
+        case LINEAR: done = int8_linear(op->what, op->x, rows, op->y, threads); break;
+        case NORM: add_norm(op->what, rows, threads); break;
+        case ATTEND_NEWEST:
+            ((Attention *)op->what)->start = start;
+            ((Attention *)op->what)->slots = start + ((Attention *)op->what)->beams;
+            /* fall through */
+        case ATTEND_SOURCE: done = attend_newest(op->what, threads); break;
+        }
+    return done;
 }
 
 #else

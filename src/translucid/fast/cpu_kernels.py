@@ -24,8 +24,9 @@ from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 __all__ = [
-    "add_norm", "attend_newest", "available", "feedforward", "int8_rows", "linear", "reason",
-    "rotate_newest", "top_and_normaliser", "visible", "visible_source",
+    "Int8Rows", "add_norm", "attend_newest", "attention_job", "available", "feedforward", "function",
+    "int8_rows", "linear", "norm_job", "reason", "rotate_newest", "top_and_normaliser", "visible",
+    "visible_source",
 ]  # fmt: skip
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -55,7 +56,7 @@ def available() -> bool:
 
 
 @cache
-def _function(name: str) -> Any:
+def function(name: str) -> Any:
     function = getattr(ctypes.CDLL(str(library_path())), name)
     function.restype, *function.argtypes = FUNCTIONS[name]
     return function
@@ -63,11 +64,10 @@ def _function(name: str) -> Any:
 
 FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
     "int8_linear": [c_int, c_void_p, c_void_p, c_long, c_void_p, c_long],
-    "add_norm": [
-        None, *3 * [c_void_p], *2 * [c_long], *2 * [c_void_p], c_double, *3 * [c_long],
-    ],
+    "add_norm": [None, c_void_p, c_long, c_long],
     "attend_newest": [c_int, c_void_p, c_long],
-}  # fmt: skip
+    "run_layers": [c_int, c_void_p, c_long, c_long, c_long, c_long],
+}
 
 
 # Matrix multiplication in 8 bits
@@ -95,7 +95,7 @@ class Int8Rows:
     def __init__(self, parts: tuple[Tensor, ...], inputs: int, outputs: int, relu: bool) -> None:
         self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: the C reads them
         self.layer = _Linear(*(part.data_ptr() for part in parts), inputs, outputs, relu)
-        self.address, self.run = ctypes.addressof(self.layer), _function("int8_linear")
+        self.address, self.run = ctypes.addressof(self.layer), function("int8_linear")
 
     def with_relu(self) -> "Int8Rows":
         """The same followed by max(0, y), on the same weights."""
@@ -129,21 +129,40 @@ def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
     """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
-    assert isinstance(norm, LayerNorm | RMSNorm)
-    rms = isinstance(norm, RMSNorm)
-    shift = None if isinstance(norm, RMSNorm) else norm.shift
     if not x.is_contiguous() or (branch is not None and not branch.is_contiguous()):
         return plain_kernels.add_norm(x, branch, norm, keep_sum=keep_sum)
     y = torch.empty_like(x)
-    _function("add_norm")(
-        x.data_ptr(), NONE if branch is None else branch.data_ptr(), y.data_ptr(), *x.shape,
-        norm.gain.data_ptr(), NONE if shift is None else shift.data_ptr(), norm.eps, rms, keep_sum,
-        torch.get_num_threads(),
-    )  # fmt: skip
+    job = norm_job(x, branch, y, norm, keep_sum=keep_sum)
+    function("add_norm")(ctypes.byref(job), x.shape[0], torch.get_num_threads())
     return y
 
 
-class _Attention(ctypes.Structure):
+class Norm(ctypes.Structure):
+    _fields_ = (
+        [(name, c_void_p) for name in ("x", "y", "branch", "gain", "shift")]
+        + [(name, c_long) for name in ("width", "keep_sum", "rms")]
+        + [("eps", c_double)]
+    )  # fmt: skip
+
+
+def norm_job(
+    x: Tensor, branch: Tensor | None, y: Tensor, norm: nn.Module, *, keep_sum: bool
+) -> Norm:
+    """y = norm(x + branch), as the C reads it; all must live as long as it is used."""
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    rms = isinstance(norm, RMSNorm)
+    shift = None if isinstance(norm, RMSNorm) else norm.shift
+    return Norm(
+        x.data_ptr(), y.data_ptr(), _at(branch), norm.gain.data_ptr(), _at(shift), x.shape[1],
+        keep_sum, rms, norm.eps,
+    )  # fmt: skip
+
+
+def _at(tensor: Tensor | None) -> int:
+    return NONE if tensor is None else tensor.data_ptr()
+
+
+class Attention(ctypes.Structure):
     _fields_ = (
         [(n, c_void_p) for n in ("q", "new_keys", "new_values", "keys", "values", "out", "seen")]
         + [(n, c_long) for n in ("q_row", "new_row", "at_source", "at_head", "at_slot")]
@@ -164,25 +183,39 @@ def attend_newest(
     new: tuple[Tensor, Tensor, int] | None = None,
 ) -> Tensor:
     """As `plain_kernels.attend_newest`; seen: as `visible` and `visible_source` give it here."""
-    sources, kv_heads, slots, d = keys.shape
+    out = torch.empty(q.shape)
+    job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
+    if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
+        raise MemoryError(f"no memory for attention over {keys.shape[2]} slots")
+    del held  # it was needed until now
+    return out
+
+
+def attention_job(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    out: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, int] | None,
+) -> tuple[Attention, tuple[Tensor, ...]]:
+    """The same into `out`, as the C reads it, and what must live as long as it is used."""
     if new is None and (keys.stride() != values.stride() or keys.stride(3) != 1):
         keys, values = keys.contiguous(), values.contiguous()  # else it is a cache: both alike
-    strides = keys.stride()
-    rows, width = q.shape
-    out = torch.empty(rows, width)
+    sources, kv_heads, slots, d = keys.shape
     k_at, v_at, new_row, start = NONE, NONE, 0, 0
     if new is not None:
         k, v, start = new
         k_at, v_at, new_row, slots = k.data_ptr(), v.data_ptr(), k.stride(0), start + beams
-    seen_at, seen_source, seen_beam = NONE, 0, 0
+    seen_source, seen_beam = 0, 0
     if seen is not None:
-        seen_at, seen_source = seen.data_ptr(), seen.stride(0)
-        seen_beam = seen.stride(1) if seen.shape[1] > 1 else 0
-    job = _Attention(
-        q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), seen_at,
-        q.stride(0), new_row, *strides[:3], seen_source, seen_beam, sources, beams, width // d,
-        kv_heads, d, slots, start, scale, NONE,
+        seen_source, seen_beam = seen.stride(0), seen.stride(1) if seen.shape[1] > 1 else 0
+    job = Attention(
+        q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), _at(seen),
+        q.stride(0), new_row, *keys.stride()[:3], seen_source, seen_beam, sources, beams,
+        q.shape[1] // d, kv_heads, d, slots, start, scale, NONE,
     )  # fmt: skip
-    if not _function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
-        raise MemoryError(f"no memory for attention over {slots} slots")
-    return out
+    return job, (keys, values)

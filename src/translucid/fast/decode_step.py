@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from translucid.device import has_triton
 from translucid.fast import cpu_kernels, plain_kernels
 from translucid.fast.known import BIASED, known
+from translucid.fast.layers_at_once import LayersAtOnce
 from translucid.fast.merged import Merged
 from translucid.fast.packed_linear import of_rows
-from translucid.models.transformer import TransformerDecoder
+from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 from translucid.parts.embedding import LanguageHead
@@ -68,6 +69,9 @@ class DecodeStep:
         self.last = None if isinstance(decoder.final_norm, NoNorm) else decoder.final_norm
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
         self.parallel = decoder.blocks()[0].parallel
+        self.at_once: LayersAtOnce | None = None
+        if self.kernels is cpu_kernels and LayersAtOnce.fits(decoder):
+            self.at_once = LayersAtOnce(decoder, [_scales(layer) for layer in decoder.blocks()])
         # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
         # so that a captured graph reads what stands there now.
         self.encoder_output: EncoderOutput | None = None
@@ -119,7 +123,9 @@ class DecodeStep:
         state.length += 1
         now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
-        if self.parallel:
+        if self.at_once is not None:
+            h = self.at_once(x, state, now.seen, timeline.taken - state.beams)
+        elif self.parallel:
             h = self._side_by_side(now, x)
         elif self.pre:
             h = add_norm(x, None, self.branches[0][1], keep_sum=True)
@@ -284,6 +290,12 @@ def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 def _on_cpu(kernels: Any) -> bool:
     return kernels is plain_kernels or kernels is cpu_kernels
+
+
+def _scales(layer: Layer) -> tuple[float, float]:
+    """Of self- and cross-attention."""
+    cross = layer.cross_attention
+    return _scale(layer.self_attention), 1.0 if cross is None else _scale(cross)
 
 
 def _scale(part: MultiHead) -> float:
