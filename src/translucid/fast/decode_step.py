@@ -175,7 +175,7 @@ class DecodeStep:
         if self.sinusoids.shape[0] < timeline.capacity:
             every = torch.arange(timeline.capacity, device=x.device)
             self.sinusoids = scheme.encode(every).to(x.dtype)
-        return x + self.sinusoids[positions]
+        return x + F.embedding(positions, self.sinusoids)
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         """Cosines and sines for rotary positions, in float64: (rows, pairs)."""
