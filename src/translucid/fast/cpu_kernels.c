@@ -1,5 +1,5 @@
 /* What a decoding step does most, for processors with AVX-512 and VNNI: matrix multiplication in
-   8 bits, attention of the newest tokens, sums with norms. `fast/cpu_kernels.py` calls it; the
+   float32 and in 8 bits, attention of the newest tokens, sums with norms. `fast/cpu_kernels.py` calls it; the
    plain twins are in `fast/plain_kernels.py` and `fast/packed_linear.py`.
 
    No Python and no torch in here: pointers and sizes come in, so one file serves all versions of
@@ -63,18 +63,21 @@ static void in_parallel(Work work, void *job, long count, long threads) {
     gomp_parallel(one_share, &shared, (unsigned)threads, 0);
 }
 
-/* y = scale_n step (sum_k u_k q_nk - zero sum_k q_nk) + b_n, where x_k is about step (u_k - zero).
-   Weights lie in blocks of 64 outputs, within one 4 inputs of all 64 in a run: what one
-   instruction multiplies and adds. */
+/* Matrix multiplication, y = W x + b. Weights lie in blocks of 64 outputs, so that they are read in
+   one run; within a block one input of all 64 comes after the other, in 8 bits four of them at a
+   time: what one instruction multiplies and adds. In 8 bits
+
+       y_n = scale_n step (sum_k u_k q_nk - zero sum_k q_nk) + b_n, x_k about step (u_k - zero)  */
 
 enum { OUTPUTS = 64 };
 enum { ROWS = 6, CHUNK = 96 }; /* rows at once: in registers, in the cache */
 enum { AHEAD = 2048 };         /* bytes of weights asked for early: few rows wait for them */
 
 typedef struct {
-    const int8_t *weights; /* (blocks, inputs / 4, 64, 4) */
-    const float *scales, *bias;
-    const int32_t *sums; /* of q over the inputs; all three filled up to whole blocks */
+    const void *weights; /* float32 (blocks, inputs, 64), or q (blocks, inputs / 4, 64, 4) */
+    const float *bias;   /* this and the two below are filled up to whole blocks */
+    const float *scales; /* 0: float32 */
+    const int32_t *sums; /* of q over the inputs */
     long inputs, outputs, relu;
 } Linear;
 
@@ -143,10 +146,10 @@ FAST static __attribute__((noinline)) void scale_block(
     }
 }
 
-INLINE void of_block(const Product *job, long block, long row, const int rows) {
+INLINE void of_int8_block(const Product *job, long block, long row, const int rows) {
     const Linear *layer = job->layer;
     long padded = job->padded;
-    const int8_t *weights = layer->weights + block * OUTPUTS * padded;
+    const int8_t *weights = (const int8_t *)layer->weights + block * OUTPUTS * padded;
     const uint8_t *u = job->u + row * padded;
     __m512i sum[ROWS][4]; /* all loops over it are unrolled, so that it stays in registers */
     UNROLL for (int i = 0; i < rows; i++)
@@ -170,6 +173,47 @@ INLINE void of_block(const Product *job, long block, long row, const int rows) {
     scale_block(job, block, row, rows, whole);
 }
 
+INLINE void of_float_block(const Product *job, long block, long row, const int rows) {
+    const Linear *layer = job->layer;
+    long inputs = layer->inputs, outputs = layer->outputs;
+    const float *weights = (const float *)layer->weights + block * OUTPUTS * inputs;
+    const float *x = job->x + row * inputs;
+    __m512 sum[ROWS][4];
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < 4; j++)
+            sum[i][j] = _mm512_loadu_ps(layer->bias + block * OUTPUTS + 16 * j);
+    for (long k = 0; k < inputs; k++, weights += OUTPUTS) {
+        __m512 w[4];
+        UNROLL for (int j = 0; j < 4; j++)
+            _mm_prefetch((const char *)(weights + 16 * j) + AHEAD, _MM_HINT_T0);
+        UNROLL for (int j = 0; j < 4; j++) w[j] = _mm512_loadu_ps(weights + 16 * j);
+        UNROLL for (int i = 0; i < rows; i++) {
+            __m512 all = _mm512_set1_ps(x[i * inputs + k]);
+            UNROLL for (int j = 0; j < 4; j++) sum[i][j] = _mm512_fmadd_ps(all, w[j], sum[i][j]);
+        }
+    }
+    __m512 least = _mm512_set1_ps(layer->relu ? 0.0f : -INFINITY);
+    UNROLL for (int j = 0; j < 4; j++) {
+        long n = block * OUTPUTS + 16 * j;
+        __mmask16 here = first_of(outputs - n);
+        UNROLL for (int i = 0; i < rows; i++) {
+            __m512 y = _mm512_max_ps(least, sum[i][j]); /* NaN stays */
+            _mm512_mask_storeu_ps(job->y + (row + i) * outputs + n, here, y);
+        }
+    }
+}
+
+/* Numbers of rows that the compiler knows stay in registers. */
+#define ALL_ROWS(of_block)                                                                         \
+    for (; row + ROWS <= end; row += ROWS) of_block(job, block, row, ROWS);                        \
+    switch (end - row) {                                                                           \
+    case 1: of_block(job, block, row, 1); break;                                                   \
+    case 2: of_block(job, block, row, 2); break;                                                   \
+    case 3: of_block(job, block, row, 3); break;                                                   \
+    case 4: of_block(job, block, row, 4); break;                                                   \
+    case 5: of_block(job, block, row, 5); break;                                                   \
+    }
+
 FAST static void multiply_blocks(void *given, long thread, long first, long last) {
     (void)thread;
     Product *job = given;
@@ -177,29 +221,28 @@ FAST static void multiply_blocks(void *given, long thread, long first, long last
         long end = start + CHUNK < job->rows ? start + CHUNK : job->rows;
         for (long block = first; block < last; block++) {
             long row = start;
-            for (; row + ROWS <= end; row += ROWS) of_block(job, block, row, ROWS);
-            switch (end - row) { /* sizes that the compiler knows stay in registers */
-            case 1: of_block(job, block, row, 1); break;
-            case 2: of_block(job, block, row, 2); break;
-            case 3: of_block(job, block, row, 3); break;
-            case 4: of_block(job, block, row, 4); break;
-            case 5: of_block(job, block, row, 5); break;
+            if (job->u) {
+                ALL_ROWS(of_int8_block)
+            } else {
+                ALL_ROWS(of_float_block)
             }
         }
     }
 }
 
 /* y (rows, outputs) = W x + b of x (rows, inputs). 0: no memory */
-int int8_linear(const Linear *layer, const float *x, long rows, float *y, long threads) {
-    long padded = (layer->inputs + 15) / 16 * 16;
-    char *room = malloc((size_t)rows * (size_t)(padded + 8) + 64);
-    if (!room) return 0;
-    Product job = {layer, x, y, (uint8_t *)room, 0, 0, rows, padded};
-    job.steps = (float *)(room + rows * padded);
-    job.zeros = (int32_t *)(job.steps + rows);
-    in_parallel(round_rows, &job, rows, rows < 32 ? 1 : threads);
-    in_parallel(multiply_blocks, &job, (layer->outputs + OUTPUTS - 1) / OUTPUTS, threads);
-    free(room);
+int linear(const Linear *layer, const float *x, long rows, float *y, long threads) {
+    long padded = (layer->inputs + 15) / 16 * 16, blocks = (layer->outputs + OUTPUTS - 1) / OUTPUTS;
+    Product job = {layer, x, y, 0, 0, 0, rows, padded};
+    if (layer->scales) {
+        job.u = malloc((size_t)rows * (size_t)(padded + 8) + 1);
+        if (!job.u) return 0;
+        job.steps = (float *)(job.u + rows * padded);
+        job.zeros = (int32_t *)(job.steps + rows);
+        in_parallel(round_rows, &job, rows, rows < 32 ? 1 : threads);
+    }
+    in_parallel(multiply_blocks, &job, blocks, threads);
+    free(job.u);
     return 1;
 }
 
@@ -386,7 +429,7 @@ int run_layers(const Operation *all, long count, long rows, long start, long thr
     int done = 1;
     for (const Operation *op = all; done && op < all + count; op++)
         switch (op->kind) {
-        case LINEAR: done = int8_linear(op->what, op->x, rows, op->y, threads); break;
+        case LINEAR: done = linear(op->what, op->x, rows, op->y, threads); break;
         case NORM: add_norm(op->what, rows, threads); break;
         case ATTEND_NEWEST:
             ((Attention *)op->what)->start = start;

@@ -1,4 +1,4 @@
-"""What `fast.plain_kernels` does, and the matrix multiplication in 8 bits, by the compiled
+"""What `fast.plain_kernels` does, and matrix multiplication in float32 and 8 bits, by the compiled
 `cpu_kernels.c`: for processors with AVX-512 and VNNI.
 
 Installing the package compiles it, where there is a C compiler (`hatch_build.py`). Where it was not
@@ -24,9 +24,9 @@ from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 __all__ = [
-    "Int8Rows", "add_norm", "attend_newest", "attention_job", "available", "feedforward", "function",
-    "int8_rows", "linear", "norm_job", "reason", "rotate_newest", "top_and_normaliser", "visible",
-    "visible_source",
+    "CompiledRows", "add_norm", "attend_newest", "attention_job", "available", "feedforward",
+    "float_rows", "function", "int8_rows", "linear", "norm_job", "reason", "rotate_newest",
+    "top_and_normaliser", "visible", "visible_source",
 ]  # fmt: skip
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -63,48 +63,41 @@ def function(name: str) -> Any:
 
 
 FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
-    "int8_linear": [c_int, c_void_p, c_void_p, c_long, c_void_p, c_long],
+    "linear": [c_int, c_void_p, c_void_p, c_long, c_void_p, c_long],
     "add_norm": [None, c_void_p, c_long, c_long],
     "attend_newest": [c_int, c_void_p, c_long],
     "run_layers": [c_int, c_void_p, c_long, c_long, c_long, c_long],
 }
 
 
-# Matrix multiplication in 8 bits
+# Matrix multiplication
 
 
 class _Linear(ctypes.Structure):
     _fields_ = (
-        [(name, c_void_p) for name in ("weights", "scales", "bias", "sums")]
+        [(name, c_void_p) for name in ("weights", "bias", "scales", "sums")]
         + [(name, c_long) for name in ("inputs", "outputs", "relu")]
     )  # fmt: skip
 
 
-def int8_rows(q: Tensor, scales: Tensor, bias: Tensor, *, relu: bool = False) -> "Int8Rows":
-    """x (rows, inputs) to scales * (q x) + bias (rows, outputs), x rounded to 8 bits row by row."""
-    outputs, inputs = q.shape
-    more = -outputs % BLOCK
-    filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, more))
-    blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
-    sums = filled.sum(dim=1, dtype=torch.int32)
-    parts = (blocks, F.pad(scales.float(), (0, more)), F.pad(bias.float(), (0, more)), sums)
-    return Int8Rows(parts, inputs, outputs, relu)
+class CompiledRows:
+    """x (rows, inputs) to W x + b (rows, outputs), in float32 or 8 bits."""
 
-
-class Int8Rows:
-    def __init__(self, parts: tuple[Tensor, ...], inputs: int, outputs: int, relu: bool) -> None:
+    def __init__(
+        self, parts: tuple[Tensor | None, ...], inputs: int, outputs: int, *, relu: bool = False
+    ) -> None:
         self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: the C reads them
-        self.layer = _Linear(*(part.data_ptr() for part in parts), inputs, outputs, relu)
-        self.address, self.run = ctypes.addressof(self.layer), function("int8_linear")
+        self.layer = _Linear(*map(_at, parts), inputs, outputs, relu)
+        self.address, self.run = ctypes.addressof(self.layer), function("linear")
 
-    def with_relu(self) -> "Int8Rows":
+    def with_relu(self) -> "CompiledRows":
         """The same followed by max(0, y), on the same weights."""
-        return Int8Rows(self.parts, self.inputs, self.outputs, True)
+        return CompiledRows(self.parts, self.inputs, self.outputs, relu=True)
 
     def __call__(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
             raise InputError(
-                f"int8 multiplies rows of {self.inputs} float32 on a CPU, not "
+                f"a layer prepared for decoding reads rows of {self.inputs} float32 on a CPU, not "
                 f"{tuple(x.shape)} {x.dtype} on {x.device}"
             )
         x, rows = x.contiguous(), x.shape[0]
@@ -112,6 +105,29 @@ class Int8Rows:
         if not self.run(self.address, x.data_ptr(), rows, y.data_ptr(), torch.get_num_threads()):
             raise MemoryError(f"no memory for {rows} rows of {self.inputs} inputs in 8 bits")
         return y
+
+
+def float_rows(weight: Tensor, bias: Tensor | None) -> CompiledRows:
+    """In float32."""
+    outputs, inputs = weight.shape
+    filled = F.pad(weight.detach(), (0, 0, 0, -outputs % BLOCK))
+    blocks = filled.view(-1, BLOCK, inputs).transpose(1, 2).contiguous()
+    return CompiledRows((blocks, _filled(bias, outputs), None, None), inputs, outputs)
+
+
+def int8_rows(q: Tensor, scales: Tensor, bias: Tensor) -> CompiledRows:
+    """W = scales * q, and x rounded to 8 bits row by row."""
+    outputs, inputs = q.shape
+    filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, -outputs % BLOCK))
+    blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
+    sums = filled.sum(dim=1, dtype=torch.int32)
+    parts = (blocks, _filled(bias, outputs), _filled(scales, outputs), sums)
+    return CompiledRows(parts, inputs, outputs)
+
+
+def _filled(values: Tensor | None, outputs: int) -> Tensor:
+    values = torch.zeros(outputs) if values is None else values.detach().float()
+    return F.pad(values, (0, -outputs % BLOCK))
 
 
 # One decoding step

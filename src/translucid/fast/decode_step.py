@@ -277,7 +277,7 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
     if not _on_cpu(kernels) or not isinstance(part, FeedForward):
         return lambda now, h: kernels.feedforward(part, h)
     expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
-    if isinstance(expand, cpu_kernels.Int8Rows) and activation is torch.relu:
+    if isinstance(expand, cpu_kernels.CompiledRows) and activation is torch.relu:
         both = expand.with_relu()
         return lambda now, h: output(both(h))
     return lambda now, h: output(activation(expand(h)))

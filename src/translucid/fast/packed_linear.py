@@ -38,8 +38,9 @@ Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 class PackedLinear(nn.Module):
     """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
 
-    One row is read by a product of matrix and vector, which needs no packing: from 2 rows on, the
-    packed product is up to twice as fast as `F.linear`. The weights are kept twice for that.
+    By `fast.cpu_kernels`; where they are not, by torch: one row is read by a product of matrix and
+    vector, which needs no packing; from 2 rows on, the packed product is up to twice as fast as
+    `F.linear`. The weights are kept twice for that, in either case.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -47,9 +48,12 @@ class PackedLinear(nn.Module):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
         self.packed: Tensor | None = None  # not a buffer: it cannot be saved or moved
+        if cpu_kernels.available() and linear.weight.dtype == torch.float32:
+            self.of_rows: Rows = cpu_kernels.float_rows(linear.weight, linear.bias)
+            return
         if packs_float32():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
-        self.of_rows = self._of_rows()
+        self.of_rows = self._by_torch()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
@@ -57,7 +61,7 @@ class PackedLinear(nn.Module):
         y = self.of_rows(x.reshape(-1, self.in_features))
         return y.view(*x.shape[:-1], self.out_features)
 
-    def _of_rows(self) -> Rows:
+    def _by_torch(self) -> Rows:
         weight, bias, packed = self.weight, self.bias, self.packed
         if packed is None:
             return lambda x: F.linear(x, weight, bias)
