@@ -305,10 +305,10 @@ typedef struct {
     const float *q, *new_keys, *new_values;
     float *keys, *values, *out;
     const uint8_t *seen; /* 0: all */
+    int32_t *room;       /* for each thread, the slots that a beam sees and their weights */
     long q_row, new_row, at_source, at_head, at_slot, seen_source, seen_beam;
     long sources, beams, heads, kv_heads, d, slots, start;
     double scale;
-    int32_t *room; /* for each thread, the slots that a beam sees and their weights */
 } Attention;
 
 INLINE __m512 exponential(__m512 x) { /* x <= 0; within 2 units in the last place */

@@ -70,14 +70,17 @@ FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
 }
 
 
+def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any]]:
+    """Of a struct of the C: its names, in this order."""
+    kinds = ((pointers, c_void_p), (numbers, c_long), (reals, c_double))
+    return [(name, kind) for names, kind in kinds for name in names.split()]
+
+
 # Matrix multiplication
 
 
 class _Linear(ctypes.Structure):
-    _fields_ = (
-        [(name, c_void_p) for name in ("weights", "bias", "scales", "sums")]
-        + [(name, c_long) for name in ("inputs", "outputs", "relu")]
-    )  # fmt: skip
+    _fields_ = _fields("weights bias scales sums", "inputs outputs relu")
 
 
 class CompiledRows:
@@ -154,11 +157,7 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
 
 
 class Norm(ctypes.Structure):
-    _fields_ = (
-        [(name, c_void_p) for name in ("x", "y", "branch", "gain", "shift")]
-        + [(name, c_long) for name in ("width", "keep_sum", "rms")]
-        + [("eps", c_double)]
-    )  # fmt: skip
+    _fields_ = _fields("x y branch gain shift", "width keep_sum rms", "eps")
 
 
 def norm_job(
@@ -179,13 +178,12 @@ def _at(tensor: Tensor | None) -> int:
 
 
 class Attention(ctypes.Structure):
-    _fields_ = (
-        [(n, c_void_p) for n in ("q", "new_keys", "new_values", "keys", "values", "out", "seen")]
-        + [(n, c_long) for n in ("q_row", "new_row", "at_source", "at_head", "at_slot")]
-        + [(n, c_long) for n in ("seen_source", "seen_beam", "sources", "beams", "heads")]
-        + [(n, c_long) for n in ("kv_heads", "d", "slots", "start")]
-        + [("scale", c_double), ("room", c_void_p)]
-    )  # fmt: skip
+    _fields_ = _fields(
+        "q new_keys new_values keys values out seen room",
+        "q_row new_row at_source at_head at_slot seen_source seen_beam "
+        "sources beams heads kv_heads d slots start",
+        "scale",
+    )
 
 
 def attend_newest(
@@ -231,7 +229,7 @@ def attention_job(
         seen_source, seen_beam = seen.stride(0), seen.stride(1) if seen.shape[1] > 1 else 0
     job = Attention(
         q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), _at(seen),
-        q.stride(0), new_row, *keys.stride()[:3], seen_source, seen_beam, sources, beams,
-        q.shape[1] // d, kv_heads, d, slots, start, scale, NONE,
+        NONE, q.stride(0), new_row, *keys.stride()[:3], seen_source, seen_beam, sources, beams,
+        q.shape[1] // d, kv_heads, d, slots, start, scale,
     )  # fmt: skip
     return job, (keys, values)

@@ -1,5 +1,5 @@
-"""All layers of one decoding step in one call of the compiled `fast.cpu_kernels`: for few rows, what
-Python does between the kernels takes half as long as they do.
+"""All layers of one decoding step in one call of the compiled `fast.cpu_kernels`: for few rows,
+what Python does between the kernels takes half as long as they do.
 
 The plain twin is the loop over branches in `fast.decode_step`.
 """
