@@ -43,12 +43,12 @@ def library_path(source: Path = SOURCE) -> Path:
 def reason() -> str:
     """Why the kernels cannot be used; empty where they can."""
     if not library_path().exists():
-        return "not compiled: there was no C compiler when Translucid was installed"
+        return "not compiled, for want of a C compiler when Translucid was installed"
     try:
         library = ctypes.CDLL(str(library_path()))
     except OSError as error:
-        return f"cannot be loaded: {error}"
-    return "" if library.supported() else "this processor has no AVX-512 with VNNI"
+        return f"not loaded: {error}"
+    return "" if library.supported() else "not made for this processor: no AVX-512 with VNNI"
 
 
 def available() -> bool:
