@@ -212,6 +212,9 @@ def test_all_layers_at_once(name: str, precision: Any, monkeypatch: pytest.Monke
             rows = 4
             for state in states:
                 state.select(torch.tensor([2, 0]))
+        elif number == 7:  # as many rows as before, in other caches
+            for state in states:
+                state.select(torch.tensor([1, 0]))
         tokens = torch.randint(2, 23, (rows, 1))
         found, twin = mine.step(tokens, states[0]), its.step(tokens, states[1])
         torch.testing.assert_close(found, twin, rtol=1e-4, atol=TOLERANCE[precision])
