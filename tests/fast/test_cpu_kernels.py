@@ -98,14 +98,13 @@ def test_threads_change_no_bit() -> None:
         assert all(map(torch.equal, outputs[0], other))
 
 
-@pytest.mark.parametrize(
-    "x", [torch.zeros(2, 95), torch.zeros(2, 96).double(), torch.zeros(2, 96, device="meta")]
-)
-def test_other_inputs_are_refused(x: Tensor) -> None:
+def test_other_inputs_are_refused() -> None:
     """What the C would read as something else."""
-    for layer in layers():
-        with pytest.raises(InputError, match="reads rows of 96 float32 on a CPU, not"):
-            layer(x)
+    good = torch.zeros(2, 96)
+    for x in (good[:, 1:], good.double(), good.to("meta")):
+        for layer in layers():
+            with pytest.raises(InputError, match="reads rows of 96 float32 on a CPU, not"):
+                layer(x)
 
 
 # The other kernels of a step
