@@ -3,7 +3,7 @@
 
 Installing the package compiles it, where there is a C compiler (`hatch_build.py`). Where it was not
 compiled, or the processor lacks the instructions, `available` says no, and the plain twins are
-taken: `fast.plain_kernels`, and torch's own products in `fast.packed_linear`.
+taken: `fast.plain_kernels`, and torch's own matrix multiplication in `fast.packed_linear`.
 """
 
 import ctypes
