@@ -55,7 +55,7 @@ $(BIOME): package.json
 	npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml hatch_build.py src/translucid/fast/cpu_kernels.c
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "error: Translucid needs Python 3.11 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --no-compile -r requirements.lock

@@ -23,9 +23,12 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
 
 
 def place(result: dict[str, Any]) -> str:
-    """A machine's place in the page: one thread of a CPU and several have each a table."""
-    several = result["where"] == "cpu" and result["threads"] > 1
-    return f"cpu with {result['threads']} threads" if several else str(result["where"])
+    """A machine's place in the page: an x86 processor and another, one thread and several have each
+    a table."""
+    if result["where"] != "cpu":
+        return str(result["where"])
+    cpu = "cpu" if result["device"] == "aarch64" else "cpu of x86"
+    return f"{cpu} with {result['threads']} threads" if result["threads"] > 1 else cpu
 
 
 def heading(result: dict[str, Any]) -> str:

@@ -274,6 +274,19 @@ def test_doctor_sees_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check.remedy == 'in the repository: pip install ".[web]"'
 
 
+def test_doctor_says_which_kernels_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    from translucid.fast import cpu_kernels
+
+    assert doctor._cpu_kernels().works == cpu_kernels.available()
+    cpu_kernels.reason.cache_clear()
+    monkeypatch.setattr(cpu_kernels, "library_path", lambda: Path("no-such-file.so"))
+    check = doctor._cpu_kernels()
+    cpu_kernels.reason.cache_clear()
+    assert not check.works
+    assert check.found.startswith("torch's: ours were not compiled, for want of a C compiler")
+    assert check.remedy == "install gcc or clang, then Translucid again"
+
+
 def test_doctor_sees_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     check = doctor._compile("cpu")

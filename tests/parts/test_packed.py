@@ -1,4 +1,7 @@
-"""Packed weights: float32 = F.linear; int8 = the same arithmetic in whole numbers, by hand."""
+"""Packed weights: float32 = F.linear; int8 = the same arithmetic in whole numbers, by hand.
+
+Both by the compiled kernels, where they are, and by torch.
+"""
 
 from collections.abc import Callable
 
@@ -8,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.errors import InputError
+from translucid.fast import cpu_kernels
 from translucid.fast import packed_linear as packed
 from translucid.fast.packed_linear import FEW, LARGEST, Int8Linear, PackedLinear, of_rows
 
@@ -29,6 +33,24 @@ needs_int8 = pytest.mark.skipif(
 )
 
 
+compiled = pytest.param(
+    "compiled", marks=pytest.mark.skipif(not cpu_kernels.available(), reason=cpu_kernels.reason())
+)
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where nothing was compiled."""
+    monkeypatch.setattr(cpu_kernels, "available", lambda: False)
+
+
+@pytest.fixture(params=[compiled, "torch"])
+def way(request: pytest.FixtureRequest) -> str:
+    if request.param == "torch":
+        request.getfixturevalue("by_torch")
+    return str(request.param)
+
+
 def linear_of(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
     torch.manual_seed(inputs + outputs)
     linear = nn.Linear(inputs, outputs, bias=bias)
@@ -46,9 +68,10 @@ def inputs_of(rows: int, inputs: int) -> Tensor:
 
 @shapes
 @biases
-def test_float32(inputs: int, outputs: int, bias: bool) -> None:
+def test_float32(inputs: int, outputs: int, bias: bool, way: str) -> None:
     linear = linear_of(inputs, outputs, bias=bias)
     layer = PackedLinear(linear)
+    assert isinstance(layer.of_rows, cpu_kernels.CompiledRows) == (way == "compiled")
     for rows in range(1, 131):
         x = inputs_of(rows, inputs)
         with torch.no_grad():
@@ -56,7 +79,7 @@ def test_float32(inputs: int, outputs: int, bias: bool) -> None:
 
 
 @pytest.mark.skipif(not packed.packs_float32(), reason="nothing is packed on this machine")
-def test_float32_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float32_is_packed(by_torch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above is not one of F.linear against itself."""
     layer = PackedLinear(linear_of(64, 48, bias=True))
     calls: list[Tensor] = []
@@ -68,7 +91,7 @@ def test_float32_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(calls) == 1
 
 
-def test_float32_without_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float32_without_packing(by_torch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "packs_float32", lambda: False)
     linear, x = linear_of(64, 48, bias=True), inputs_of(5, 64)
     assert torch.equal(PackedLinear(linear)(x), linear(x))
@@ -99,18 +122,20 @@ def by_hand(linear: nn.Linear, x: Tensor, *, levels: int, per_row: bool) -> Tens
 @needs_int8
 @shapes
 @biases
-@pytest.mark.parametrize("paired", [True, False], ids=["4 + 4 bits", ""])
+@pytest.mark.parametrize("kernel", [compiled, "4 + 4 bits", "8 bits"])
 @pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 4, 32, 130])
 def test_int8(
-    inputs: int, outputs: int, bias: bool, paired: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+    inputs: int, outputs: int, bias: bool, kernel: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same as by hand but for inputs at the ends of the range, and near float32."""
-    if not paired:
+    if kernel != "compiled":
+        monkeypatch.setattr(cpu_kernels, "available", lambda: False)
+    if kernel == "8 bits":
         monkeypatch.setattr(packed, "multiplies_4_bits", lambda: False)
     linear, x = linear_of(inputs, outputs, bias=bias), inputs_of(rows, inputs)
     layer = Int8Linear(linear)
-    few = layer.few is not None and rows <= FEW
-    hand = by_hand(linear, x, levels=255, per_row=few).float()
+    per_row = kernel == "compiled" or (layer.few is not None and rows <= FEW)
+    hand = by_hand(linear, x, levels=255, per_row=per_row).float()
     with torch.no_grad():
         found, exact = layer(x), linear(x)
     # Output by output: one of large weights must not hide one of small ones.
@@ -125,7 +150,7 @@ def test_the_product_of_4_bits_is_found_where_it_is() -> None:
 
 
 @needs_int8
-def test_int8_adds_no_noise_of_its_own() -> None:
+def test_int8_adds_no_noise_of_its_own(way: str) -> None:
     """Inputs and weights that are whole numbers already come out as they are."""
     linear = nn.Linear(64, 48)
     dice = torch.Generator().manual_seed(0)
@@ -140,12 +165,20 @@ def test_int8_adds_no_noise_of_its_own() -> None:
 
 def unpaired(linear: nn.Linear) -> Int8Linear:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_kernels, "available", lambda: False)
         patch.setattr(packed, "multiplies_4_bits", lambda: False)
         return Int8Linear(linear)
 
 
+def of_torch(linear: nn.Linear) -> PackedLinear:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_kernels, "available", lambda: False)
+        return PackedLinear(linear)
+
+
 KINDS = [
     PackedLinear,
+    of_torch,
     pytest.param(Int8Linear, marks=needs_int8),
     pytest.param(unpaired, marks=needs_int8),
 ]

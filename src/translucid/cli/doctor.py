@@ -118,6 +118,19 @@ def _torch() -> Iterator[Check]:
     except (RuntimeError, TypeError) as error:
         yield Check("bf16", False, f"not on {device}: {error}")
     yield _compile(device)
+    yield _cpu_kernels()
+
+
+def _cpu_kernels() -> Check:
+    """What decoding on a CPU runs on: our own kernels, or torch's."""
+    from translucid.fast import cpu_kernels
+
+    if reason := cpu_kernels.reason():
+        remedy = ""
+        if "compiler" in reason:
+            remedy = "install gcc or clang, then Translucid again"
+        return Check("cpu kernels", False, f"torch's: ours were {reason}", remedy)
+    return Check("cpu kernels", True, "our own, for decoding in float32 and int8")
 
 
 def _compile(device: str) -> Check:

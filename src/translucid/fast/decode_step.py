@@ -3,7 +3,8 @@
 The same weights, the same state, the same numbers as `TransformerDecoder.step`, which is its plain
 twin. It reads the weights of a model and calls none of its parts, so it fits only those of `known`.
 What it saves is launches, copies and Python: on a GPU it runs on the kernels of `fast.kernels` and
-is made to be captured as a graph; elsewhere on those of `fast.plain_kernels`.
+is made to be captured as a graph; on a CPU on those of `fast.cpu_kernels`, where they were compiled
+and fit; elsewhere on those of `fast.plain_kernels`.
 """
 
 import math
@@ -18,11 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.device import has_triton
-from translucid.fast import plain_kernels
+from translucid.fast import cpu_kernels, plain_kernels
 from translucid.fast.known import BIASED, known
+from translucid.fast.layers_at_once import LayersAtOnce
 from translucid.fast.merged import Merged
 from translucid.fast.packed_linear import of_rows
-from translucid.models.transformer import TransformerDecoder
+from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 from translucid.parts.embedding import LanguageHead
@@ -58,7 +60,8 @@ class DecodeStep:
         assert isinstance(decoder, TransformerDecoder)
         assert isinstance(head, LanguageHead)
         self.model, self.decoder, self.head = model, decoder, head
-        self.kernels = _kernels(model.device)
+        self.biased = isinstance(decoder.positions, BIASED)
+        self.kernels = _kernels(model.device, decoder.embedding.table.weight.dtype, self.biased)
         self.table, self.factor = decoder.embedding.table.weight, decoder.embedding.factor
         self.logits_of = of_rows(head.linear)
         self.branches = self._branches()
@@ -66,7 +69,9 @@ class DecodeStep:
         self.last = None if isinstance(decoder.final_norm, NoNorm) else decoder.final_norm
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
         self.parallel = decoder.blocks()[0].parallel
-        self.biased = isinstance(decoder.positions, BIASED)
+        self.at_once: LayersAtOnce | None = None
+        if self.kernels is cpu_kernels and LayersAtOnce.fits(decoder):
+            self.at_once = LayersAtOnce(decoder, [_scales(layer) for layer in decoder.blocks()])
         # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
         # so that a captured graph reads what stands there now.
         self.encoder_output: EncoderOutput | None = None
@@ -118,7 +123,9 @@ class DecodeStep:
         state.length += 1
         now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
-        if self.parallel:
+        if self.at_once is not None:
+            h = self.at_once(x, state, now.seen, timeline.taken - state.beams)
+        elif self.parallel:
             h = self._side_by_side(now, x)
         elif self.pre:
             h = add_norm(x, None, self.branches[0][1], keep_sum=True)
@@ -168,7 +175,7 @@ class DecodeStep:
         if self.sinusoids.shape[0] < timeline.capacity:
             every = torch.arange(timeline.capacity, device=x.device)
             self.sinusoids = scheme.encode(every).to(x.dtype)
-        return x + self.sinusoids[positions]
+        return x + F.embedding(positions, self.sinusoids)
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         """Cosines and sines for rotary positions, in float64: (rows, pairs)."""
@@ -212,7 +219,9 @@ class DecodeStep:
         return branches
 
 
-def _kernels(device: torch.device) -> ModuleType:
+def _kernels(device: torch.device, dtype: torch.dtype, biased: bool) -> ModuleType:
+    if device.type == "cpu" and dtype == torch.float32 and not biased and cpu_kernels.available():
+        return cpu_kernels
     if device.type != "cuda":
         return plain_kernels
     from translucid.fast import kernels  # here, since it needs Triton
@@ -265,15 +274,28 @@ def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
 
 
 def _alone(kernels: Any, part: nn.Module) -> Branch:
-    if kernels is not plain_kernels or not isinstance(part, FeedForward):
+    if not _on_cpu(kernels) or not isinstance(part, FeedForward):
         return lambda now, h: kernels.feedforward(part, h)
     expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
+    if isinstance(expand, cpu_kernels.CompiledRows) and activation is torch.relu:
+        both = expand.with_relu()
+        return lambda now, h: output(both(h))
     return lambda now, h: output(activation(expand(h)))
 
 
 def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """On a GPU its own kernel; elsewhere the bare product, without a module around it."""
-    return of_rows(layer) if kernels is plain_kernels else partial(kernels.linear, layer)
+    return of_rows(layer) if _on_cpu(kernels) else partial(kernels.linear, layer)
+
+
+def _on_cpu(kernels: Any) -> bool:
+    return kernels is plain_kernels or kernels is cpu_kernels
+
+
+def _scales(layer: Layer) -> tuple[float, float]:
+    """Of self- and cross-attention."""
+    cross = layer.cross_attention
+    return _scale(layer.self_attention), 1.0 if cross is None else _scale(cross)
 
 
 def _scale(part: MultiHead) -> float:

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from translucid.models.adapters import is_adapted, merge
+from translucid.fast.unchanged import parts_of
+from translucid.models.adapters import merge
 from translucid.parts.lora import AdaptedLinear
 
 
@@ -15,7 +16,7 @@ class Merged:
 
     def __init__(self, model: Any) -> None:
         self.model, self._own = model, None
-        if is_adapted(model):
+        if any(isinstance(part, AdaptedLinear) for part in parts_of(model)):
             self._own = model
             self.model = deepcopy(model)
             merge(self.model)

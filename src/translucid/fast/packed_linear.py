@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.errors import InputError
+from translucid.fast import cpu_kernels
 
 LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
 # Rows for which two multiplications of 4 bits are faster than one of 8, whose tiles have more rows.
@@ -37,8 +38,9 @@ Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 class PackedLinear(nn.Module):
     """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
 
-    One row is read by a product of matrix and vector, which needs no packing: from 2 rows on, the
-    packed product is up to twice as fast as `F.linear`. The weights are kept twice for that.
+    By `fast.cpu_kernels`; where they are not, by torch: one row is read by a product of matrix and
+    vector, which needs no packing; from 2 rows on, the packed product is up to twice as fast as
+    `F.linear`. The weights are kept twice for that, in either case.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -46,9 +48,12 @@ class PackedLinear(nn.Module):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
         self.packed: Tensor | None = None  # not a buffer: it cannot be saved or moved
+        if cpu_kernels.available() and linear.weight.dtype == torch.float32:
+            self.of_rows: Rows = cpu_kernels.float_rows(linear.weight, linear.bias)
+            return
         if packs_float32():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
-        self.of_rows = self._of_rows()
+        self.of_rows = self._by_torch()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
@@ -56,7 +61,7 @@ class PackedLinear(nn.Module):
         y = self.of_rows(x.reshape(-1, self.in_features))
         return y.view(*x.shape[:-1], self.out_features)
 
-    def _of_rows(self) -> Rows:
+    def _by_torch(self) -> Rows:
         weight, bias, packed = self.weight, self.bias, self.packed
         if packed is None:
             return lambda x: F.linear(x, weight, bias)
@@ -71,8 +76,8 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """W x + b in 8 bits. The inputs of one call share a scale, but for a few rows, which have one
-    each."""
+    """W x + b in 8 bits: by `fast.cpu_kernels`, whose rows of inputs have a scale each; where they
+    are not, by torch, where the inputs of one call share one, but for a few rows."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -83,12 +88,15 @@ class Int8Linear(nn.Module):
         q = (weight / scales[:, None]).round()
         shift = torch.zeros_like(scales) if bias is None else bias.detach().float()
         self.scales = nn.Buffer(scales)
+        self.few: Tensor | None = None
+        if cpu_kernels.available():
+            self.of_rows: Rows = cpu_kernels.int8_rows(q, scales, shift)
+            return
         engine, self.reduced = int8_engine()
         self.many = _pack_many(q, shift / scales, engine)
-        self.few: Tensor | None = None
         if multiplies_4_bits() and self.in_features % 2 == 0:
             self.few = _pack_few(q, scales, shift)
-        self.of_rows = self._of_rows()
+        self.of_rows = self._by_torch()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
@@ -96,7 +104,7 @@ class Int8Linear(nn.Module):
         y = self.of_rows(x.reshape(-1, self.in_features))
         return y.view(*x.shape[:-1], self.out_features)
 
-    def _of_rows(self) -> Rows:
+    def _by_torch(self) -> Rows:
         few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
         n, k = self.out_features, self.in_features
         # `_op`: a step calls these so often that a frame of Python around each can be felt.
@@ -161,7 +169,7 @@ def packs_float32() -> bool:
 
 @cache
 def int8_engine() -> tuple[str, bool]:
-    """The kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
+    """Torch's kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
     offered = torch.backends.quantized.supported_engines
     q, x = _trial()
     for engine in ("onednn", "x86"):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from translucid.data.batching import pad
 from translucid.errors import InputError
+from translucid.fast import cpu_kernels
 from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
 from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
@@ -55,7 +56,8 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
             raise InputError(f"int8 is for CPUs, but the network is on {device}; use bfloat16")
         if not any(isinstance(part, Stack) for part in network.modules()):
             raise InputError("int8 is for Transformers; use float32 for this network")
-        int8_engine()  # refuses where there is none
+        if not cpu_kernels.available():
+            int8_engine()  # refuses where there is none
     return precision
 
 

@@ -72,6 +72,9 @@ def choose(
     all, are enough.
     """
     beams, width = token_log_probs.shape[1:]
+    if live is None and beams == width == 1:  # greedy: there is nothing to choose from
+        added, newest = token_log_probs[..., 0], tokens[..., 0]
+        return Chosen(scores + added, torch.zeros_like(newest), newest, added)
     if live is None:
         total, index = (scores[..., None] + token_log_probs).flatten(1).topk(beams)
         chosen = (part.flatten(1).gather(1, index) for part in (tokens, token_log_probs))
@@ -99,7 +102,8 @@ def beam_step(
     """
     live = ~beams.finished if bool(beams.finished.any()) else None
     wanted = log_probs if adjusted is None else adjusted
-    best = wanted.topk(min(wanted.shape[1:]))
+    width = min(wanted.shape[1:])
+    best = wanted.max(dim=-1, keepdim=True) if width == 1 else wanted.topk(width)
     chosen = choose(beams.scores, live, *best, pad=pad)
     token_log_probs = chosen.token_log_probs
     if adjusted is not None:

@@ -1,0 +1,235 @@
+"""What `fast.plain_kernels` does, and matrix multiplication in float32 and 8 bits, by the compiled
+`cpu_kernels.c`: for processors with AVX-512 and VNNI.
+
+Installing the package compiles it, where there is a C compiler (`hatch_build.py`). Where it was not
+compiled, or the processor lacks the instructions, `available` says no, and the plain twins are
+taken: `fast.plain_kernels`, and torch's own matrix multiplication in `fast.packed_linear`.
+"""
+
+import ctypes
+import zlib
+from ctypes import c_double, c_int, c_long, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.errors import InputError
+from translucid.fast import plain_kernels
+from translucid.fast.plain_kernels import feedforward, linear, rotate_newest, top_and_normaliser
+from translucid.parts.cache import Timeline
+from translucid.parts.norms import LayerNorm, RMSNorm
+
+__all__ = [
+    "CompiledRows", "add_norm", "attend_newest", "attention_job", "available", "feedforward",
+    "float_rows", "function", "int8_rows", "linear", "norm_job", "reason", "rotate_newest",
+    "top_and_normaliser", "visible", "visible_source",
+]  # fmt: skip
+
+SOURCE = Path(__file__).with_suffix(".c")
+BLOCK, RUN = 64, 16  # outputs and inputs that weights are filled up to, as the C has it
+NONE = 0  # a pointer to nothing
+
+
+def library_path(source: Path = SOURCE) -> Path:
+    """Where the compiled kernels are. The name tells of which source: others are not loaded."""
+    return source.with_name(f"cpu_kernels-{zlib.crc32(source.read_bytes()):08x}.so")
+
+
+@cache
+def reason() -> str:
+    """Why the kernels cannot be used; empty where they can."""
+    if not library_path().exists():
+        return "not compiled, for want of a C compiler when Translucid was installed"
+    try:
+        library = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        return f"not loaded: {error}"
+    return "" if library.supported() else "not made for this processor: no AVX-512 with VNNI"
+
+
+def available() -> bool:
+    return not reason()
+
+
+@cache
+def function(name: str) -> Any:
+    function = getattr(ctypes.CDLL(str(library_path())), name)
+    function.restype, *function.argtypes = FUNCTIONS[name]
+    return function
+
+
+FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
+    "linear": [c_int, c_void_p, c_void_p, c_long, c_void_p, c_long],
+    "add_norm": [None, c_void_p, c_long, c_long],
+    "attend_newest": [c_int, c_void_p, c_long],
+    "run_layers": [c_int, c_void_p, c_long, c_long, c_long, c_long],
+}
+
+
+def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any]]:
+    """Of a struct of the C: its names, in this order."""
+    kinds = ((pointers, c_void_p), (numbers, c_long), (reals, c_double))
+    return [(name, kind) for names, kind in kinds for name in names.split()]
+
+
+# Matrix multiplication
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = _fields("weights bias scales sums", "inputs outputs relu")
+
+
+class CompiledRows:
+    """x (rows, inputs) to W x + b (rows, outputs), in float32 or 8 bits."""
+
+    def __init__(
+        self, parts: tuple[Tensor | None, ...], inputs: int, outputs: int, *, relu: bool = False
+    ) -> None:
+        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: the C reads them
+        self.layer = _Linear(*map(_at, parts), inputs, outputs, relu)
+        self.address, self.run = ctypes.addressof(self.layer), function("linear")
+
+    def with_relu(self) -> "CompiledRows":
+        """The same followed by max(0, y), on the same weights."""
+        return CompiledRows(self.parts, self.inputs, self.outputs, relu=True)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
+            raise InputError(
+                f"a layer prepared for decoding reads rows of {self.inputs} float32 on a CPU, not "
+                f"{tuple(x.shape)} {x.dtype} on {x.device}"
+            )
+        x, rows = x.contiguous(), x.shape[0]
+        y = torch.empty(rows, self.outputs)
+        if not self.run(self.address, x.data_ptr(), rows, y.data_ptr(), torch.get_num_threads()):
+            raise MemoryError(f"no memory for {rows} rows of {self.inputs} inputs in 8 bits")
+        return y
+
+
+def float_rows(weight: Tensor, bias: Tensor | None) -> CompiledRows:
+    """In float32."""
+    outputs, inputs = weight.shape
+    filled = F.pad(weight.detach(), (0, 0, 0, -outputs % BLOCK))
+    blocks = filled.view(-1, BLOCK, inputs).transpose(1, 2).contiguous()
+    return CompiledRows((blocks, _filled(bias, outputs), None, None), inputs, outputs)
+
+
+def int8_rows(q: Tensor, scales: Tensor, bias: Tensor) -> CompiledRows:
+    """W = scales * q, and x rounded to 8 bits row by row."""
+    outputs, inputs = q.shape
+    filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, -outputs % BLOCK))
+    blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
+    sums = filled.sum(dim=1, dtype=torch.int32)
+    parts = (blocks, _filled(bias, outputs), _filled(scales, outputs), sums)
+    return CompiledRows(parts, inputs, outputs)
+
+
+def _filled(values: Tensor | None, outputs: int) -> Tensor:
+    values = torch.zeros(outputs) if values is None else values.detach().float()
+    return F.pad(values, (0, -outputs % BLOCK))
+
+
+# One decoding step
+
+
+def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
+    """What each beam sees: (sources, beams, slots); None: every slot in use."""
+    return None if timeline.everything_seen else timeline.seen
+
+
+def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
+    """The same of an encoder output's mask (sources, keys): (sources, 1, keys)."""
+    return None if bool(mask.all()) else mask.contiguous()[:, None]
+
+
+def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
+    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    if not x.is_contiguous() or (branch is not None and not branch.is_contiguous()):
+        return plain_kernels.add_norm(x, branch, norm, keep_sum=keep_sum)
+    y = torch.empty_like(x)
+    job = norm_job(x, branch, y, norm, keep_sum=keep_sum)
+    function("add_norm")(ctypes.byref(job), x.shape[0], torch.get_num_threads())
+    return y
+
+
+class Norm(ctypes.Structure):
+    _fields_ = _fields("x y branch gain shift", "width keep_sum rms", "eps")
+
+
+def norm_job(
+    x: Tensor, branch: Tensor | None, y: Tensor, norm: nn.Module, *, keep_sum: bool
+) -> Norm:
+    """y = norm(x + branch), as the C reads it; all must live as long as it is used."""
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    rms = isinstance(norm, RMSNorm)
+    shift = None if isinstance(norm, RMSNorm) else norm.shift
+    return Norm(
+        x.data_ptr(), y.data_ptr(), _at(branch), norm.gain.data_ptr(), _at(shift), x.shape[1],
+        keep_sum, rms, norm.eps,
+    )  # fmt: skip
+
+
+def _at(tensor: Tensor | None) -> int:
+    return NONE if tensor is None else tensor.data_ptr()
+
+
+class Attention(ctypes.Structure):
+    _fields_ = _fields(
+        "q new_keys new_values keys values out seen room",
+        "q_row new_row at_source at_head at_slot seen_source seen_beam "
+        "sources beams heads kv_heads d slots start",
+        "scale",
+    )
+
+
+def attend_newest(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, int] | None = None,
+) -> Tensor:
+    """As `plain_kernels.attend_newest`; seen: as `visible` and `visible_source` give it here."""
+    out = torch.empty(q.shape)
+    job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
+    if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
+        raise MemoryError(f"no memory for attention over {keys.shape[2]} slots")
+    del held  # it was needed until now
+    return out
+
+
+def attention_job(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    out: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, int] | None,
+) -> tuple[Attention, tuple[Tensor, ...]]:
+    """The same into `out`, as the C reads it, and what must live as long as it is used."""
+    if new is None and (keys.stride() != values.stride() or keys.stride(3) != 1):
+        keys, values = keys.contiguous(), values.contiguous()  # else it is a cache: both alike
+    sources, kv_heads, slots, d = keys.shape
+    k_at, v_at, new_row, start = NONE, NONE, 0, 0
+    if new is not None:
+        k, v, start = new
+        k_at, v_at, new_row, slots = k.data_ptr(), v.data_ptr(), k.stride(0), start + beams
+    seen_source, seen_beam = 0, 0
+    if seen is not None:
+        seen_source, seen_beam = seen.stride(0), seen.stride(1) if seen.shape[1] > 1 else 0
+    job = Attention(
+        q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), _at(seen),
+        NONE, q.stride(0), new_row, *keys.stride()[:3], seen_source, seen_beam, sources, beams,
+        q.shape[1] // d, kv_heads, d, slots, start, scale,
+    )  # fmt: skip
+    return job, (keys, values)
