@@ -1,15 +1,19 @@
 """From files to a trained model and its answers, through the real command line."""
 
+import io
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from tests.forked import TRANSLUCID
 from tests.in_process import run
+
+from translucid.cli.train import stopping
 
 TINY = ["model.d_model=16", "model.heads=2", "model.layers=1", "tokenizer.kind=word"]
 QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"]
@@ -91,6 +95,22 @@ def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "short.de" in done.stderr
     assert "299" in done.stderr
+
+
+def test_who_stops_a_run_is_answered_also_within_a_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A signal may come while the log has the buffer of stderr, which then takes no other line."""
+
+    class Busy(io.StringIO):
+        def write(self, text: str) -> int:
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    monkeypatch.setattr(sys, "stderr", Busy())
+    with stopping() as request:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert request()
+    assert "stopping after this step; once more to leave at once\n" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")

@@ -353,7 +353,7 @@ def test_int8_is_that_of_a_model_of_ours(foreign: Foreign) -> None:
     with torch.inference_mode():
         whole, quantised = foreign.model.network(**inputs), small.network(**inputs)
         assert torch.equal(prepare(own.eval(), "int8")(**inputs), quantised)
-    assert 0 < far(quantised, whole, float(whole.abs().max())) < 0.05
+    assert 0 < far(quantised, whole, float(whole.abs().max())) < 0.08
     if foreign.family in GENERATING:
         (decoded,) = small.decode([TEXT], beam_size=2, max_length=5)
         assert decoded.texts[0].tokens

@@ -182,6 +182,15 @@ def _short(path: Path) -> str:
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
+def _say_at_once(line: str) -> None:
+    """From the handler of a signal, which may come while another line is being written."""
+    try:
+        typer.echo(line, err=True)
+    except RuntimeError:  # that one has the buffer, so this one goes past it
+        with suppress(OSError):
+            os.write(2, f"{line}\n".encode())
+
+
 @contextmanager
 def stopping() -> Iterator["StopRequest"]:
     """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
@@ -195,9 +204,8 @@ def stopping() -> Iterator["StopRequest"]:
     def note(number: int, frame: Any) -> None:
         if request():
             raise KeyboardInterrupt
-        with suppress(RuntimeError):  # it came while another line was being written
-            if speaks():
-                typer.echo("stopping after this step; once more to leave at once", err=True)
+        if speaks():
+            _say_at_once("stopping after this step; once more to leave at once")
         request.ask(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

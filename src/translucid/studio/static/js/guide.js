@@ -185,7 +185,7 @@ function nowhere({ name, steps, why }, place) {
     shut(),
   ];
 }
-// For who came by a link to a stop that this model lacks: the model that the lesson is for, and the tour that fits best.
+// For who came by a link to a stop that this model lacks: the lesson's own model, and the tour that fits best.
 async function instead(lesson, run) {
   const listed = await api.lessons();
   const own = listed.find(each => each.id === lesson.id && each.m);
