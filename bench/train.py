@@ -138,8 +138,10 @@ def write_texts(work: Workload, folder: Path) -> list[Path]:
     words = [f"w{number}" for number in range(work.vocab - 4)]  # beside those every vocabulary has
     files = []
     if work.task == "language":
-        count = max(40 * work.rows * work.length, 2 * len(words))
-        text = words + chance.choices(words, k=count)
+        # Whole batches, as the others have them: the last row of the last is filled to the half.
+        batch = work.rows * work.length
+        batches = max(41, 1 + 3 * len(words) // batch)
+        text = words + chance.choices(words, k=batches * batch - work.length // 2 - len(words))
         files.append(folder / "train.txt")
         lines = [" ".join(text[i : i + 1000]) for i in range(0, len(text), 1000)]
         files[0].write_text("\n".join(lines) + "\n")
@@ -207,9 +209,9 @@ def peer(name: str, work: Workload) -> dict[str, Any]:
     return runs[best] | {"way": best}
 
 
-def measure(work: Workload) -> dict[str, Any]:
+def measure(work: Workload, *, alone: bool) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    for name in ("ours", *work.peers):
+    for name in ("ours", *(() if alone else work.peers)):
         try:
             results[name] = ours(work) if name == "ours" else peer(name, work)
             print(f"{work.name}: {name} {results[name]['tokens_per_s']:,.0f}", flush=True)
@@ -307,6 +309,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--where", choices=["cpu", "gpu"], default="gpu")
     parser.add_argument("--only", default="", help="workloads whose name holds this")
+    parser.add_argument("--alone", action="store_true", help="ours without the others")
     parser.add_argument(
         "--data", type=Path, nargs="*", default=[], help="folders of parallel texts"
     )
@@ -324,7 +327,7 @@ def main() -> None:
     }  # fmt: skip
     for work in workloads(options.where):
         if options.only in work.name:
-            result["races"].append(measure(work))
+            result["races"].append(measure(work, alone=options.alone))
             options.out.write_text(json.dumps(result, indent=1))
     for folder in options.data:
         work = next(work for work in workloads(options.where) if work.task == "translate")

@@ -22,6 +22,7 @@ from translucid.errors import ConfigError, TrainingError
 from translucid.fast.attention_kernels import with_plans
 from translucid.fast.compiled import CompiledLayers
 from translucid.models import ModelConfig
+from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Task
@@ -61,8 +62,10 @@ def _why_not(
         return "layers that are gathered from shards (fsdp) are not captured"
     if dist.is_initialized() and config.cuda_graphs == "auto":
         return "steps of several processes are captured only if it is set to true"
+    if isinstance(model, RecurrentConfig):
+        return _why_not_recurrent(config, model)
     if not isinstance(model, TransformerConfig):
-        return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
+        return f"steps of model.kind = {model.kind} are not captured"
     if model.norm == "batch":
         return "batch norm would count the rows that fill up a batch"
     if model.ensemble_size > 1:
@@ -73,6 +76,16 @@ def _why_not(
         return f"positions of your own ({model.positions}) are not captured"
     if model.characters:
         return "a model that reads characters is not captured"
+    return None
+
+
+def _why_not_recurrent(config: TrainingConfig, model: RecurrentConfig) -> str | None:
+    if model.shape != "decoder":
+        return "a recurrent encoder needs the lengths of its texts on the CPU"
+    if config.carry_state:
+        return "rows that fill up a batch would change the state that is carried"
+    if config.activation_regularization or config.temporal_regularization:
+        return "penalties on activations are not captured"
     return None
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.fast.cpu_dropout import LargeDropout
+from translucid.fast.hashed_dropout import HashedDropout
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.training.activation_regularization import ActivationRegularization
@@ -34,8 +35,11 @@ class Gradients:
         self._processes, self._layers = processes, layers
         self._half = config.precision == "bfloat16"
         self._short_rows = ShortRows(model) if ShortRows.fit(device) else None
-        on_cpu = device.type == "cpu" and layers is None  # compiled layers draw their own
-        self._dropout = LargeDropout(model) if on_cpu else None
+        self._dropout: LargeDropout | HashedDropout | None = None
+        if layers is not None:
+            self._dropout = HashedDropout(model, device)
+        elif device.type == "cpu":
+            self._dropout = LargeDropout(model)
         penalties = (config.activation_regularization, config.temporal_regularization)
         self._penalty = ActivationRegularization(model, *penalties) if any(penalties) else None
 
