@@ -38,7 +38,10 @@ def work(out: Path, changed: dict[str, Any]) -> None:
         processes = Processes(dist.get_rank(), dist.get_world_size(), "ddp")
     log: list[Progress] = []
     state = State(setup.network, setup.recipe.training, processes)
-    stream = Stream(setup.task, setup.items, setup.recipe, processes=processes)
+    # The batches are those of a captured run in any case.
+    planned = setup.recipe.training.model_copy(update={"cuda_graphs": True, "packing": False})
+    of_captured = setup.recipe.model_copy(update={"training": planned})
+    stream = Stream(setup.task, setup.items, of_captured, processes=processes)
     watchers = Watchers(log.append)
     train(state, setup.task, stream, setup.valid[:2], setup.recipe.training, watchers)
     if processes.main:

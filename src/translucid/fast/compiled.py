@@ -23,9 +23,13 @@ class CompiledLayers:
     plain layers go on.
     """
 
-    def __init__(self, network: nn.Module, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, network: nn.Module, say: Callable[[str], None], *, one_shape: bool = False
+    ) -> None:
+        """one_shape: all batches have it, so that sizes are numbers in the program."""
         self._layers = [part for part in network.modules() if type(part) is Layer]
         self._say, self._fast = say, torch.compile(Layer.forward)
+        self._one_shape = one_shape
         self._works: bool | None = None  # nobody has tried
 
     @contextmanager
@@ -42,11 +46,12 @@ class CompiledLayers:
         plain: Callable[..., Tensor] = layer._call_impl
         if self._works is False or _hooked(layer):
             return plain(x, layout, *args, **options)
-        _of_any_size(x, 0, 1)
-        _of_any_layout(layout)
-        _of_any_layout(options.get("cross_layout"))
-        for projected in options.get("encoder_output") or ():
-            _of_any_size(projected, 0, 2)
+        if not self._one_shape:
+            _of_any_size(x, 0, 1)
+            _of_any_layout(layout)
+            _of_any_layout(options.get("cross_layout"))
+            for projected in options.get("encoder_output") or ():
+                _of_any_size(projected, 0, 2)
         if self._works:
             return self._fast(layer, x, layout, *args, **options)
         self._say("torch.compile: the layers are compiled once, which takes some seconds")

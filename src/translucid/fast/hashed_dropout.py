@@ -1,5 +1,5 @@
-"""Dropout in compiled layers: its draws are hashes of a value's place and of a seed, which each part
-of a network has anew in each pass.
+"""Dropout in compiled layers: its draws are hashes of a value's place and of a seed, which each
+part of a network has anew in each pass.
 
 A hash is a dozen operations that torch.compile fuses with what stands around it; its own generator
 takes ten times as many for each value, a sixth of a training step on a GPU. The plain twin is
@@ -45,7 +45,8 @@ class HashedDropout:
 def _forward(part: nn.Dropout, x: Tensor) -> Tensor:
     if not part.training or part.p == 0:
         return x
-    return torch.where(kept(x, part.seed, part.p), x * (1 / (1 - part.p)), 0.0)
+    seed: Tensor = vars(part)["seed"]
+    return torch.where(kept(x, seed, part.p), x * (1 / (1 - part.p)), 0.0)
 
 
 def kept(x: Tensor, seed: Tensor, probability: float) -> Tensor:

@@ -16,7 +16,7 @@ BLOCK = 4096  # logits of a row at a time
 
 
 @triton.jit
-def _forward(
+def loss_forward(
     logits, targets, losses, log_zs, row_stride, classes, ignore, smoothing, allowed, never,
     NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -50,7 +50,7 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def loss_backward(
     logits, targets, log_zs, factor, gradient, row_stride, classes, ignore, smoothing, allowed,
     never, NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -81,7 +81,7 @@ class _CrossEntropy(torch.autograd.Function):
         log_zs = torch.empty_like(losses)
         ctx.options = (classes, ignore, smoothing, classes - len(never), never)
         ctx.marks = {"NEVER": len(never), "SMOOTH": smoothing > 0, "BLOCK": BLOCK, "num_warps": 8}
-        _forward[(rows,)](
+        loss_forward[(rows,)](
             logits, targets, losses, log_zs, logits.stride(0), *ctx.options, **ctx.marks
         )
         ctx.save_for_backward(logits, targets, log_zs)
@@ -92,7 +92,7 @@ class _CrossEntropy(torch.autograd.Function):
         logits, targets, log_zs = ctx.saved_tensors
         rows, classes = logits.shape
         gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        _backward[(rows, triton.cdiv(classes, BLOCK))](
+        loss_backward[(rows, triton.cdiv(classes, BLOCK))](
             logits, targets, log_zs, factors[0].float(), gradient, logits.stride(0),
             *ctx.options, **ctx.marks,
         )  # fmt: skip

@@ -90,7 +90,7 @@ ANY = ["q_batch", "k_batch", "v_batch", "mask_batch", "mask_query", "heads", "qu
 
 
 @triton.jit(do_not_specialize=[*ANY, "o_batch"])
-def _forward(
+def attention_forward(
     q, k, v, mask, seed, mixed, scale, limit, factor,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     mask_batch, mask_head, mask_query, mask_key, o_batch, o_head, o_row, heads, queries, keys,
@@ -116,7 +116,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=[*ANY, "do_batch", "dq_batch", "dk_batch"])
-def _backward(
+def attention_backward(
     q, k, v, mask, seed, d_mixed, d_q, d_k, d_v, scale, limit, factor,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     mask_batch, mask_head, mask_query, mask_key, do_batch, do_head, do_row,
@@ -202,7 +202,7 @@ def _attend(
     if dropout:
         seed.random_(2**31)
     mask_strides, made_for = _options(q, k, mask, causal, dropout)
-    _forward[(q.shape[0] * q.shape[1],)](
+    attention_forward[(q.shape[0] * q.shape[1],)](
         q, k, v, mask, seed, mixed, *_numbers(scale, dropout), *_strides(q), *_strides(k),
         *_strides(v), *mask_strides, *_strides(mixed), q.shape[1], q.shape[2], k.shape[2],
         **made_for,
@@ -218,7 +218,7 @@ def _attend_backward(
     q, k, v, d_mixed = (_rows_at_hand(heads) for heads in (q, k, v, d_mixed))
     d_q, d_k, d_v = _like(q), _like(k), _like(v)
     mask_strides, made_for = _options(q, k, mask, causal, dropout)
-    _backward[(q.shape[0] * q.shape[1],)](
+    attention_backward[(q.shape[0] * q.shape[1],)](
         q, k, v, mask, seed, d_mixed, d_q, d_k, d_v, *_numbers(scale, dropout), *_strides(q),
         *_strides(k), *_strides(v), *mask_strides, *_strides(d_mixed), *_strides(d_q),
         *_strides(d_k), q.shape[1], q.shape[2], k.shape[2], **made_for,

@@ -43,6 +43,7 @@ class Encoded:
 class Encoder(nn.Module):
     """Reads a whole sequence."""
 
+    packs = False  # can a row hold several texts, told apart by a mask of their numbers?
     d_output: int
     embedding: Embedding
 
@@ -293,9 +294,13 @@ class EncoderDecoderModel(DecoderNetwork):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (batch, target length, vocab), each position having seen the target up to
-        itself."""
-        inputs.check_ids(target, target_mask, self.vocab, "target")
-        encoder_output = self._read(source, source_mask, trace)
+        itself.
+
+        A Transformer's rows may hold several pairs: then both masks are whole numbers (torch.long),
+        the number of each token's pair from 1 on, and 0 at padding."""
+        packed = self.encoder.packs and inputs.are_packed(source_mask, target_mask)
+        inputs.check_ids(target, target_mask, self.vocab, "target", packed=packed)
+        encoder_output = self._read(source, source_mask, trace, packed=packed)
         seen = self.decoder(target, target_mask, encoder_output, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))
 
@@ -308,8 +313,10 @@ class EncoderDecoderModel(DecoderNetwork):
         encoder_output = self._read(inputs.source, inputs.mask, trace)
         return self.decoder.start(inputs.rows, capacity, encoder_output)
 
-    def _read(self, source: Tensor, mask: Tensor | None, trace: NoTrace) -> EncoderOutput:
+    def _read(
+        self, source: Tensor, mask: Tensor | None, trace: NoTrace, *, packed: bool = False
+    ) -> EncoderOutput:
         inputs.check_trace(trace)
-        inputs.check_ids(source, mask, self.config.vocab, "source")
+        inputs.check_ids(source, mask, self.config.vocab, "source", packed=packed)
         encoded = self.encoder(Tokens(source, mask), trace.at("encoder"))
         return self.decoder.project(encoded, trace.at("decoder"))

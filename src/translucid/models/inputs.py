@@ -8,8 +8,16 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.trace import NoTrace
 
 
-def check_ids(ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids") -> None:
-    """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape."""
+def are_packed(*token_masks: Tensor | None) -> bool:
+    """Do they hold numbers of texts, all of them?"""
+    return all(isinstance(m, Tensor) and m.dtype is torch.long for m in token_masks)
+
+
+def check_ids(
+    ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids", *, packed: bool = False
+) -> None:
+    """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape.
+    packed: it holds numbers of texts."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         kind = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
         raise InputError(f"{what}: {kind} was given; give a tensor of whole numbers (torch.long)")
@@ -19,7 +27,7 @@ def check_ids(ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids") -
             f"{what}[None] or {what}.view(1, -1)"
         )
     if mask is not None:
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        if not packed and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
             raise InputError(
                 f"the mask of {what} must be boolean, True at real tokens, False at padding"
             )

@@ -181,11 +181,10 @@ class Stack(nn.Module):
         slots: Slots | None = None,
     ) -> Tensor:
         """All layers, one after the other."""
-        hidden = (
-            None
-            if encoder_output is None or encoder_output.mask is None
-            else masks.padding(encoder_output.mask)
-        )
+        hidden = None
+        if encoder_output is not None and encoder_output.mask is not None:
+            read = encoder_output.mask
+            hidden = masks.seen(read if mask is None else mask, read)[:, None]
         for i, layer in enumerate(self.layers):
             x = layer(
                 x,
@@ -202,7 +201,7 @@ class Stack(nn.Module):
     def layout(self, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Layout:
         """For a whole sequence at once."""
         slots = torch.arange(positions.shape[1], device=positions.device)
-        seen = None if mask is None else mask[:, None]
+        seen = None if mask is None else masks.seen(mask, mask)
         return self._layout(positions, positions, slots, slots, seen, trace)
 
     def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
@@ -247,7 +246,9 @@ class Stack(nn.Module):
 
 
 class TransformerEncoder(Encoder, Stack):
-    """Every token sees every token."""
+    """Every token sees every token of its text."""
+
+    packs = True
 
     def __init__(self, config: TransformerConfig, parts: Mapping[str, InputPart]) -> None:
         Stack.__init__(

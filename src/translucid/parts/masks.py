@@ -1,7 +1,8 @@
 """Who may see whom. Masks are boolean, True means "may attend", everywhere.
 
-A token mask is (batch, length), True at real tokens. An attention mask broadcasts to
-(batch, heads, queries, keys).
+A token mask is (batch, length), True at real tokens. Where several texts share a row (sequence
+packing), it holds the number of each token's text instead, from 1 on, and 0 at padding. An
+attention mask broadcasts to (batch, heads, queries, keys).
 """
 
 import torch
@@ -33,18 +34,31 @@ def padding(mask: Tensor) -> Tensor:
     return mask[:, None, None, :]  # (batch, 1, 1, keys)
 
 
+def seen(queries: Tensor, keys: Tensor) -> Tensor:
+    """By token masks (batch, queries) and (batch, keys): nobody sees padding, or another text."""
+    if keys.dtype is torch.bool:
+        return keys[:, None]  # (batch, 1, keys)
+    return (queries[:, :, None] == keys[:, None]) & (keys != 0)[:, None]  # (batch, queries, keys)
+
+
 def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
     """Token mask of right-padded rows with these lengths."""
     return torch.arange(length, device=lengths.device) < lengths[:, None]  # (batch, length)
 
 
 def positions(mask: Tensor) -> Tensor:
-    """The place of each token among the real tokens of its row, so padding moves nothing.
+    """The place of each token among the real tokens of its row, so padding moves nothing; of a row
+    of several texts, among those of its text.
 
     Padding before the first token gets 0, later padding the place of the token before it; neither
     is ever attended to.
     """
-    return (mask.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
+    if mask.dtype is torch.bool:
+        return (mask.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
+    slots = torch.arange(mask.shape[1], device=mask.device)
+    begins = torch.ones_like(mask, dtype=torch.bool)
+    begins[:, 1:] = mask[:, 1:] != mask[:, :-1]
+    return slots - (slots * begins).cummax(dim=1).values
 
 
 def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:

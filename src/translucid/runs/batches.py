@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translucid.data.batching import Plan, plan_batches
+from translucid.data.packed_rows import PackedPlan, Packing
 from translucid.data.streams import plan_streams
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
@@ -19,7 +20,10 @@ from translucid.training.distributed import ALONE, Processes
 
 def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
-    return _plan(sizes_of(task, items), recipe, epoch)
+    sizes = sizes_of(task, items)
+    if recipe.training.packing is True:
+        return Packing(sizes, recipe.training.batch_tokens).plan(recipe.training.seed, epoch)
+    return _plan(sizes, recipe, epoch)
 
 
 def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> Plan:
@@ -53,13 +57,19 @@ class Stream:
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
         self._sizes = sizes_of(task, items)  # kept: to ask all items takes longer than to plan
         self._max_length = int(self._sizes.max())
+        packed, budget = recipe.training.packing is True, recipe.training.batch_tokens
+        self._packing = Packing(self._sizes, budget) if packed else None
+        self._packed = task.packed(items) if packed else None
         self._begin_epoch()
 
     def __iter__(self) -> "Stream":
         return self
 
     def _begin_epoch(self) -> None:
-        self._plan = _plan(self._sizes, self._recipe, self._epoch)
+        if self._packing is not None:
+            self._plan: Plan = self._packing.plan(self._recipe.training.seed, self._epoch)
+        else:
+            self._plan = _plan(self._sizes, self._recipe, self._epoch)
         # Known from now on, so that `place` does not depend on how far ahead a thread has read.
         # A run that goes on with larger batches may stand behind the last one of its epoch.
         taken = max(len(self._plan.batches), self._index)
@@ -69,8 +79,11 @@ class Stream:
         if self._index >= len(self._plan.batches):
             self._epoch, self._index = self._epoch + 1, 0
             self._begin_epoch()
-        chosen, first = self._plan.batches[self._index], self._index == 0
+        index, first = self._index, self._index == 0
         self._index += 1
+        if isinstance(self._plan, PackedPlan):
+            return self._collate_packed(self._plan.rows[index])
+        chosen = self._plan.batches[index]
         batch = self._collate_own_rows([self._items[i] for i in chosen])
         training = self._recipe.training
         if training.carry_state:
@@ -78,8 +91,16 @@ class Stream:
         if training.cuda_graphs is not True:
             return batch
         return in_few_shapes(
-            batch, training.batch_tokens, self._max_length, processes=self._processes.count
-        )
+            batch, training.batch_tokens, self._max_length, processes=self._processes.count,
+            causal=(self._task.shape, self._task.head) == ("decoder", "language"),
+        )  # fmt: skip
+
+    @property
+    def one_shape(self) -> bool:
+        """Have all batches the same, so that programs need not be for any?"""
+        if self._packing is not None:
+            return True
+        return self._recipe.training.cuda_graphs is True and self._plan.shapes == 1
 
     @property
     def most_rows(self) -> int:
@@ -94,6 +115,19 @@ class Stream:
         batch = self._task.collate(mine or items[:1])
         count = sum(self._task.targets(item) for item in items)
         return replace(batch, count=count, idle=not mine)
+
+    def _collate_packed(self, rows: Sequence[NDArray[np.int64]]) -> Batch:
+        """This process's rows, of which every batch has as many; its count is that of all rows."""
+        assert self._packing is not None
+        assert self._packed is not None
+        processes, lengths = self._processes, self._packing.lengths
+        mine = rows[processes.rank :: processes.count]
+        count = -(-self._packing.rows // processes.count)
+        batch = self._packed.collate(mine or rows[:1], count, lengths)
+        if processes.count == 1:
+            return batch
+        targets = sum(self._task.targets(self._items[i]) for row in rows for i in row)
+        return replace(batch, count=targets, idle=not mine)
 
     def place(self, batches: int) -> dict[str, int]:
         """Where the stream stood after so many batches; a new stream can begin there."""

@@ -155,7 +155,10 @@ class Session:
                 _kernels(training.deterministic),
                 prefetched(self.stream, captured=training.cuda_graphs is True) as batches,
             ):
-                ending = train(self.state, setup.task, batches, setup.valid, training, watchers)
+                ending = train(
+                    self.state, setup.task, batches, setup.valid, training, watchers,
+                    one_shape=self.stream.one_shape,
+                )  # fmt: skip
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
         self.run_log.say(self._why(ending))

@@ -29,7 +29,7 @@ from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
-from translucid.training import compilation, cuda_graphs
+from translucid.training import compilation, cuda_graphs, packing
 from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 from translucid.tuning.start import open_start
@@ -126,6 +126,7 @@ def set_up(
     sizes = known.sizes if starting is None else starting.sizes(known.sizes)
     config = recipe.model_config_for(sizes=sizes | (start["sizes"] if start is not None else {}))
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
+    training = packing.decide(training, config, known.task, items)
     training = compilation.decide(training, config, device)
     if training.best_metric is None and known.task.metric != TASKS[known.task.name].metric:
         training = training.model_copy(update={"best_metric": known.task.metric})  # by the data

@@ -26,7 +26,7 @@ from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.modes import evaluating
-from translucid.tasks.batch import Batch
+from translucid.tasks.batch import Batch, PackedItems
 from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
@@ -331,6 +331,15 @@ class Task(ABC, Generic[Record, Item]):
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> Batch:
         """The items as padded tensors."""
+
+    @property
+    def packs(self) -> bool:
+        """Can several items share a row of a batch?"""
+        return False
+
+    def packed(self, items: Sequence[Item]) -> PackedItems:
+        """What makes batches of rows that several of these items share, if they can."""
+        raise NotImplementedError
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.device import has_triton
@@ -28,6 +31,15 @@ class Batch:
         aside = device.type == "cuda"
         inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
         return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
+
+
+class PackedItems(Protocol):
+    """Items of which several share a row of a batch and do not see one another."""
+
+    def collate(
+        self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
+    ) -> Batch:
+        """These items in so many rows of these lengths; rows that are not there are padding."""
 
 
 def cross_entropy(

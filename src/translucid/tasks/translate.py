@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -35,6 +35,8 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
+from translucid.tasks.packed_pairs import PackedPairs
+from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn
@@ -44,13 +46,6 @@ from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
-
-
-@dataclass(frozen=True, slots=True)
-class TranslateItem:
-    source: list[int]  # with the end token
-    target: list[int]  # without start and end
-    line: int
 
 
 @task
@@ -184,6 +179,13 @@ class Translate(Task[Pair, TranslateItem]):
         }  # fmt: skip
         count = sum(self.targets(item) for item in items)
         return Batch(inputs, targets, count, tuple(item.line for item in items))
+
+    @property
+    def packs(self) -> bool:
+        return len(self.target.start_ids) == 1  # then an item is as long as `sizes` says
+
+    def packed(self, items: Sequence[TranslateItem]) -> PackedPairs:
+        return PackedPairs(self.source, self.target, items)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(

@@ -28,8 +28,11 @@ def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
     return np.minimum(-(-lengths // steps) * steps, np.maximum(lengths, max_length))
 
 
-def in_few_shapes(batch: Batch, budget: int, max_length: int, *, processes: int = 1) -> Batch:
-    """The same batch with more padding, and with rows that have no targets.
+def in_few_shapes(
+    batch: Batch, budget: int, max_length: int, *, processes: int = 1, causal: bool = False
+) -> Batch:
+    """The same batch with more padding, and with rows that have no targets. causal: no token is
+    read before those it has to say.
 
     It has as many rows as the budget of tokens holds (of several processes, its part of them), or
     half, a quarter, an eighth of them. Its loss is that of the batch: padding is hidden or stands
@@ -49,17 +52,18 @@ def in_few_shapes(batch: Batch, budget: int, max_length: int, *, processes: int 
     chosen = torch.tensor([*range(count), *[0] * (rows - count)])
     targets = targets[chosen]
     targets[count:] = IGNORE
-    inputs = {name: t[chosen] for name, t in inputs.items() if not _needless(name, t)}
+    needless = ("mask", "target_mask") if causal else ("target_mask",)
+    inputs = {name: t[chosen] for name, t in inputs.items() if not _needless(name, t, needless)}
     return replace(batch, inputs=inputs, targets=targets)
 
 
-def _needless(name: str, tensor: Tensor) -> bool:
-    """Is it a mask without which attention computes the same, by a faster kernel? Padding of a
-    target stands behind all that is read, so no position that counts sees it. Over short rows
-    kernels with a mask are as fast, and one kind of batch is compiled once."""
+def _needless(name: str, tensor: Tensor, behind: tuple[str, ...]) -> bool:
+    """Is it a mask without which attention computes the same, by a faster kernel? What the masks
+    `behind` hide stands behind all that is read, so no position that counts sees it. Over short
+    rows kernels with a mask are as fast, and one kind of batch is compiled once."""
     if tensor.dtype is not torch.bool:
         return False
-    return name == "target_mask" or (tensor.shape[1] > SHORT and bool(tensor.all()))
+    return name in behind or (tensor.shape[1] > SHORT and bool(tensor.all()))
 
 
 def _lengthen(tensor: Tensor, max_length: int, value: int) -> Tensor:

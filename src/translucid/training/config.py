@@ -76,6 +76,9 @@ class TrainingConfig(Config):
     cuda_graphs: Literal["auto", True, False] = key(
         "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
     )
+    packing: Literal["auto", True, False] = key(
+        "auto", "sequence packing: short pairs share a row; auto: where CUDA graphs gain by it"
+    )
     ema: float | None = key(
         None, "decay of the exponential moving average, such as 0.999", gt=0, lt=1
     )

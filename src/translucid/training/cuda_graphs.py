@@ -117,6 +117,7 @@ class Captured(Gradients):
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
         self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._adds = config.accumulate > 1
         self._flat: FlatGradients | None = None
         if not processes.alone:
             self._flat = FlatGradients(self._parameters)
@@ -147,7 +148,19 @@ class Captured(Gradients):
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._zero()
 
+    def _backward(self, loss: Tensor) -> None:
+        """Into where gradients stay by few kernels, not by one for each parameter."""
+        found = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+        pairs = [(p.grad, g) for p, g in zip(self._parameters, found, strict=True) if g is not None]
+        kept, new = [kept for kept, _ in pairs if kept is not None], [new for _, new in pairs]
+        if self._adds:
+            torch._foreach_add_(kept, new)
+        else:
+            torch._foreach_copy_(kept, new)
+
     def _zero(self) -> None:
+        if not self._adds:  # the next ones are written over them
+            return
         if self._flat is not None:
             self._flat.zero()
             return

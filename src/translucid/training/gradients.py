@@ -70,8 +70,11 @@ class Gradients:
         total = loss if self._penalty is None else loss + batch.count * self._penalty.total()
         if batch.idle:
             total, loss = total * 0, loss * 0
-        (total * scale).backward()
+        self._backward(total * scale)
         return loss.detach()
+
+    def _backward(self, loss: Tensor) -> None:
+        loss.backward()
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Forget the gradients of a step."""

@@ -97,11 +97,14 @@ def train(
     valid: Sequence[Any],
     config: TrainingConfig,
     watchers: Watchers,
+    *,
+    one_shape: bool = False,
 ) -> Ending:
     """Train in place, from where the state is. `evaluated` is told when to keep the model, `save`
-    when to keep the state."""
+    when to keep the state. one_shape: of all batches."""
     model, device, processes = state.network, state.device, state.processes
-    gradients, parameters = _gradients(state, task, config, watchers), list(model.parameters())
+    gradients = _gradients(state, task, config, watchers, one_shape)
+    parameters = list(model.parameters())
     update = _update(state, config, gradients)
     marked = time.monotonic()
     began = marked - state.seconds
@@ -240,9 +243,15 @@ def _evaluate(
 
 
 def _gradients(
-    state: State, task: Task[Any, Any], config: TrainingConfig, watchers: Watchers
+    state: State,
+    task: Task[Any, Any],
+    config: TrainingConfig,
+    watchers: Watchers,
+    one_shape: bool,
 ) -> Gradients:
-    layers = CompiledLayers(state.network, watchers.say) if config.compile is True else None
+    layers = None
+    if config.compile is True:
+        layers = CompiledLayers(state.network, watchers.say, one_shape=one_shape)
     if config.cuda_graphs is True:
         return Captured(state.network, task, config, state.device, layers, state.processes)
     called = state.called if state.carried is None else state.carried

@@ -1,0 +1,50 @@
+"""Pairs to translate: one by one, and several in a row of a batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translucid.data.packed_rows import Texts
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.tasks.batch import IGNORE, Batch
+
+
+@dataclass(frozen=True, slots=True)
+class TranslateItem:
+    source: list[int]  # with the end token
+    target: list[int]  # without start and end
+    line: int
+
+
+class PackedPairs:
+    """Rows of several pairs, side by side in source and target, that do not see one another."""
+
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]
+    ) -> None:
+        self._source_pad, self._target_pad, count = source.pad_id, target.pad_id, len(items)
+        (start,), end = target.start_ids, target.eos_id
+        self._source = Texts((item.source for item in items), count)
+        self._target = Texts(([start, *item.target] for item in items), count)
+        self._targets = Texts(([*item.target, end] for item in items), count)
+        self._lines = np.fromiter((item.line for item in items), np.int64, count)
+
+    def collate(
+        self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
+    ) -> Batch:
+        source, source_mask = self._source.join(
+            rows, self._source_pad, count=count, length=lengths[0]
+        )
+        target, target_mask = self._target.join(
+            rows, self._target_pad, count=count, length=lengths[1]
+        )
+        targets, _ = self._targets.join(rows, IGNORE, count=count, length=lengths[1])
+        inputs = {
+            "source": source, "target": target,
+            "source_mask": source_mask, "target_mask": target_mask,
+        }  # fmt: skip
+        items = np.concatenate(rows)
+        said = int(self._targets.lengths[items].sum())
+        return Batch(inputs, targets, said, tuple(self._lines[items].tolist()))

@@ -1,0 +1,62 @@
+"""Whether several items share a row of a batch (see `data.packed_rows`)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.distributed as dist
+
+from translucid.data.batching import plan_batches
+from translucid.data.packed_rows import ROW, row_lengths
+from translucid.errors import ConfigError
+from translucid.models import ModelConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.base import Task, sizes_of
+from translucid.training.batch_shapes import few
+from translucid.training.config import TrainingConfig
+
+MUCH = 0.08  # padding from which on rows are shared; their masks cost some of what they save
+
+
+def decide(
+    config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
+) -> TrainingConfig:
+    """`packing` as true or false; `cuda_graphs` is decided already."""
+    if config.packing is False:
+        return config
+    why_not = _why_not(config, model, task, items)
+    if config.packing is True and why_not is not None:
+        raise ConfigError(f"training.packing = true: {why_not}; set it to false")
+    wanted = config.packing is True or (why_not is None and _pays(config, model, task, items))
+    return config.model_copy(update={"packing": wanted})
+
+
+def _why_not(
+    config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
+) -> str | None:
+    if not task.packs:
+        return f"rows are not shared by examples of {task.name}, only by those of translate"
+    if not isinstance(model, TransformerConfig):
+        return f"model.kind = {model.kind} reads one text in a row; only a transformer reads more"
+    if model.norm == "batch":
+        return "batch norm would count padding that is no padding"
+    longest = sum(row_lengths(sizes_of(task, items)))
+    if longest > config.batch_tokens:
+        return f"a row has {longest:,} tokens, and training.batch_tokens = {config.batch_tokens}"
+    return None
+
+
+def _pays(
+    config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
+) -> bool:
+    """Where steps are captured, every shape of a batch costs a graph, and short rows have a kernel
+    to which masks make no difference."""
+    if config.cuda_graphs is not True or dist.is_initialized():
+        return False
+    if isinstance(model, TransformerConfig) and POSITIONS.source(model.positions) is not None:
+        return False
+    sizes = sizes_of(task, items)
+    if max(row_lengths(sizes)) > ROW:
+        return False
+    plan = plan_batches(few(sizes, int(sizes.max())), config.batch_tokens, seed=config.seed)
+    return plan.slots > int(sizes.sum()) / (1 - MUCH)
