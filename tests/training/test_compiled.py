@@ -41,7 +41,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return graph.forward
 
     plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda function: plain(function, backend=keep))
+    monkeypatch.setattr(torch, "compile", lambda function, **_: plain(function, backend=keep))
     torch.compiler.reset()
     yield made
     torch.compiler.reset()

@@ -8,7 +8,7 @@ import torch
 from tests.runs.test_runs import SMALL, small
 
 from translucid.errors import ConfigError
-from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig
+from translucid.models import MLPConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from translucid.recipe import recipe
 from translucid.runs.run import train_recipe
 from translucid.training import cuda_graphs
@@ -16,10 +16,22 @@ from translucid.training.config import TrainingConfig
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
 SHAPE: dict[str, Any] = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 3, "d_model": 8}
+LANGUAGE: dict[str, Any] = {"shape": "decoder", "head": "language", "vocab": 9, "tied": False}
 TRANSFORMER = TransformerConfig(**SHAPE)
 
 NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
-    "recurrent": (RecurrentConfig(**SHAPE), {}, "only steps of a transformer are captured, not of"),
+    "recurrent encoder": (RecurrentConfig(**SHAPE), {}, "a recurrent encoder needs the lengths"),
+    "carried state": (
+        RecurrentConfig(**LANGUAGE),
+        {"carry_state": True},
+        "rows that fill up a batch would change the state that is carried",
+    ),
+    "penalties": (
+        RecurrentConfig(**LANGUAGE),
+        {"temporal_regularization": 1.0},
+        "penalties on activations are not captured",
+    ),
+    "perceptrons": (MLPConfig(inputs=2, outputs=1), {}, "steps of model.kind = mlp are not"),
     "batch norm": (TransformerConfig(**SHAPE, norm="batch"), {}, "batch norm would count the rows"),
     "characters": (
         TransformerConfig(**SHAPE, characters=4),
@@ -60,13 +72,14 @@ def test_several_processes_are_captured_if_it_is_asked_for_and_shards_are_not(
         cuda_graphs.decide(sharded, TRANSFORMER, GPU, print)
 
 
-def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
+def test_what_fits_is_captured_on_a_gpu_unless_told_otherwise() -> None:
     said: list[str] = []
     for wanted, device, decided in (
         ("auto", GPU, True), (True, GPU, True), (False, GPU, False), ("auto", CPU, False)
     ):  # fmt: skip
         config = TrainingConfig(cuda_graphs=wanted)
-        assert cuda_graphs.decide(config, TRANSFORMER, device, said.append).cuda_graphs is decided
+        for model in (TRANSFORMER, RecurrentConfig(**LANGUAGE)):
+            assert cuda_graphs.decide(config, model, device, said.append).cuda_graphs is decided
     assert said == []
 
 

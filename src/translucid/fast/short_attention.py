@@ -82,7 +82,7 @@ def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
     taken four at a time, were mixed up in bfloat16 with one or two warps."""
     place = (program * M + tl.arange(0, M)[:, None]) * N + tl.arange(0, N)[None, :]
     start = tl.load(seed).to(tl.uint32)
-    return (_hashed(_hashed(place.to(tl.uint32) ^ start) + start) >> 1) >= limit
+    return (_hashed(place.to(tl.uint32) ^ _hashed(start)) >> 1) >= limit
 
 
 # Sizes of which a program is not made anew because they are 1 or a multiple of 16.

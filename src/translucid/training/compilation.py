@@ -1,5 +1,8 @@
 """Whether the layers of a model are compiled before it is trained (see `fast.compiled`)."""
 
+from importlib import import_module
+from threading import Thread
+
 import torch
 
 from translucid.device import has_triton
@@ -10,6 +13,15 @@ from translucid.parts.positions import POSITIONS
 from translucid.training.config import TrainingConfig
 
 LONG = 2000  # steps from which on compiling, which takes 10 to 20 s, is soon made good
+
+
+def import_early(config: TrainingConfig, device: torch.device) -> None:
+    """Begin to import the compiler, which takes five seconds, where it is likely to be used: data
+    are read and tokenizers learned meanwhile, outside of Python for the most part."""
+    likely = config.compile is True or (config.compile == "auto" and config.steps >= LONG)
+    if likely and device.type == "cuda" and has_triton():
+        names = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile")
+        Thread(target=lambda: [import_module(name) for name in names], daemon=True).start()
 
 
 def decide(config: TrainingConfig, model: ModelConfig, device: torch.device) -> TrainingConfig:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from translucid.errors import ConfigError, TrainingError
 from translucid.fast.attention_kernels import with_plans
 from translucid.fast.compiled import CompiledLayers
+from translucid.fast.joined_projections import JoinedProjections
 from translucid.models import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
@@ -117,6 +118,7 @@ class Captured(Gradients):
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
         self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._joined = JoinedProjections(model)  # of whole weights, which sharded layers have not
         self._adds = config.accumulate > 1
         self._flat: FlatGradients | None = None
         if not processes.alone:

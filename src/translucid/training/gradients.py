@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from translucid.device import has_triton
 from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.fast.cpu_dropout import LargeDropout
 from translucid.fast.hashed_dropout import HashedDropout
+from translucid.fast.joined_projections import JoinedProjections
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.training.activation_regularization import ActivationRegularization
@@ -34,6 +36,7 @@ class Gradients:
         self.model, self.task, self.device = model, task, device
         self._processes, self._layers = processes, layers
         self._half = config.precision == "bfloat16"
+        self._joined: JoinedProjections | None = None
         self._short_rows = ShortRows(model) if ShortRows.fit(device) else None
         self._dropout: LargeDropout | HashedDropout | None = None
         if layers is not None:
@@ -64,8 +67,14 @@ class Gradients:
                 ways.enter_context(self._dropout.used())
             if self._layers is not None:
                 ways.enter_context(self._layers.used())
+            if self._joined is not None:
+                ways.enter_context(self._joined.used())
             if self._penalty is not None:
                 ways.enter_context(self._penalty.used())
+            if isinstance(scale, Tensor) and has_triton():
+                from translucid.fast.loss_kernel import expecting  # on demand: it needs Triton
+
+                ways.enter_context(expecting(scale))
             loss = self.task.loss(self.model, batch)
         total = loss if self._penalty is None else loss + batch.count * self._penalty.total()
         if batch.idle:
