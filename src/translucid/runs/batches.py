@@ -11,8 +11,9 @@ from translucid.data.batching import Plan, plan_batches
 from translucid.data.streams import plan_streams
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Task, sizes_of
+from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.in_batches import sizes_of
 from translucid.training.batch_shapes import few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 
