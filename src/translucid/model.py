@@ -11,7 +11,7 @@ from torch import Tensor
 
 from translucid import bundle
 from translucid.bundle import Bundle
-from translucid.data.readers.loading import Columns, Loading
+from translucid.data.readers.loading import Columns
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
@@ -20,8 +20,8 @@ from translucid.fast.precision import Precision, prepare
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
 from translucid.models.sequence_config import SequenceConfig
-from translucid.recipe.examples import load_test, read_records, task_of
-from translucid.recipe.recipe import of_run
+from translucid.recipe.examples import task_of
+from translucid.recipe.scored_examples import ScoredExamples, run_of
 from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
@@ -43,7 +43,6 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
-from translucid.tasks.options import PLACES, WRITTEN, DataConfig
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
@@ -86,6 +85,7 @@ class Model:
         self.facts = held.facts
         self.task: Task[Any, Any] = task_of(held)
         self._bundle = held
+        self._examples = ScoredExamples(held, folder)
         self._generator: Generator | None = None
 
     # ---- translators and language models ----
@@ -230,7 +230,7 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
-        records, name = self._records(files, data, limit, say)
+        records, name = self._examples.records(files, data, limit, say)
         self.task.check_labels(records, self._bundle.labels, name)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
@@ -243,63 +243,20 @@ class Model:
     def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]:
         """The examples of files, or of the run's test data, as people type them: each a text and
         the right answer, which `trace`, `gradients` and `saliency` take."""
-        records, _ = self._records(
-            files, self.settings().data, limit, lambda line: None, needed=limit
-        )
+        data = self.settings().data
+        records, _ = self._examples.records(files, data, limit, lambda line: None, needed=limit)
         return [(record.asked, record.answer) for record in records]
 
     def hardest(self, *files: str, limit: int | None = None) -> list[Measured]:
         """The same examples with their losses, the largest first."""
         return hardest(self.network, self.task, self.texts(*files, limit=limit))
 
-    def _records(
-        self,
-        files: Sequence[str],
-        data: DataConfig,
-        limit: int | None,
-        say: Callable[[str], None],
-        needed: int | None = None,
-    ) -> tuple[Sequence[Any], str]:
-        """The examples of files, or else the run's own, `needed` of them at least; and what to
-        call them."""
-        records: Sequence[Any]
-        if files:
-            loading, name = Loading(expected=self._bundle.columns), files[0]
-            records = read_records(self.task.name, files, data, say, loading)
-        else:
-            records, name = self._own_test(data, say, needed), "the test data"
-        if limit is not None and limit < len(records):
-            say(f"the first {limit:,} of {len(records):,} examples")
-            records = records[:limit]
-        return records, name
-
-    def _own_test(
-        self, data: DataConfig, say: Callable[[str], None], needed: int | None
-    ) -> list[Any]:
-        """The test examples of the run that this model is of."""
-        run = None if self.folder is None else bundle.place(self.folder).parent
-        if run is None or not (run / "recipe.toml").is_file():
-            raise InputError(
-                "what to score on must be given: this model is not in a run folder, whose test "
-                "data would be taken; give a file as in training, on the command line with --data"
-            )
-        chosen = of_run(run)
-        places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
-        data = DataConfig(**(places | data.reading()))
-        records = load_test(chosen.model_copy(update={"data": data}), say, needed)
-        if not records:
-            raise InputError(
-                f"the recipe of {run} names no test data; give a file as in training, on the "
-                "command line with --data"
-            )
-        return records
-
     @property
     def history(self) -> list[dict[str, Any]]:
         """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
         each line of progress and each evaluation."""
-        run = None if self.folder is None else bundle.place(self.folder).parent
-        if run is None or not (run / "metrics.jsonl").is_file():
+        run = run_of(self.folder, "metrics.jsonl")
+        if run is None:
             raise InputError(
                 "this model is not in a run folder, whose metrics.jsonl would tell its history; "
                 "open it from there: tl.load('runs/...')"

@@ -26,6 +26,7 @@ KEYS = {
 ADDED: dict[str, Any] = {
     "data.standardise": False,
     "training.trackers": [],
+    "training.packing": False,
     "training.start_from": None,
     "training.freeze": [],
     "training.learning_rates": {},

@@ -34,7 +34,7 @@ from translucid.data.readers.tables import TableRule
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
-from translucid.tasks.base import sizes_of
+from translucid.tasks.in_batches import sizes_of
 from translucid.tasks.language import Language
 
 ALL = 10**9

@@ -12,8 +12,9 @@ from translucid.data.packed_rows import PackedPlan, Packing
 from translucid.data.streams import plan_streams
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Task, sizes_of
+from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.in_batches import sizes_of
 from translucid.training.batch_shapes import few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 

@@ -14,7 +14,8 @@ from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.see.picture_data import Axis, Numbers
 from translucid.see.pictures import Bars, Grid, Heat
 from translucid.see.switches import Switch
-from translucid.tasks.base import Task, summed_loss
+from translucid.tasks.base import Task
+from translucid.tasks.in_batches import summed_loss
 from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
 
 MARKED = 3  # effects that are pointed out; of few, one third

@@ -9,9 +9,9 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
+from translucid.studio.opened import Opened
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.run_follower import RunFollower
-from translucid.studio.text_runs import Opened
 from translucid.tasks.masked_tokens import MaskedTokens
 from translucid.tasks.outputs import Outputs, Values
 

@@ -16,7 +16,7 @@ from translucid.generate.word_constraints import WordConstraints
 from translucid.parts.activations import as_log_probs
 from translucid.studio.answers import read_along
 from translucid.studio.text_runs import Run
-from translucid.tasks.base import never_generated
+from translucid.tasks.prefixes import never_generated
 from translucid.trace import Trace
 
 SHOWN = 10  # tokens of a step

@@ -29,6 +29,7 @@ from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
 from translucid.studio.patching import Measure
 from translucid.studio.query_values import (
+    clipped,
     fraction,
     index_of,
     named,
@@ -50,7 +51,7 @@ from translucid.studio.server.questions import (
 )
 from translucid.studio.surveys import SAVED, Surveys
 from translucid.studio.tensors import Cut, cut_shape, frame
-from translucid.studio.text_runs import Run, clipped
+from translucid.studio.text_runs import Run
 
 # The path of each question, as an expression that finds what it names.
 PATHS = {

@@ -12,7 +12,8 @@ from typing import Any
 from translucid.errors import InputError, nearest
 from translucid.studio.lesson_files import OPENING, OWN, opening, stations, tours
 from translucid.studio.lesson_filler import Filler, Lacks
-from translucid.studio.text_runs import Run, clipped
+from translucid.studio.query_values import clipped
+from translucid.studio.text_runs import Run
 
 Own = dict[str, Any] | None  # a teacher's lesson
 

@@ -18,8 +18,10 @@ from translucid.errors import InputError
 from translucid.interop.hub import repository_of
 from translucid.see.edited_rows import can_be_rows, read_edited
 from translucid.studio.model import Load, StudioModel
+from translucid.studio.opened import Opened
+from translucid.studio.query_values import clipped
 from translucid.studio.run_follower import RunFollower, is_run
-from translucid.studio.text_runs import Opened, Run, clipped
+from translucid.studio.text_runs import Run
 
 MAX_CHARACTERS = 20_000  # of a text
 KEPT = 24  # runs

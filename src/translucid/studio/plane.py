@@ -17,7 +17,7 @@ from translucid.errors import InputError
 from translucid.models import Network, build
 from translucid.models.mlp import MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
-from translucid.studio.text_runs import clipped
+from translucid.studio.query_values import clipped
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.training.optimisers import make_optimizer
 from translucid.training.random_state import random_state_kept

@@ -1,11 +1,23 @@
 """Values that stand in a query, each checked: what is wrong is said with what is allowed."""
 
 import re
+from collections.abc import Iterable
 
-from translucid.errors import InputError
+from translucid.errors import InputError, nearest
 from translucid.studio.server.questions import Query
 from translucid.studio.tensors import Place
-from translucid.studio.text_runs import clipped
+
+
+def clipped(value: object) -> str:
+    """What was given, for a message."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"
+
+
+def hinted(name: str, allowed: Iterable[str]) -> str:
+    """The same of a name, with what may have been meant."""
+    close = nearest(name[:200], list(allowed), 3)
+    return clipped(name) + (f"; the nearest are {', '.join(close)}" if close else "")
 
 
 def named(query: Query, name: str) -> str:

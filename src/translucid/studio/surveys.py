@@ -14,7 +14,7 @@ from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme
 from translucid.see.unit_labels import SENTENCES, Measuring, UnitLabels
 from translucid.studio.describe import examples
-from translucid.studio.text_runs import Opened
+from translucid.studio.opened import Opened
 
 TEXTS = 200  # of a model's own data
 SAVED = 30  # of them in a file, for which nobody waits to the end

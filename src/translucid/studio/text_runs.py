@@ -1,27 +1,18 @@
 """What the page asks about: a text as a model on the page has read it."""
 
-import hashlib
 import math
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe, entry, formula
-from translucid.errors import InputError, nearest
-from translucid.models.variants import formulas
-from translucid.render.mathml import mathml
-from translucid.see.adapters import has_adapters
-from translucid.see.of_points import scale_of
+from translucid.errors import InputError
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
-from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.studio import selection
 from translucid.studio.layer_inputs import (
     Enough,
     KernelLayerReading,
@@ -29,180 +20,15 @@ from translucid.studio.layer_inputs import (
     LayerInputs,
     LayerReading,
     passed_over,
-    passed_over_before,
-    pattern_bytes,
 )
-from translucid.studio.model import StudioModel
+from translucid.studio.opened import Opened
+from translucid.studio.query_values import hinted
+from translucid.studio.selection import Selection
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit
-from translucid.tuning.source import digest_of
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
-LENGTHS = 8  # of texts, whose points need not be told anew
-BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
-
-
-as_mathml = cache(mathml)  # the same few formulas, in every layer
-
-
-def clipped(value: object) -> str:
-    """What was given, for a message."""
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:80]}…"
-
-
-def _hinted(name: str, allowed: Iterable[str]) -> str:
-    close = nearest(name[:200], list(allowed), 3)
-    return clipped(name) + (f"; the nearest are {', '.join(close)}" if close else "")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A model on the page."""
-
-    key: str  # in addresses: a, b, ...
-    name: str  # of its folder
-    model: StudioModel
-    _points: dict[tuple[tuple[str, tuple[int, ...]], ...], list[dict[str, Any]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    _examples: dict[tuple[str, str | None], Example] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-
-    @cached_property
-    def switches(self) -> dict[str, Switch]:
-        return {switch.key: switch for switch in switches(self.model.network)}
-
-    @cached_property
-    def adapted(self) -> bool:
-        """Whether it has LoRA adapters."""
-        return has_adapters(self.model.network)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the weights and of what they are for."""
-        digest = hashlib.sha256(repr(self.model.network.config).encode())
-        for name, value in self.model.network.state_dict().items():
-            digest.update(name.encode())
-            digest.update(value.detach().float().cpu().contiguous().numpy())
-        return digest.hexdigest()[:16]
-
-    @cached_property
-    def weights(self) -> str:
-        """As a model that was trained on from this one names them."""
-        return digest_of(self.model.network)
-
-    def began_from(self, other: "Opened") -> bool:
-        """Whether its weights began as those of the other, so that unit i is the same unit."""
-        start = self.model.facts.get("start")
-        return isinstance(start, dict) and start.get("weights") == other.weights
-
-    def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-        """What the page is told of the points of a run; where this model computes one otherwise
-        than the catalogue says of all, how. Runs have the same points again and again."""
-        key = tuple(shapes.items())
-        if key not in self._points:
-            while len(self._points) >= LENGTHS:
-                self._points.pop(next(iter(self._points)))
-            own = formulas(self.model.network, tuple(shapes))
-            self._points[key] = [
-                {
-                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name),
-                    **(
-                        {"formula": as_mathml(own[name])}
-                        if own[name] != formula(entry(name))
-                        else {}
-                    ),
-                }
-                for name, shape in shapes.items()
-            ]  # fmt: skip
-        return self._points[key]
-
-    def example(self, text: str, target: str | None = None) -> Example:
-        """A text is read again for every part that is switched off."""
-        key = text, target
-        if key not in self._examples:
-            while len(self._examples) >= LENGTHS:
-                self._examples.pop(next(iter(self._examples)))
-            self._examples[key] = self.model.task.example(text, target)
-        return self._examples[key]
-
-    def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
-        """What these switches do together; decoder.layers.0.self_attention.head.1@50 is a head at
-        half its strength."""
-        return together(map(self._switch, keys))
-
-    def _switch(self, text: str) -> Switch:
-        key, at, percent = text.partition("@")
-        if key not in self.switches:
-            raise InputError(f"off: this model has no switch {_hinted(key, self.switches)}")
-        if not at:
-            return self.switches[key]
-        if not re.fullmatch("[0-9]{1,3}", percent) or int(percent) > 200:
-            raise InputError(f"off: behind @ stands 0 to 200 percent, not {clipped(percent)}")
-        return at_strength(self.switches[key], int(percent) / 100)
-
-
-class Selection(KernelReading):
-    """Meets every point, and keeps as many as there is room for: what stands outside of the layers
-    and takes a sixteenth of it at most, and what goes from layer to layer; then small ones before
-    large ones, weights of attention before the tables they come from, late layers before early
-    ones. Where the weights of all heads have no room, attention goes by the fused kernel."""
-
-    def __init__(self, opened: Opened, example: Example, edit: Mapping[str, Edit]) -> None:
-        model = opened.model
-        # By hand: what is kept of it must be the same numbers, whatever else is kept.
-        super().__init__(
-            model.network, model.task, example, edit=edit, budget_bytes=None, by_hand=True
-        )
-        self.by_kernel = pattern_bytes(model.network, example) > BUDGET
-        self.inputs = LayerInputs(model.network)
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self.logits: Tensor | None = None
-        self._output = model.network.output_point
-        self._last: dict[str, tuple[Any, ...]] = {}  # of what is kept: the largest goes first
-        self._held: set[int] = set()
-
-    def read(self) -> None:
-        """Let the network read the text."""
-        with torch.no_grad(), self.inputs.noted() if self.by_kernel else nullcontext():
-            self.network(**self.example.inputs_for(self.network), trace=self)
-        self._make_room()
-
-    def wants(self, *names: str) -> bool:
-        return super().wants(*names) if self.by_kernel else True
-
-    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
-        shape = tuple(value.shape)
-        if position is not None:
-            shape = (shape[0], position + 1, *shape[1:])
-        if self.by_kernel:
-            self.shapes |= passed_over_before(name, self.shapes, self.network)
-        known = name in self.shapes
-        self.shapes[name] = shape
-        if name == self._output and position is None:
-            self.logits = value
-        if known and name not in self:
-            return  # there was no room for its first steps
-        super().keeps(name, position, value)
-        size = math.prod(shape)
-        later = "layers" in name.split(".") or size > BUDGET // 64
-        self._last[name] = later, size, not name.endswith(".pattern"), -len(self.shapes)
-        # A small one may go into the next layer, which is known only then.
-        self._make_room(spare=name if size <= BUDGET // 16 else None)
-
-    def _make_room(self, spare: str | None = None) -> None:
-        while self.bytes > BUDGET:
-            gone = max(self._last.keys() - {spare}, key=self._last.__getitem__)
-            rank, value = self._last.pop(gone), self[gone]
-            if rank[0] and self.inputs.goes_in(value) and id(value) not in self._held:
-                self._held.add(id(value))  # for the next layer anyway; one name of it is enough
-                self._last[gone] = False, *rank[1:]
-            else:
-                self.drop(gone)
 
 
 class Run:
@@ -258,7 +84,7 @@ class Run:
     def check(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.shapes:
-                raise InputError(f"at: this run has no point {_hinted(name, self.shapes)}")
+                raise InputError(f"at: this run has no point {hinted(name, self.shapes)}")
 
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
@@ -270,7 +96,7 @@ class Run:
             self.ends = self._again(names)
             return self.ends
         wanted = self._with_neighbours(names)
-        room = BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
+        room = selection.BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
         while self.lately and sum(reading.bytes for reading in self.lately) > room:
             self.lately.pop(0)  # gone before the next one needs its room
         self.lately.append(self._again(wanted))
@@ -313,7 +139,7 @@ class Run:
         scopes = {name.rpartition(".")[0] for name in names}
         near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
         size = sum(math.prod(self.shapes[name]) for name in near)
-        return near if size <= BUDGET // 4 else list(names)
+        return near if size <= selection.BUDGET // 4 else list(names)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.reading([name])[name]

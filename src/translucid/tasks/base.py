@@ -10,26 +10,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from translucid.data.batching import plan_batches
 from translucid.data.corpus.token_store import Store
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.tokenizers.roles import Role
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
-from translucid.fast.attention_kernels import without_plans
-from translucid.models.autoregressive import GenerationInputs
-from translucid.models.base import AutoregressiveNetwork
-from translucid.models.modes import evaluating
 from translucid.tasks.batch import Batch, PackedItems
-from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
+from translucid.tasks.in_batches import LazyItems
+from translucid.tasks.in_batches import in_batches as in_batches
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.score import Baseline, Criterion
@@ -210,7 +203,7 @@ class Task(ABC, Generic[Record, Item]):
         is cut into."""
         return [self.encode(record) for record in records]
 
-    def rows_of(self, store: Store, length: int) -> "LazyItems[Item]":
+    def rows_of(self, store: Store, length: int) -> LazyItems[Item]:
         """Items from a token store, read when they are asked for."""
         raise ConfigError(f"data.store: not for task {self.name}")
 
@@ -376,38 +369,6 @@ class Task(ABC, Generic[Record, Item]):
         )
 
 
-class LazyItems(Sequence[Item]):
-    """Items that are made when they are asked for; their sizes are known before."""
-
-    sizes: NDArray[np.int64]  # (items, sides)
-
-
-def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
-    """What batches are planned with. (items, sides)"""
-    if isinstance(items, LazyItems):
-        return items.sizes
-    sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
-    return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
-
-
-def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
-    """The prefixes of a batch without their padding, and the sources."""
-    inputs = batch.inputs
-    if "source" in inputs:
-        ids, mask = inputs["target"], inputs["target_mask"]
-        sources = GenerationInputs.of(inputs["source"], inputs["source_mask"])
-    else:
-        ids, sources = inputs["ids"], None
-        mask = inputs.get("mask", torch.ones_like(ids, dtype=torch.bool))
-    return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
-
-
-def never_generated(tokenizer: Tokenizer, model: nn.Module) -> tuple[int, ...]:
-    """Tokens that this model must not write."""
-    assert isinstance(model, AutoregressiveNetwork)
-    return tokenizer.never_generated(model.vocab)
-
-
 def check_length(tokens: int, context_length: int | None, where: str) -> None:
     """Refuse what is longer than the positions that a model has learned."""
     if context_length is not None and tokens > context_length:
@@ -416,39 +377,3 @@ def check_length(tokens: int, context_length: int | None, where: str) -> None:
             "shorten the text, or train a model with a larger model.max_length or with "
             "model.positions = rotary, sinusoidal or alibi"
         )
-
-
-@torch.no_grad()
-def in_batches(
-    model: nn.Module,
-    items: Sequence[Item],
-    task: Task[Any, Item],
-    act: Callable[[Batch], Sequence[Any]],
-    batch_tokens: int = 8192,
-) -> list[Any]:
-    """One result per item, in the order of the items, computed longest first in few batches."""
-    if not items:
-        return []
-    device = next(model.parameters()).device
-    results: list[Any] = [None] * len(items)
-    sizes = sizes_of(task, items)
-    budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
-    done = 0
-    with evaluating(model), without_plans(device):
-        for places in plan_batches(sizes, budget, shuffle=False).batches:
-            batch = task.collate([items[i] for i in places]).to(device)
-            for place, result in zip(places, act(batch), strict=True):
-                results[place] = result
-            done += len(places)
-            advance(done, len(items))
-    return results
-
-
-def summed_loss(model: nn.Module, items: Sequence[Item], task: Task[Any, Item]) -> float:
-    """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
-
-    def act(batch: Batch) -> list[float]:
-        total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
-        return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
-
-    return float(sum(in_batches(model, items, task, act)))

@@ -16,11 +16,12 @@ from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline

@@ -21,7 +21,7 @@ from translucid.data.records import SimilarPair
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.contrastive import (
     TEMPERATURE,
@@ -33,6 +33,7 @@ from translucid.tasks.contrastive import (
 )
 from translucid.tasks.embedding import Embedding
 from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task

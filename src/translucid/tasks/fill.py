@@ -20,9 +20,10 @@ from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.masked_tokens import MaskedTokens
 from translucid.tasks.options import DataConfig

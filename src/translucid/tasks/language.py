@@ -24,13 +24,15 @@ from translucid.models.base import DecoderModel
 from translucid.models.modes import evaluating
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
-from translucid.tasks.base import LazyItems, Score, Task, never_generated, summed_loss
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
+from translucid.tasks.in_batches import LazyItems, summed_loss
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.prefixes import never_generated
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable

@@ -22,9 +22,10 @@ from translucid.errors import ConfigError, InputError
 from translucid.models.mlp import MLP
 from translucid.models.perceptron import Perceptron
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task

@@ -22,11 +22,12 @@ from translucid.data.spans import Span, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline

@@ -24,9 +24,10 @@ from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
-from translucid.tasks.base import in_batches, never_generated, prefixes_and_sources
 from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate, TranslateItem
 from translucid.trace import NO_TRACE, NoTrace
 

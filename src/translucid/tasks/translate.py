@@ -22,21 +22,16 @@ from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    Score,
-    Task,
-    in_batches,
-    never_generated,
-    prefixes_and_sources,
-    summed_loss,
-)
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
+from translucid.tasks.in_batches import in_batches, summed_loss
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.packed_pairs import PackedPairs
 from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
+from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn

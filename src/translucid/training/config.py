@@ -74,7 +74,7 @@ class TrainingConfig(Config):
         "auto", "torch.compile for a Transformer's layers; auto: on one GPU, from 2000 steps on"
     )
     cuda_graphs: Literal["auto", True, False] = key(
-        "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
+        "auto", "on one GPU: a step as one CUDA graph for each shape of a batch"
     )
     packing: Literal["auto", True, False] = key(
         "auto", "sequence packing: short pairs share a row; auto: where CUDA graphs gain by it"

@@ -11,7 +11,8 @@ from translucid.errors import ConfigError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
-from translucid.tasks.base import Task, sizes_of
+from translucid.tasks.base import Task
+from translucid.tasks.in_batches import sizes_of
 from translucid.training.batch_shapes import few
 from translucid.training.config import TrainingConfig
 

@@ -1,0 +1,69 @@
+"""The examples that a model is scored on: those of files, or else the test data of its run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translucid.bundle import Bundle, place
+from translucid.data.readers.loading import Loading
+from translucid.errors import InputError
+from translucid.recipe.examples import load_test, read_records
+from translucid.recipe.recipe import of_run
+from translucid.tasks.options import PLACES, WRITTEN, DataConfig
+
+
+def run_of(folder: Path | None, file: str) -> Path | None:
+    """The run that a model folder is in, if it has this file."""
+    run = None if folder is None else place(folder).parent
+    return run if run is not None and (run / file).is_file() else None
+
+
+@dataclass(frozen=True)
+class ScoredExamples:
+    """held: the model; folder: that it was read from."""
+
+    held: Bundle
+    folder: Path | None
+
+    def records(
+        self,
+        files: Sequence[str],
+        data: DataConfig,
+        limit: int | None,
+        say: Callable[[str], None],
+        needed: int | None = None,
+    ) -> tuple[Sequence[Any], str]:
+        """The examples of files, or else the run's own, `needed` of them at least; and what to
+        call them."""
+        records: Sequence[Any]
+        if files:
+            loading, name = Loading(expected=self.held.columns), files[0]
+            records = read_records(self.held.task, files, data, say, loading)
+        else:
+            records, name = self._own_test(data, say, needed), "the test data"
+        if limit is not None and limit < len(records):
+            say(f"the first {limit:,} of {len(records):,} examples")
+            records = records[:limit]
+        return records, name
+
+    def _own_test(
+        self, data: DataConfig, say: Callable[[str], None], needed: int | None
+    ) -> list[Any]:
+        """The test examples of the run that this model is of."""
+        run = run_of(self.folder, "recipe.toml")
+        if run is None:
+            raise InputError(
+                "what to score on must be given: this model is not in a run folder, whose test "
+                "data would be taken; give a file as in training, on the command line with --data"
+            )
+        chosen = of_run(run)
+        places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
+        data = DataConfig(**(places | data.reading()))
+        records = load_test(chosen.model_copy(update={"data": data}), say, needed)
+        if not records:
+            raise InputError(
+                f"the recipe of {run} names no test data; give a file as in training, on the "
+                "command line with --data"
+            )
+        return records

@@ -1,0 +1,80 @@
+"""A model asked about many items: in few batches, answered in the order of the items."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from translucid.data.batching import plan_batches
+from translucid.fast.attention_kernels import without_plans
+from translucid.models.modes import evaluating
+from translucid.tasks.batch import Batch
+from translucid.tasks.evaluation_progress import advance
+from translucid.tasks.outputs import Outputs
+
+Item = TypeVar("Item")
+Item_contra = TypeVar("Item_contra", contravariant=True)
+
+
+class Batched(Protocol[Item_contra]):
+    """What batches need of a task."""
+
+    def sizes(self, item: Item_contra) -> tuple[int, ...]: ...
+
+    def collate(self, items: Sequence[Item_contra]) -> Batch: ...
+
+    @property
+    def outputs(self) -> Outputs: ...
+
+
+class LazyItems(Sequence[Item]):
+    """Items that are made when they are asked for; their sizes are known before."""
+
+    sizes: NDArray[np.int64]  # (items, sides)
+
+
+def sizes_of(task: Batched[Item], items: Sequence[Item]) -> NDArray[np.int64]:
+    """What batches are planned with. (items, sides)"""
+    if isinstance(items, LazyItems):
+        return items.sizes
+    sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
+    return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
+
+
+@torch.no_grad()
+def in_batches(
+    model: nn.Module,
+    items: Sequence[Item],
+    task: Batched[Item],
+    act: Callable[[Batch], Sequence[Any]],
+    batch_tokens: int = 8192,
+) -> list[Any]:
+    """One result per item, in the order of the items, computed longest first in few batches."""
+    if not items:
+        return []
+    device = next(model.parameters()).device
+    results: list[Any] = [None] * len(items)
+    sizes = sizes_of(task, items)
+    budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
+    done = 0
+    with evaluating(model), without_plans(device):
+        for places in plan_batches(sizes, budget, shuffle=False).batches:
+            batch = task.collate([items[i] for i in places]).to(device)
+            for place, result in zip(places, act(batch), strict=True):
+                results[place] = result
+            done += len(places)
+            advance(done, len(items))
+    return results
+
+
+def summed_loss(model: nn.Module, items: Sequence[Item], task: Batched[Item]) -> float:
+    """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
+
+    def act(batch: Batch) -> list[float]:
+        total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
+        return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
+
+    return float(sum(in_batches(model, items, task, act)))
