@@ -63,8 +63,8 @@ class Packing:
 
 def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
     """Of each side: as much room as its tokens need beside those of the longest side."""
-    longest, tokens = sizes.max(axis=0), sizes.sum(axis=0)
-    wanted = np.maximum(np.ceil(ROW * tokens / tokens.max()).astype(np.int64), longest)
+    max_lengths, tokens = sizes.max(axis=0), sizes.sum(axis=0)
+    wanted = np.maximum(np.ceil(ROW * tokens / tokens.max()).astype(np.int64), max_lengths)
     return tuple((-(-wanted // MULTIPLE) * MULTIPLE).tolist())
 
 
@@ -72,8 +72,8 @@ def _fill(
     items: NDArray[np.int64], sizes: NDArray[np.int64], lengths: tuple[int, ...]
 ) -> list[NDArray[np.int64]]:
     """First-fit decreasing, by the side that takes more of its row."""
-    shares = (sizes[items] / np.array(lengths)).max(axis=1)
-    order = items[np.argsort(-shares, kind="stable")]
+    fractions = (sizes[items] / np.array(lengths)).max(axis=1)
+    order = items[np.argsort(-fractions, kind="stable")]
     left = np.repeat(np.array(lengths)[:, None], len(items), axis=1)  # (sides, rows)
     rows: list[list[int]] = []
     for item, size in zip(order.tolist(), sizes[order], strict=True):

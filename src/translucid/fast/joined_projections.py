@@ -39,8 +39,8 @@ class JoinedProjections:
 
 
 def _attentions(decoder: TransformerDecoder) -> list[CrossAttention]:
-    found = (layer.cross_attention for layer in decoder.blocks())
-    return [attention for attention in found if attention is not None]
+    attentions = (layer.cross_attention for layer in decoder.blocks())
+    return [attention for attention in attentions if attention is not None]
 
 
 def _fits(decoder: TransformerDecoder) -> bool:
@@ -61,5 +61,5 @@ def _project(
     weight = torch.cat(tuple(a.kv.weight for a in attentions))
     joined = F.linear(encoded.outputs, weight, torch.cat(biases) if biases else None)
     heads = joined.unflatten(-1, (2 * len(attentions), first.kv_heads, first.d_head)).unbind(2)
-    turned: list[Tensor] = [each.transpose(1, 2) for each in heads]
+    turned: list[Tensor] = [projected.transpose(1, 2) for projected in heads]
     return EncoderOutput(list(zip(turned[::2], turned[1::2], strict=True)), encoded.mask)

@@ -46,5 +46,5 @@ class PackedPairs:
             "source_mask": source_mask, "target_mask": target_mask,
         }  # fmt: skip
         items = np.concatenate(rows)
-        said = int(self._targets.lengths[items].sum())
-        return Batch(inputs, targets, said, tuple(self._lines[items].tolist()))
+        targets_count = int(self._targets.lengths[items].sum())
+        return Batch(inputs, targets, targets_count, tuple(self._lines[items].tolist()))

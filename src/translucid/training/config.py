@@ -77,7 +77,7 @@ class TrainingConfig(Config):
         "auto", "on one GPU: a step as one CUDA graph for each shape of a batch"
     )
     packing: Literal["auto", True, False] = key(
-        "auto", "sequence packing: short pairs share a row; auto: where CUDA graphs gain by it"
+        "auto", "sequence packing: several short pairs in a row; auto: in CUDA graphs, if it pays"
     )
     ema: float | None = key(
         None, "decay of the exponential moving average, such as 0.999", gt=0, lt=1

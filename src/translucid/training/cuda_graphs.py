@@ -152,8 +152,10 @@ class Captured(Gradients):
 
     def _backward(self, loss: Tensor) -> None:
         """Into where gradients stay by few kernels, not by one for each parameter."""
-        found = torch.autograd.grad(loss, self._parameters, allow_unused=True)
-        pairs = [(p.grad, g) for p, g in zip(self._parameters, found, strict=True) if g is not None]
+        gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+        pairs = [
+            (p.grad, g) for p, g in zip(self._parameters, gradients, strict=True) if g is not None
+        ]
         kept, new = [kept for kept, _ in pairs if kept is not None], [new for _, new in pairs]
         if self._adds:
             torch._foreach_add_(kept, new)

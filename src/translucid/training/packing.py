@@ -41,9 +41,9 @@ def _why_not(
         return f"model.kind = {model.kind} reads one text in a row; only a transformer reads more"
     if model.norm == "batch":
         return "batch norm would count padding that is no padding"
-    longest = sum(row_lengths(sizes_of(task, items)))
-    if longest > config.batch_tokens:
-        return f"a row has {longest:,} tokens, and training.batch_tokens = {config.batch_tokens}"
+    row = sum(row_lengths(sizes_of(task, items)))
+    if row > config.batch_tokens:
+        return f"a row has {row:,} tokens, and training.batch_tokens = {config.batch_tokens}"
     return None
 
 
