@@ -46,7 +46,8 @@ def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
     stream = Stream(setting.task, items, setting.recipe)
     for _ in range(4):
         batch = next(stream)
-        filled = in_few_shapes(batch, 900, 99)
+        filled = in_few_shapes(batch, 900, 99, causal=task == "language")
+        assert ("mask" in filled.inputs) == (task not in ("language", "translate"))
         assert filled.targets.shape[0] > batch.targets.shape[0]
         assert filled.targets.shape[1:] > batch.targets.shape[1:] or task in ("classify", "embed")
         found = []
