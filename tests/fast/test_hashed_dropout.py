@@ -32,6 +32,9 @@ def test_as_many_are_kept_as_should_be_and_no_two_agree_more_than_by_chance(
     by_chance = probability**2 + (1 - probability) ** 2
     pairs = [(draws[0], draws[1]), (draws[1], draws[2])]
     pairs += [(draws[0][:-lag], draws[0][lag:]) for lag in (1, 2, 8, 64, 700, 4096)]
+    pairs += [
+        (draws[0][lag:], draws[1][:-lag]) for lag in (1, 8)
+    ]  # one seed is no shift of another
     for one, other in pairs:
         assert float((one == other).float().mean()) == pytest.approx(by_chance, abs=4e-3)
     assert torch.equal(kept(x, seed(1), probability).flatten(), draws[1])
