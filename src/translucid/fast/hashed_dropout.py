@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.models.transformer import Layer
@@ -45,6 +46,8 @@ class HashedDropout:
 def _forward(part: nn.Dropout, x: Tensor) -> Tensor:
     if not part.training or part.p == 0:
         return x
+    if x.numel() >= 2**31:  # more places than there are numbers
+        return F.dropout(x, part.p)
     seed: Tensor = vars(part)["seed"]
     return torch.where(kept(x, seed, part.p), x * (1 / (1 - part.p)), 0.0)
 

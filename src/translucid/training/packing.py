@@ -16,6 +16,7 @@ from translucid.tasks.in_batches import sizes_of
 from translucid.training.batch_shapes import few
 from translucid.training.config import TrainingConfig
 
+MANY = 1_000_000  # items from which on finding rows for them, 10 s a million, is left to who asks
 MUCH = 0.08  # padding from which on rows are shared; their masks cost some of what they save
 
 
@@ -52,7 +53,7 @@ def _pays(
 ) -> bool:
     """Where steps are captured, every shape of a batch costs a graph, and short rows have a kernel
     to which masks make no difference."""
-    if config.cuda_graphs is not True or dist.is_initialized():
+    if config.cuda_graphs is not True or dist.is_initialized() or len(items) > MANY:
         return False
     if isinstance(model, TransformerConfig) and POSITIONS.source(model.positions) is not None:
         return False
