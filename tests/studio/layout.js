@@ -89,6 +89,14 @@
       }
     }
   }
+  for (const el of document.querySelectorAll('button, select, input, a[href]')) {
+    const { width, height } = el.getBoundingClientRect();
+    if (!width || of(el).display === 'inline' || el.closest('.skip') || !shows(el)) continue; // part of a sentence
+    if (Math.min(width, height) < 23.9)
+      wrong.add(
+        `‘${el.getAttribute('aria-label') ?? el.textContent}’ is ${width.toFixed(1)} x ${height.toFixed(1)} px`,
+      );
+  }
   const foot = document.getElementById('readout').getBoundingClientRect().top;
   for (const el of document.querySelectorAll('#stage canvas')) {
     const c = clipped(el.getBoundingClientRect(), el);

@@ -1,6 +1,7 @@
 """How the page looks, at two sizes, light and dark, for every family: texts keep to their places,
 controls have names, and an address brings the same picture back."""
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -31,6 +32,7 @@ NAMELESS = """() => [...document.querySelectorAll(
     .filter(el => !(el.getAttribute('aria-label') || el.textContent.trim() || el.title
                     || el.getAttribute('aria-labelledby') || el.labels?.length))
     .map(el => el.outerHTML.slice(0, 120))"""
+STAMMERS = re.compile(r"\s*(\S+) \1$")  # a symbol, and the same again as its name
 # Canvases pixel by pixel, and every text with its place.
 PICTURE = """() => [
     ...[...document.querySelectorAll('canvas')].map(el => el.toDataURL()),
@@ -64,8 +66,19 @@ def test_texts_keep_to_their_places(
         leaf.turn(address_of(studio, family, view, theme=theme, **fuller(studio, family, view)))
         assert leaf.inner.evaluate(LAYOUT) == [], view
         assert leaf.inner.evaluate(NAMELESS) == [], view
+        assert [name for name in leaf.words(".terms .ledger th") if STAMMERS.match(name)] == [], (
+            view
+        )
         wide = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
         assert leaf.inner.evaluate(wide) <= list(size), view
+
+
+def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": 360, "height": 780})
+    leaf.turn(address_of(studio, "tag", "compare", pic="vectors"))
+    (note,) = leaf.words(".cmpkinds .quiet")
+    assert re.match(r"[\w.]{40,}, largest of", note)
+    assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("words", chosen([40, 300], 300))

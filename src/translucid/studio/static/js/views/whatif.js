@@ -404,7 +404,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet hint' },
-          `Nothing is changed yet. Throw a switch on the left, or ${numeric ? 'change a number' : 'swap a word'}: ` +
+          `Nothing is changed yet. Throw a switch, or ${numeric ? 'change a number' : 'swap a word'}: ` +
             'both runs read the same, and what differs shows here.',
         ),
       );
