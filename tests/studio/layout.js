@@ -77,8 +77,10 @@
     if (size < 13.9 && !owner.closest('sub,sup')) wrong.add(`‘${say}’ is set in ${size} px`);
     for (const up of ups(owner)) {
       if (inner(up)) continue;
-      if (rolls(up) || of(up).textOverflow === 'ellipsis') break; // it can be rolled to, or says that it is cut
       const o = up.getBoundingClientRect();
+      if (rolls(up) && box.left < o.left - up.scrollLeft - 1.5)
+        wrong.add(`‘${say}’ lies left of where one can roll to`);
+      if (rolls(up) || of(up).textOverflow === 'ellipsis') break; // it can be rolled to, or says that it is cut
       const framed = of(up).borderTopWidth !== '0px' || of(up).overflowX === 'hidden' || up === document.body;
       if (
         framed &&

@@ -22,7 +22,7 @@ PLACES = list(product(VIEWS, SIZES))
 FULLER = {
     "flow": {"pin": "src:1"},
     "attention": {"pin": "src:1"},
-    "recurrent": {"unit": "3"},
+    "recurrent": {"unit": "3", "lesson": "gates.4"},  # which points at the candidate
     "decode": {"beam_size": "8"},
     "whatif": {"off": ""},
     "compare": {},
