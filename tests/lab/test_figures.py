@@ -3,6 +3,7 @@ row, none upon another, none cut off."""
 
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.tiny.dealt import chosen
 from translucid.lab.claims import experiments
 from translucid.lab.engine.evidence import rows
 from translucid.lab.engine.report import page as lab_page
+from translucid.lab.engine.report_page import frame
 from translucid.lab.engine.results import shipped
 
 SIZES = {(1920, 1080): 18.0, (1280, 800): 13.0}  # of a screen: pixels that the least letter has
@@ -62,6 +64,26 @@ def test_every_letter_of_every_figure_can_be_read(
     assert len(figures) == drawn.count("<figure") > 90
     wrong = [f"{each['id']}: {told}" for each in figures for told in _faults(each, screen, least)]
     assert wrong == []
+
+
+@pytest.mark.slow
+def test_the_theme_that_was_chosen_is_kept(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "report.html"
+    file.write_text(frame("The lab", "", {"supported": 1}), "utf-8")
+    page.inner.emulate_media(color_scheme="dark")
+    page.inner.goto(file.as_uri())
+    scheme = "() => getComputedStyle(document.body).backgroundColor"
+    dark = page.inner.evaluate(scheme)
+    switch = page.inner.locator("[data-theme-switch]")
+    switch.click()
+    light = page.inner.evaluate(scheme)
+    assert light != dark  # the system's, then the chosen one
+    page.inner.reload()
+    assert page.inner.evaluate(scheme) == light
+    switch.click()
+    page.inner.emulate_media(color_scheme="light")
+    page.inner.reload()
+    assert page.inner.evaluate(scheme) == light  # who chose what the system has goes with it
 
 
 def _faults(figure: Any, screen: tuple[int, int], least: float) -> Iterator[str]:

@@ -77,8 +77,10 @@
     if (size < 13.9 && !owner.closest('sub,sup')) wrong.add(`‘${say}’ is set in ${size} px`);
     for (const up of ups(owner)) {
       if (inner(up)) continue;
-      if (rolls(up) || of(up).textOverflow === 'ellipsis') break; // it can be rolled to, or says that it is cut
       const o = up.getBoundingClientRect();
+      if (rolls(up) && box.left < o.left - up.scrollLeft - 1.5)
+        wrong.add(`‘${say}’ lies left of where one can roll to`);
+      if (rolls(up) || of(up).textOverflow === 'ellipsis') break; // it can be rolled to, or says that it is cut
       const framed = of(up).borderTopWidth !== '0px' || of(up).overflowX === 'hidden' || up === document.body;
       if (
         framed &&
@@ -88,6 +90,14 @@
         break;
       }
     }
+  }
+  for (const el of document.querySelectorAll('button, select, input, a[href]')) {
+    const { width, height } = el.getBoundingClientRect();
+    if (!width || of(el).display === 'inline' || el.closest('.skip') || !shows(el)) continue; // part of a sentence
+    if (Math.min(width, height) < 23.9)
+      wrong.add(
+        `‘${el.getAttribute('aria-label') ?? el.textContent}’ is ${width.toFixed(1)} x ${height.toFixed(1)} px`,
+      );
   }
   const foot = document.getElementById('readout').getBoundingClientRect().top;
   for (const el of document.querySelectorAll('#stage canvas')) {

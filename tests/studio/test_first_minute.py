@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -121,6 +122,36 @@ def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> No
         first.click()
         page.wait("point => document.querySelector('.crumbs [aria-current]')"
                   "?.textContent.startsWith(point)", point)  # fmt: skip
+
+
+# What was on the page when a frame was painted: the first card, and beside it that it is computed.
+OVERLAID = """() => {
+    const look = () => {
+        if (document.querySelector('.computing') && document.querySelector('.start'))
+            window.overlaid = true;
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+@pytest.mark.slow
+def test_nothing_lies_on_the_first_card_while_the_rest_is_computed(
+    page: Page,  # noqa: F811
+    studio: Served,
+) -> None:
+    page.see(f"{studio.address}#/attention?text={quote(TEXT)}")
+    held: list[Any] = []
+    page.inner.route("**/lesson/attn", lambda asked: held.append(asked))  # a slow machine
+    page.inner.evaluate(OVERLAID)
+    page.inner.evaluate("() => { location.hash = '#/lesson'; }")
+    page.inner.wait_for_selector(".computing", state="attached")
+    page.inner.wait_for_timeout(300)
+    held[0].continue_()
+    page.inner.unroute("**/lesson/attn")
+    page.inner.wait_for_selector(".start")
+    page.inner.wait_for_selector(".computing", state="detached")
+    assert not page.inner.evaluate("() => window.overlaid")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """How the page looks, at two sizes, light and dark, for every family: texts keep to their places,
 controls have names, and an address brings the same picture back."""
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -21,7 +22,7 @@ PLACES = list(product(VIEWS, SIZES))
 FULLER = {
     "flow": {"pin": "src:1"},
     "attention": {"pin": "src:1"},
-    "recurrent": {"unit": "3"},
+    "recurrent": {"unit": "3", "lesson": "gates.4"},  # which points at the candidate
     "decode": {"beam_size": "8"},
     "whatif": {"off": ""},
     "compare": {},
@@ -66,6 +67,14 @@ def test_texts_keep_to_their_places(
         assert leaf.inner.evaluate(NAMELESS) == [], view
         wide = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
         assert leaf.inner.evaluate(wide) <= list(size), view
+
+
+def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": 360, "height": 780})
+    leaf.turn(address_of(studio, "tag", "compare", pic="vectors"))
+    (note,) = leaf.words(".cmpkinds .quiet")
+    assert re.match(r"[\w.]{40,}, largest of", note)
+    assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("words", chosen([40, 300], 300))

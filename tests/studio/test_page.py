@@ -174,6 +174,26 @@ def test_light_and_dark_stand_in_the_address(studio: Served, leaf: Page) -> None
     assert leaf.inner.evaluate(theme) == "light"
 
 
+def test_the_system_is_followed_until_somebody_chooses(studio: Served, page: Page) -> None:  # noqa: F811
+    theme = "document.documentElement.dataset.theme"
+    inner, address = page.inner, where(studio, "classify-gru")
+    inner.emulate_media(color_scheme="dark")
+    page.see(address)
+    assert inner.evaluate(theme) == "dark"
+    page.changed(lambda: inner.emulate_media(color_scheme="light"))  # while one looks
+    assert inner.evaluate(theme) == "light"
+    page.changed(lambda: inner.keyboard.press("d"))
+    page.see(address)  # kept, where the address says nothing
+    assert (inner.evaluate(theme), "theme=" in inner.url) == ("dark", False)
+    page.turn(f"{address}&theme=light")  # of the one who sent the link
+    assert inner.evaluate(theme) == "light"
+    page.turn(address)
+    page.changed(lambda: inner.keyboard.press("d"))  # what the system has: nothing is kept
+    page.turn(address)
+    page.changed(lambda: inner.emulate_media(color_scheme="dark"))
+    assert inner.evaluate(theme) == "dark"
+
+
 def test_pins_stand_in_the_address(studio: Served, leaf: Page) -> None:  # noqa: F811
     leaf.turn(where(studio, "translate-transformer"))
     leaf.inner.click("#sentence .tokens >> nth=0 >> :scope > * >> nth=2")
@@ -312,7 +332,9 @@ def test_hostile_words_are_shown_as_text(hostile: Served, leaf: Page, m: str) ->
             "#sentence .tokens > *",
             "all => all.forEach(el => el.dispatchEvent(new MouseEvent('mouseenter')))",
         )
-        assert leaf.inner.evaluate("document.querySelectorAll('script, img, iframe').length") == 1
+        assert leaf.inner.evaluate(
+            "[...document.querySelectorAll('script, img, iframe')].map(e => e.getAttribute('src'))"
+        ) == ["/static/js/theme.js", "/static/js/main.js"]
         assert leaf.inner.evaluate("window.hacked ?? null") is None
     shown = leaf.inner.evaluate("document.body.textContent")
     assert EVIL[0].replace(" ", "_") in shown

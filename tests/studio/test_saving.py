@@ -288,8 +288,10 @@ def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_
     with page.inner.expect_download() as download:
         page.inner.keyboard.press("x")
     download.value.save_as(tmp_path / "s.html")
+    page.inner.emulate_media(color_scheme="dark")
     open_file(page, tmp_path / "s.html")
     assert page.inner.evaluate(f"() => {ROOT}.dataset.ready").startswith("decode ")
+    assert page.inner.evaluate(f"() => {ROOT}.dataset.theme") == "dark"  # as who opens it has it
     assert walk(page, "attention", text=EVIL).locator(".told").count() == 0
     root = walk(page, "flow", text=EVIL)  # nobody was there: its tensors are, the next words not
     assert "hacked" in root.locator(".sentence").inner_text()

@@ -188,6 +188,7 @@ def lines(page: Page) -> dict[str, Any]:
             [...row.querySelectorAll('.number')].map(el => el.firstChild.textContent)),
           terms: [...card.querySelectorAll('.sums tr:not(.below) td.n')].map(el => el.textContent),
           value: card.querySelector('.strong td.n').textContent,
+          called: [...card.querySelectorAll('.ledger:not(.sums) th')].map(el => el.textContent),
           crumbs: card.querySelectorAll('.crumbs li').length,
           names: [...card.querySelectorAll('.number')].map(el => [el.dataset.name, el.dataset.to]),
         })""",
@@ -233,6 +234,7 @@ def test_by_clicks_from_an_attention_weight_to_an_embedding_and_back(
             assert value == pytest.approx(clicked, rel=1e-5)
         if not card["names"]:
             break
+        assert [name for name in card["called"] if re.match(r"(\S+) \1$", name)] == []
         assert recomputed(card) == pytest.approx(value, rel=2e-4, abs=2e-5)
         addresses = [to for _, to in card["names"]]
         to = next((to for to in addresses if not ASIDE.search(to)), addresses[0])

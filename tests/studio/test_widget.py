@@ -195,13 +195,13 @@ window.models.forEach((model, i) => widget.render({ model, el: document.getEleme
 
 
 class Notebook:
-    def __init__(self, page: Page, *widgets: Any) -> None:  # noqa: F811
+    def __init__(self, page: Page, *widgets: Any, body: str = "<body>") -> None:  # noqa: F811
         self.page, self.channels = page, [Channel(widget) for widget in widgets]
         inner = page.inner
         inner.expose_function("asked", self._asked)
         states = [{"address": each.address, "height": each.height} for each in widgets]
         script = f"<script>window.states = {json.dumps(states)};</script>"
-        html = NOTEBOOK.replace("<body>", f"<body>{script}")
+        html = NOTEBOOK.replace("<body>", f"{body}{script}")
         kinds = {
             "/notebook": ("text/html", html),
             "/widget.js": ("text/javascript", widgets[0]._esm),
@@ -268,6 +268,7 @@ def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model)
     notebook.root(1).locator('.pick [aria-pressed="true"]:text-is("2")').wait_for()
     assert notebook.root(1).locator(".token.pinned").count() == 0
     before = notebook.root(1).inner_text()
+    inner.emulate_media(color_scheme="dark")  # a light notebook on a dark system: they are light
     inner.keyboard.press("d")  # dark: a key goes to the widget that has the focus
     inner.wait_for_function("() => window.models[0].get('address').includes('theme=dark')")
     assert notebook.root(1).get_attribute("data-theme") == "light"
@@ -276,6 +277,14 @@ def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model)
     assert notebook.ready(1).startswith("decode ")
     assert notebook.root(1).inner_text() == before
     assert all(0 < channel.bytes < 1_000_000 for channel in notebook.channels)
+
+
+@pytest.mark.slow
+def test_in_a_dark_notebook_the_page_is_dark(page: Page, translator: Model) -> None:  # noqa: F811
+    widget = translator.studio(TEXT, view="attention")
+    notebook = Notebook(page, widget, body='<body data-jp-theme-light="false">')
+    assert notebook.root(0).get_attribute("data-theme") == "dark"
+    assert page.inner.evaluate("() => window.models[0].get('address')") == widget.address
 
 
 @pytest.mark.slow

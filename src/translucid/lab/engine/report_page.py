@@ -91,10 +91,17 @@ window.addEventListener("hashchange", () => {
 });
 const button = document.querySelector("[data-theme-switch]");
 button.hidden = false;
+const root = document.documentElement;
+const system = () => matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+const KEPT = "translucid-theme"; // as in the studio
+let store = null; // a browser that is told to keep nothing refuses even to be asked
+try { store = localStorage; } catch (error) { if (error.name !== "SecurityError") throw error; }
+const kept = store?.getItem(KEPT);
+if (kept) root.dataset.theme = kept;
 button.addEventListener("click", () => {
-  const root = document.documentElement;
-  const dark = root.dataset.theme
-    ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
+  const theme = (root.dataset.theme ?? system()) === "dark" ? "light" : "dark";
+  root.dataset.theme = theme;
+  if (theme === system()) store?.removeItem(KEPT);
+  else store?.setItem(KEPT, theme);
 });
 """

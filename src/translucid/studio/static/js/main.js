@@ -1,6 +1,7 @@
 // The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
 import { h, icon, unit } from './dom.js';
 import { address, go, isOwn, link as to, settle } from './route.js';
+import { onSystemTheme, otherTheme, setTheme } from './theme.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice } from './readout.js';
@@ -27,7 +28,6 @@ let stood = null; // the address that was drawn last
 let trouble = null; // what went wrong on the way to another one
 
 const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
-const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
 const sizes = ({ config, parameters }) =>
   [
     config.layers &&
@@ -107,11 +107,7 @@ function bar(view, model, all) {
         },
         'Aa',
       ),
-      h(
-        'button',
-        { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) },
-        icon('theme'),
-      ),
+      h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: otherTheme }, icon('theme')),
       h(
         'button',
         {
@@ -392,7 +388,7 @@ async function draw() {
   const { view: wanted, named, params } = address();
   const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
   const back = keepFocus(document.body);
-  root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
+  setTheme();
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
@@ -473,6 +469,7 @@ link.onChange(what => {
   if (button) button.hidden = !link.state.pins.length;
 });
 addEventListener('hashchange', draw);
+onSystemTheme(draw);
 addEventListener('keydown', guided, true);
 let size = '';
 addEventListener('resize', () => {
@@ -490,7 +487,7 @@ addEventListener('keydown', event => {
   else if (event.key === '/') {
     event.preventDefault();
     document.querySelector('.sentence .rewrite')?.click();
-  } else if (event.key === 'd') go(view, { theme: other() });
+  } else if (event.key === 'd') otherTheme();
   else if (event.key === 'p') projector();
   else if (event.key === 'l') copy(location.href, 'the link');
   else if (event.key === 'c') copyValue();

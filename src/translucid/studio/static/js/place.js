@@ -6,7 +6,7 @@ const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
-export function makePlace(el, { ask, address, onaddress = () => {}, height, whole = false, style, markup }) {
+export function makePlace(el, { ask, address, onaddress = () => {}, height, around, whole = false, style, markup }) {
   const page = el.ownerDocument;
   const events = new EventTarget();
   const host = page.createElement('div');
@@ -25,7 +25,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, whol
   }
   room.style.height = height;
   root.tabIndex = -1;
-  root.dataset.theme = 'light';
+  if (around) root.dataset.around = around; // light or dark, where the page must look like what it stands in
   body.append(
     ...page.importNode(new DOMParser().parseFromString(markup, 'application/xhtml+xml').documentElement, true)
       .childNodes,

@@ -19,8 +19,9 @@ export function caption({ model, run }) {
 // Pictures are for paper: a dark page is drawn in light, and then in dark again.
 async function inLight(draw, act) {
   const dark = root.dataset.theme === 'dark';
+  const said = address().params.get('theme');
   if (dark) {
-    settle({ theme: null });
+    settle({ theme: 'light' });
     await draw();
     await new Promise(later => setTimeout(later, 300));
   }
@@ -28,7 +29,7 @@ async function inLight(draw, act) {
     return await act();
   } finally {
     if (dark) {
-      settle({ theme: 'dark' });
+      settle({ theme: said });
       await draw();
     }
   }

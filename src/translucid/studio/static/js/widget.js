@@ -11,10 +11,6 @@ function dark() {
     root.matches('.dark, [data-theme="dark"]')
   );
 }
-function themed(address) {
-  if (/[?&]theme=/.test(address) || !dark()) return address;
-  return `${address}${address.includes('?') ? '&' : '?'}theme=dark`;
-}
 const whole = ({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength);
 
 export function render({ model, el }) {
@@ -43,7 +39,8 @@ export function render({ model, el }) {
   model.on('msg:custom', heard);
   const place = mount(el, {
     ask,
-    address: themed(model.get('address')),
+    address: model.get('address'),
+    around: dark() ? 'dark' : 'light',
     height: `${model.get('height')}px`,
     onaddress: to => {
       if (model.get('address') !== to) {
@@ -53,7 +50,7 @@ export function render({ model, el }) {
     },
   });
   const follow = () => {
-    place.location.hash = themed(model.get('address'));
+    place.location.hash = model.get('address');
   };
   model.on('change:address', follow);
   place.root.moved = moved; // for the curious, and for the tests

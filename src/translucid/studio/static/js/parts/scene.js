@@ -80,7 +80,7 @@ export function scene(data) {
       pane.at,
       (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × '),
     ]),
-    note: 'Each part has a table of its own: choose the part, and its picture at the right.',
+    note: 'Each part has a table of its own: choose the part, and its picture in the panel.',
   }));
   return { root, hits: pen.hits, columns: pen.columns };
 }

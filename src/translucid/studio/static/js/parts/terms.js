@@ -207,7 +207,11 @@ export function terms(run, root) {
     );
   }
   function where(opened, numbers) {
-    const name = one => [symbol(opened, one), h('span', { class: 'called' }, ` ${one.name.replaceAll('_', ' ')}`)];
+    const name = one => {
+      const sign = h('span', null, symbol(opened, one));
+      const called = one.name.replaceAll('_', ' ');
+      return sign.textContent === called ? sign : [sign, h('span', { class: 'called' }, ` ${called}`)];
+    };
     return numbers.map(one => row(name(one), opener(one), brief(one.address)));
   }
   // A comparison that does not hold must not be shown as if it did.

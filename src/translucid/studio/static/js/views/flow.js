@@ -15,7 +15,7 @@ import { credit } from '../parts/credit.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
-import { rolling } from '../parts/rolling.js';
+import { rollTo, rolling } from '../parts/rolling.js';
 import { keepFocus } from '../parts/walk.js';
 import { rowName } from '../parts/row.js';
 import { saliency } from '../parts/saliency.js';
@@ -82,6 +82,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
+  if (given) rollTo(box, box.querySelector('.part.selected'));
   const unsalient = saliency(run, model);
   return () => {
     unsalient();

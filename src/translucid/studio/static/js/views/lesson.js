@@ -8,12 +8,14 @@ import { start } from './start.js';
 export async function lesson(stage, context) {
   const { model, run } = context;
   const listed = await api.lessons();
-  if (listed.some(each => each.start)) await start(stage, context, listed, pieces);
-  const tours = listed.filter(each => !each.start);
-  const found = await Promise.all(tours.map(each => api.lesson(run.run, each.id)));
+  const [first, ...found] = await Promise.all([
+    listed.some(each => each.start) ? start(context, listed, pieces) : '',
+    ...listed.filter(each => !each.start).map(each => api.lesson(run.run, each.id)),
+  ]);
   const able = each => each.steps.filter(step => step.lacks === undefined).length;
   found.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length); // what suits this model comes first
   stage.append(
+    first,
     h(
       'div',
       { class: 'tours' },

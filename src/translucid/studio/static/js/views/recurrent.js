@@ -325,7 +325,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
         ]),
       ),
       ...(now.here.cell === 'lstm' ? [share(rows, i)] : []),
-      h('p', { class: 'quiet' }, 'Choose a unit on the left to see its step worked out.'),
+      h('p', { class: 'quiet' }, 'Choose a unit in the list to see its step worked out.'),
     ];
   }
   // How many gates are as good as open or shut at this word.

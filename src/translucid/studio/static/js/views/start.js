@@ -11,7 +11,7 @@ const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
 // say(pieces) -> what to show of a text of a lesson
-export async function start(stage, { all, model, run }, listed, say) {
+export async function start({ all, model, run }, listed, say) {
   const first = listed.find(each => each.id === 'opening');
   const stations = listed.filter(each => each.start && each !== first);
   const box = h('div', { class: 'start' });
@@ -36,7 +36,7 @@ export async function start(stage, { all, model, run }, listed, say) {
       stations.map((each, k) => station(each, k + 1)),
     ),
   );
-  stage.append(box);
+  return box;
 }
 // A saved session may lack this number; the stations are there all the same.
 function unrecorded(error) {

@@ -57,7 +57,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         'div',
         null,
         listed,
-        bar,
+        model.switches.length ? bar : null,
         list,
         h(
           'p',
@@ -404,8 +404,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet hint' },
-          `Nothing is changed yet. Throw a switch on the left, or ${numeric ? 'change a number' : 'swap a word'}: ` +
-            'both runs read the same, and what differs shows here.',
+          `Nothing is changed yet. ${model.switches.length ? 'Throw a switch, or ' : 'You can '}` +
+            `${numeric ? 'change a number' : 'swap a word'}: both runs read the same, and what differs shows here.`,
         ),
       );
       rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
@@ -497,8 +497,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet' },
-          `${counted(model.switches.length, 'part')} can be switched off. ` +
-            '“Measure all” says for each how much the answers change without it.',
+          model.switches.length
+            ? `${counted(model.switches.length, 'part')} can be switched off. ` +
+                '“Measure all” says for each how much the answers change without it.'
+            : 'This model has no part that could be switched off.',
         ),
       );
       return;

@@ -1,0 +1,37 @@
+// Light or dark: what the address says; else, in a notebook, what the notebook is; else what was chosen here before;
+// else what the system is set to. index.html loads this before anything is painted.
+import { address, go } from './route.js';
+
+const KEPT = 'translucid-theme';
+const root = document.documentElement;
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const system = () => (dark.matches ? 'dark' : 'light');
+const known = theme => (theme === 'light' || theme === 'dark' ? theme : null);
+
+// A browser that is told to keep nothing refuses even to be asked.
+function storage(act) {
+  try {
+    return act(localStorage);
+  } catch (error) {
+    if (error.name === 'SecurityError') return null;
+    throw error;
+  }
+}
+export function setTheme() {
+  root.dataset.theme =
+    known(address().params.get('theme')) ??
+    root.dataset.around ??
+    known(storage(store => store.getItem(KEPT))) ??
+    system();
+}
+// Who chooses what the system has goes with the system from then on.
+export function otherTheme() {
+  const theme = root.dataset.theme === 'dark' ? 'light' : 'dark';
+  if (!root.dataset.around)
+    storage(store => (theme === system() ? store.removeItem(KEPT) : store.setItem(KEPT, theme)));
+  go(address().view, { theme });
+}
+export function onSystemTheme(act) {
+  if (!root.dataset.around) dark.addEventListener('change', act);
+}
+setTheme();
