@@ -28,6 +28,7 @@ import translucid as tl
 from translucid.checks.startup import self_test
 from translucid.recipe import recipe
 from translucid.runs.run import resume_run
+from translucid.see.switches import switches
 
 PAIRS = ("the dog sees a cat .\nthe old bird sings .\n", "der hund sieht .\nder vogel singt .\n")
 FAMILY = {
@@ -143,12 +144,18 @@ def _files(task: str, folder: Path) -> list[str]:
     return [str(folder / name) for name in held]
 
 
+def _part(asked: tl.Model) -> str:
+    """The kind of part that there is the least of: each one is translated without."""
+    kinds = [switch.kind for switch in switches(asked.network)]
+    return min(kinds, key=kinds.count)
+
+
 TARGET = {"classify": "good", "tag": "O B-PER O O B-PER O", "regress": "1"}
 SEEN: dict[str, Callable[[tl.Model, str, Path], Any]] = {
     "trace": lambda m, task, _: m.trace(_text(task)),
     "gradients": lambda m, task, _: m.gradients(_text(task), TARGET.get(task)),
     "evaluate": lambda m, task, folder: m.evaluate(*_files(task, folder)),
-    "ablate": lambda m, task, folder: m.ablate(*_files(task, folder), metric=True),
+    "ablate": lambda m, task, folder: m.ablate(*_files(task, folder), of=[_part(m)], metric=True),
     "save, load": lambda m, task, folder: (m.save(folder / "m"), tl.load(folder / "m")),
     "summary": lambda m, task, _: (m.summary(), m._repr_html_(), repr(m)),
 }
