@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import torch
 
-from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.generate.sampling import SamplingConfig
 from translucid.studio import (
     answers,
+    attention_tables,
     credit,
     draws,
     lesson_checks,
@@ -49,7 +49,7 @@ from translucid.studio.server.questions import (
     read_query,
 )
 from translucid.studio.surveys import SAVED, Surveys
-from translucid.studio.tensors import Cut, cut_shape, frame
+from translucid.studio.tensors import Cut, cut_shape
 from translucid.studio.text_runs import Run, clipped
 
 # The path of each question, as an expression that finds what it names.
@@ -138,14 +138,13 @@ class Handlers:
             raise InputError(
                 f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
             )
-        reading = run.reading(names)
-        body = b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
-        return Reply(body, BINARY, forever=True)
+        return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
     def heads(self, asked: Asked) -> Reply:
         query = asked.query
         pool = whole(query.text("pool", "48"), "pool", 4, 512)
-        body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
+        layers = span(query.text("layers", ""), "layers") if "layers" in query else None
+        body = attention_tables.heads(self._run(asked), query.text("kind", "encoder"), pool, layers)
         return Reply(body, BINARY, forever=True)
 
     def terms(self, asked: Asked) -> Reply:

@@ -16,12 +16,14 @@ from torch import Tensor
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, nearest
 from translucid.models.variants import formulas
+from translucid.parts.attention import INSIDE, MultiHead
 from translucid.render.mathml import mathml
 from translucid.see.adapters import has_adapters
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
 from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.studio.attention_rows import Attended, observed
 from translucid.studio.layer_inputs import (
     Enough,
     KernelLayerReading,
@@ -227,6 +229,7 @@ class Run:
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
         self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
+        self._attended: tuple[str, Attended | None] = "", None  # the attention that was last
         self.ends = self.kept  # and its logits
         if isinstance(self.kept, Selection):
             self.kept.read()
@@ -254,6 +257,7 @@ class Run:
     def forget(self) -> None:
         """What can be computed again from what is kept."""
         self.lately, self.ends = [], self.kept
+        self._attended = "", None
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -306,6 +310,31 @@ class Run:
         with suppress(Enough):
             inputs.run(scope, self.example, layer)
         return ((name, layer[name]) for name in names)
+
+    def attended(self, name: str) -> Attended | None:
+        """Of a long text: what the attention that computes a point was given, so that a part of the
+        point can be computed alone. None where it has to be computed whole: of other points, and
+        where something inside of this attention is changed."""
+        scope, _, own = name.rpartition(".")
+        if not self.by_kernel or own not in INSIDE or not passed_over(name):
+            return None
+        if self._attended[0] != scope:
+            self._attended = "", None  # gone before the next one needs its room
+            self._attended = scope, self._given_to(scope)
+        return self._attended[1]
+
+    def _given_to(self, scope: str) -> Attended | None:
+        model, kept = self.opened.model, self.kept
+        assert isinstance(kept, Selection)
+        part = model.network.get_submodule(scope)
+        if not isinstance(part, MultiHead):
+            return None
+        layer = KernelLayerReading(
+            model.network, model.task, self.example, keep=[], edit=self.edit
+        )
+        with observed(part) as found:
+            kept.inputs.run(kept.inputs.scope_of(f"{scope}.pattern"), self.example, layer)
+        return found[0] if found else None
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
         """And the other points of the same parts, if they are not too many: whoever looks at the
