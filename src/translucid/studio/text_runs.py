@@ -378,7 +378,8 @@ class Run:
         words = self.example.words
         return {
             "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
-            "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
+            "off": list(self.off), "ms": round(self.ms, 1), "by_layer": self.by_kernel,
+            "answer": self.answer(),
             "loss": self.loss(), "output": self.output_point,
             "tokens": {
                 "source": list(words.source), "target": list(words.target),

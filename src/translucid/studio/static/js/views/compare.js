@@ -445,7 +445,7 @@ async function table(run, kind) {
   const exact = few(patterns);
   const all = exact
     ? (await fetched(run, patterns)).flatMap(tablesOf)
-    : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
+    : tablesOf(await api.heads(run.run, kind, undefined, pooled ? 40 : LONG));
   const nQ = all[0].length;
   const nK = all[0][0].length;
   const rows = cut(Array.from({ length: nQ }, (_, r) => r));
