@@ -18,6 +18,7 @@ from translucid.trace import Trace
 
 MANY = 32  # values that are all written out; an embedding has hundreds
 MAX_TOKENS = 2048  # tokens of a beginning
+MAX_LENGTH = 40  # tokens of a text that goes on
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 
 
@@ -94,8 +95,15 @@ def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str
     }  # fmt: skip
 
 
-def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -> dict[str, Any]:
-    """The tree of a search, and what it found."""
+def decode(
+    run: Run,
+    beam_size: int,
+    n_best: int,
+    force: dict[int, str | int],
+    max_length: int | None = None,
+) -> dict[str, Any]:
+    """The tree of a search, and what it found. max_length: not set, that of the task, or 40 tokens
+    of a text that goes on."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
         raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
@@ -103,7 +111,9 @@ def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -
         raise InputError(
             f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
         )
-    options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
+    options: dict[str, Any] = {} if run.example.source else {"max_length": MAX_LENGTH}
+    if max_length is not None:
+        options["max_length"] = max_length
     if run.edit:  # what is switched off is off in every step of the search
         options["trace"] = Trace([], edit=run.edit)
     (decoded,) = model.decode(

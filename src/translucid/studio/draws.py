@@ -14,13 +14,13 @@ from translucid.generate.results import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
 from translucid.parts.activations import as_log_probs
+from translucid.studio.answers import MAX_LENGTH
 from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
 from translucid.tasks.base import never_generated
 from translucid.trace import Trace
 
 SHOWN = 10  # tokens of a step
-MAX_LENGTH = 40  # tokens of a text that goes on
 
 
 def draws(

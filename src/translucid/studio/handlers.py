@@ -184,7 +184,9 @@ class Handlers:
         }
         force |= dict(enumerate(token_ids(query.text("begin", ""), "begin")))
         wanted = whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
-        decoded = answers.decode(self._run(asked), size, wanted, force)
+        most = query.one("max_length")
+        max_length = None if most is None else whole(most, "max_length", 1, answers.MAX_LENGTH)
+        decoded = answers.decode(self._run(asked), size, wanted, force, max_length)
         return json_reply(decoded, forever=True)
 
     def draws(self, asked: Asked) -> Reply:
