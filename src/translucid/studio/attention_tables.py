@@ -77,8 +77,7 @@ def _glance(run: Run, name: str, pool: int) -> tuple[Tensor, list[float], list[f
     small, bits, most = None, torch.zeros(()), torch.zeros(())
     for block, weights in _by_blocks(run, name, by[0]):
         if small is None:
-            small = weights.new_zeros(len(weights), *(-(-n // k) for n, k in
-                                                      zip((queries, keys), by, strict=True)))  # fmt: skip
+            small = weights.new_zeros(len(weights), -(-queries // by[0]), -(-keys // by[1]))
         cells = _pooled(_pooled(weights, 2, by[1]), 1, by[0])
         first = block.start // by[0]
         small[:, first : first + cells.shape[1], : cells.shape[2]] = cells

@@ -83,7 +83,8 @@ def frame_by_heads(
     """The same of a point inside of attention (1, heads, queries, keys) that is never there whole:
     rows gives some queries of one head, which are pooled before those of the next are computed."""
     whole = cut_shape(at, shape, replace(cut, pool=None))
-    head, query, key = (*cut.index, *(None for _ in shape[1 + len(cut.index) :]))
+    places: list[Place] = [*cut.index, None, None, None]
+    head, query, key = places[:3]
     inner: tuple[Place, ...] = (0 if isinstance(query, int) else None, key)
     tables = []
     for number in _range(head, shape[1]):

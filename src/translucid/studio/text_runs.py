@@ -329,9 +329,7 @@ class Run:
         part = model.network.get_submodule(scope)
         if not isinstance(part, MultiHead):
             return None
-        layer = KernelLayerReading(
-            model.network, model.task, self.example, keep=[], edit=self.edit
-        )
+        layer = KernelLayerReading(model.network, model.task, self.example, keep=[], edit=self.edit)
         with observed(part) as found:
             kept.inputs.run(kept.inputs.scope_of(f"{scope}.pattern"), self.example, layer)
         return found[0] if found else None
