@@ -132,7 +132,8 @@ function answers(model, run, other, second) {
         reads: fits ? reads : null,
         labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
         dashed: true,
-        keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
+        // a value of an embedding belongs to no token
+        keyOf: model.outputs === 'values' ? null : i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
     ];
   }
@@ -152,7 +153,6 @@ function paired(model, one, two, options) {
   const draw = count => {
     link.forget(box);
     box.replaceChildren(
-      twins(one.slice(0, count), two && two.slice(0, count), options),
       h(
         'p',
         { class: 'tail' },
@@ -160,15 +160,16 @@ function paired(model, one, two, options) {
         h(
           'button',
           {
-            class: 'edit',
+            class: 'more',
             onclick: () => {
               draw(count < length ? length : MANY);
-              box.querySelector('button').focus();
+              box.querySelector('button').focus({ preventScroll: true });
             },
           },
           count < length ? `Show all ${length}` : `Show the first ${MANY}`,
         ),
       ),
+      twins(one.slice(0, count), two?.slice(0, count), options),
     );
     link.paint();
   };
