@@ -10,6 +10,7 @@ from tests.studio.serving import model
 from tests.studio.test_layer_inputs import KINDS, LONG, ROOM, both, plain  # noqa: F401  (fixture)
 
 from translucid.catalogue import describe
+from translucid.errors import InputError
 from translucid.parts.attention import INSIDE
 from translucid.studio import answers, attention_rows, attention_tables, terms, text_runs
 from translucid.studio.library import Library
@@ -94,7 +95,7 @@ def test_all_heads_at_a_glance_are_those_of_whole_patterns(both: Both, pool: int
 def test_layers_that_are_not_there_are_refused(both: Both) -> None:  # noqa: F811
     _, _, cramped = both
     kind, names = next(iter(attention_tables.kinds_of_attention(cramped).items()))
-    with pytest.raises(answers.InputError, match=f"layers: there are 0 to {len(names) - 1}, not"):
+    with pytest.raises(InputError, match=f"layers: there are 0 to {len(names) - 1}, not"):
         attention_tables.heads(cramped, kind, 48, range(len(names), len(names) + 1))
 
 

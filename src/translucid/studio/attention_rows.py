@@ -31,7 +31,7 @@ class Attended(NamedTuple):
 
     def points(self, names: Sequence[str], heads: range, queries: range) -> dict[str, Tensor]:
         """Some points of some heads and queries, by their last words: (heads, queries, keys)."""
-        found: dict[str, Tensor] = {}
+        tables: dict[str, Tensor] = {}
         for block in blocks(queries, len(heads) * self.k.shape[2]):
             trace = Trace(names, budget_bytes=None, by_hand=True)
             self._attend(heads, block, self.k.shape[2], trace)
@@ -39,12 +39,12 @@ class Attended(NamedTuple):
             for name in names:
                 value = trace[name]
                 if value.dim() < 4:  # the scale, which is one number
-                    found[name] = value
+                    tables[name] = value
                     continue
                 whole = (len(heads), len(queries), value.shape[-1])
-                table = found.setdefault(name, value.new_empty(whole))
+                table = tables.setdefault(name, value.new_empty(whole))
                 table[:, at : at + len(block)] = value[0]
-        return found
+        return tables
 
     def weights(self, queries: range) -> Tensor:
         """The weights of all heads: (heads, queries, keys); of keys that none of these queries may
@@ -94,17 +94,17 @@ def blocks(queries: range, numbers: int, multiple: int = 1) -> Iterator[range]:
 def observed(part: MultiHead) -> Iterator[list[Attended]]:
     """While a layer runs: what its attention is given, at which the run ends. Nothing where
     attention goes by hand, since something inside of it is changed."""
-    found: list[Attended] = []
+    observations: list[Attended] = []
 
     def note(
         q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
     ) -> NoReturn:
-        found.append(Attended(q, k, v, layout, scale))
+        observations.append(Attended(q, k, v, layout, scale))
         raise Enough
 
     before, part.kernel = part.kernel, note
     try:
         with suppress(Enough):
-            yield found
+            yield observations
     finally:
         part.kernel = before

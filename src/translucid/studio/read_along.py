@@ -37,7 +37,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
     read, first = inputs[side][0].tolist(), begun.shape[1] - 1
     trace = Trace(keep, edit=run.edit)
-    if run.by_kernel and isinstance(network, DecoderModel) and not _sees_ahead(run):
+    if run.by_kernel and isinstance(network, DecoderModel) and not _masks_changed(run):
         if network.max_length is not None and len(read) > network.max_length:
             raise InputError(
                 f"tokens: {len(read):,} with the text; the model reads {network.max_length:,}"
@@ -53,7 +53,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     return Along(points, read, first)
 
 
-def _sees_ahead(run: Run) -> bool:
+def _masks_changed(run: Run) -> bool:
     """Whether a mask is changed: then the text may look at what comes behind it."""
     masks = (name for name in run.shapes if ".masks." in name)
     return Trace([], edit=run.edit).wants(*masks)

@@ -89,7 +89,7 @@ def frame_by_heads(
     tables = []
     for number in _range(head, shape[1]):
         table = _chosen(rows(number, _range(query, shape[2])), inner)
-        tables.append(_small(table, cut)[0] if table.dim() == 2 else table)
+        tables.append(_small(table, cut)[0])
     value = tables[0] if isinstance(head, int) else torch.stack(tables)
     return _framed(at, whole, _axes_left(axes, cut), cut, *_small(value, cut))
 

@@ -320,19 +320,19 @@ class Run:
             return None
         if self._attended[0] != scope:
             self._attended = "", None  # gone before the next one needs its room
-            self._attended = scope, self._given_to(scope)
+            self._attended = scope, self._observe(scope)
         return self._attended[1]
 
-    def _given_to(self, scope: str) -> Attended | None:
+    def _observe(self, scope: str) -> Attended | None:
         model, kept = self.opened.model, self.kept
         assert isinstance(kept, Selection)
         part = model.network.get_submodule(scope)
         if not isinstance(part, MultiHead):
             return None
         layer = KernelLayerReading(model.network, model.task, self.example, keep=[], edit=self.edit)
-        with observed(part) as found:
+        with observed(part) as observations:
             kept.inputs.run(kept.inputs.scope_of(f"{scope}.pattern"), self.example, layer)
-        return found[0] if found else None
+        return observations[0] if observations else None
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
         """And the other points of the same parts, if they are not too many: whoever looks at the

@@ -690,7 +690,8 @@ async function fetchHead(run, points, at, small) {
     name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
     unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights of 0 that a mask has made
     pooled: large
-      ? `${Q} × ${K} tokens: each cell is ${head === null ? 'the mean of the heads’ largest' : 'the largest'} of ${step[0]} × ${step[1]}`
+      ? `${Q} × ${K} tokens: each cell is ${head === null ? 'the mean of the heads’ largest' : 'the largest'} ` +
+        `of ${step[0]} × ${step[1]}`
       : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]),
