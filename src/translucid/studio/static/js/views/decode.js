@@ -21,7 +21,7 @@ const MANY = 12; // steps that fit beside one another
 const LIKELY = 6; // tokens of a step
 const FIRST = 8; // tokens that a large model shows first
 const LARGE = 2e7; // parameters
-const LONG = 256; // tokens of a text, whose reading takes longer than to write some
+const LONG = 256; // tokens of a text
 
 export async function decode(stage, { model, run, params }) {
   if (params.get('mode') === 'sample') return sample(stage, { run, params });
@@ -31,15 +31,17 @@ export async function decode(stage, { model, run, params }) {
   const besides = () => Promise.all([ask(1), begin ? api.decode(run.run, { beam_size: beams }) : null]);
   const show = (found, more) => searched(stage, { model, run, beams, begin, params, found, ...more });
   const forced = begin ? begin.split('.').length : 0;
-  if (!slow(model, run, forced)) {
+  if (model.outputs === 'target_tokens' || model.parameters <= LARGE) {
     const [found, [greedy, free]] = await Promise.all([ask(beams), besides()]);
     return show(found, { greedy, free });
   }
   // A large model takes seconds for a text: its first tokens are shown while the others are searched. The search is the
   // same, so the nodes of these are those of the whole tree.
   let gone = false;
-  const first = await ask(beams, { max_length: FIRST }).catch(() => null);
-  if (!first) return show(await ask(beams), { late: besides }); // a saved session has whole searches alone
+  // most of the time of a long text is its reading, which would come twice; a saved session has whole searches alone
+  const few = run.tokens.target.length < LONG && forced < FIRST;
+  const first = few ? await ask(beams, { max_length: FIRST }).catch(() => null) : null;
+  if (!first) return show(await ask(beams), { late: besides });
   let leave = await show(first, { soFar: FIRST });
   const later = async () => {
     const found = await ask(beams);
@@ -59,9 +61,6 @@ export async function decode(stage, { model, run, params }) {
     leave();
   };
 }
-// Whether a search takes seconds, and most of them for the tokens that are written.
-const slow = (model, run, forced) =>
-  model.outputs !== 'target_tokens' && model.parameters > LARGE && run.tokens.target.length < LONG && forced < FIRST;
 
 async function searched(stage, { model, run, params, beams, begin, found, greedy = null, free = null, soFar, late }) {
   const nodes = found.tree.nodes;
