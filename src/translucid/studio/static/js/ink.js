@@ -37,6 +37,8 @@ export const theme = () => document.documentElement.dataset.theme || 'light';
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
 export const shades = kind => table(theme(), kind); // for those who paint many
+// The same as numbers of 32 bits, as the pixels of an ImageData lie in memory.
+export const packed = kind => shades(kind).map(([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);

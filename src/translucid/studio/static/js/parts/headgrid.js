@@ -1,6 +1,6 @@
 // All heads at a glance: one small picture for each, layers below each other; one tab stop, arrows inside.
 import { h } from '../dom.js';
-import { shades, num } from '../ink.js';
+import { packed, num } from '../ink.js';
 import * as link from '../link.js';
 import { twin } from '../twin.js';
 
@@ -78,13 +78,13 @@ function picture(small, l, n) {
   canvas.height = rows;
   const pen = canvas.getContext('2d');
   const image = pen.createImageData(cols, rows);
-  const inks = shades('seq');
+  const inks = packed('seq');
+  const pixels = new Uint32Array(image.data.buffer);
   const count = bytes.length / size; // heads
   for (let k = 0; k < size; k++) {
     let sum = 0;
     for (let each = k; each < bytes.length; each += size) sum += bytes[each];
-    image.data.set(inks[Math.round((sum / count / 254) * 255)], 4 * k);
-    image.data[4 * k + 3] = 255;
+    pixels[k] = inks[Math.round((sum / count / 254) * 255)];
   }
   pen.putImageData(image, 0, 0);
   return canvas;

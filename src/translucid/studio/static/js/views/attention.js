@@ -78,7 +78,12 @@ export async function attention(stage, { model, run, params }) {
     return draw(focus);
   };
 
-  async function draw(focus) {
+  let drawing = null; // what is asked for now, which comes before the layers that nobody looks at
+  function draw(focus) {
+    drawing = redraw(focus);
+    return drawing;
+  }
+  async function redraw(focus) {
     const mine = ++turn;
     const found = await fetchHead(run, points, at, glances[at.kind]);
     if (mine !== turn) return;
@@ -181,7 +186,7 @@ export async function attention(stage, { model, run, params }) {
     filling = small;
     const stopped = () => gone || filling !== small;
     try {
-      await small.rest(now.layer, paintHeads, stopped);
+      await small.rest(now.layer, paintHeads, stopped, () => drawing.catch(() => {}));
     } catch (error) {
       if (!(error instanceof api.Refused)) throw error;
       if (!stopped()) left.querySelector('.gridname .of')?.replaceChildren(`: ${error.message}`);
@@ -488,11 +493,11 @@ export async function attention(stage, { model, run, params }) {
   // scores.
   function lensSize() {
     const u = unit();
-    const ends = now.values.reduce(
-      ([low, top], each) =>
-        each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]),
-      [0, 0],
-    );
+    const ends = [0, 0];
+    for (const each of now.values)
+      for (const v of each)
+        if (v < ends[0] && v !== -Infinity) ends[0] = v;
+        else if (v > ends[1] && v !== Infinity) ends[1] = v;
     const long = Math.max(3, ...ends.map(v => brief(v).length));
     return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
   }
