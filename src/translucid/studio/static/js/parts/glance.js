@@ -33,7 +33,7 @@ export function glance(run, kind, names, heads) {
       const first = (at * heads + (n ?? 0)) * rows * cols;
       return { rows, cols, bytes: frame.raw.subarray(first, first + (n === null ? heads : 1) * rows * cols) };
     },
-    // Layers that are not there yet, the nearest first; onlayer: told of each that comes; before: waited for before each.
+    // Layers that are not there yet, the nearest first. onlayer: told of each; before: waited for before each.
     async rest(near, onlayer, stopped, before) {
       const order = names.map((_, l) => l).sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
       for (const layer of order) {
