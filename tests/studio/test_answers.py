@@ -479,7 +479,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         assert sorted(lately) == sorted(near)
         assert found.bytes == kept.bytes + lately.bytes + found.ends.bytes
         monkeypatch.setattr(selection, "BUDGET", 4)  # no room for neighbours: what is asked, alone
-        other = next(name for name in trace if name.endswith("cross_attention.scores"))
+        other = next(name for name in trace if name.endswith("cross_attention.query"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
         assert [list(reading) for reading in found.lately] == [[other]]
 

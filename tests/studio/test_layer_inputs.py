@@ -10,7 +10,7 @@ import torch
 from tests.studio.serving import TEXT, model
 
 from translucid.models import TransformerConfig
-from translucid.studio import answers, credit, selection, terms
+from translucid.studio import answers, attention_tables, credit, selection, terms
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 
@@ -105,11 +105,12 @@ def test_a_layer_is_run_without_the_others(kind: str, monkeypatch: pytest.Monkey
 
 
 ASKED: dict[str, Callable[[Run], Any]] = {
-    "heads": lambda run: answers.heads(run, "decoder", 48),
+    "heads": lambda run: attention_tables.heads(run, "decoder", 48),
     "parts": lambda run: credit.parts(run, 7, 3),
     "lens": lambda run: credit.layers(run, 7),
     "terms": lambda run: terms.terms(run, "decoder.layers.1.self_attention.pattern[0, 1, 9, 4]"),
     "steps": lambda run: answers.steps(run, range(3, 6), 4),
+    "steps along": lambda run: answers.steps_along(run, [7, 5, 6], range(1, 4), 4),
 }
 
 

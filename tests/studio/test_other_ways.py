@@ -12,7 +12,7 @@ from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.model import Model
-from translucid.studio import answers
+from translucid.studio import answers, attention_tables
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 from translucid.trace import Trace
@@ -71,7 +71,7 @@ def test_all_steps_of_a_text_are_those_of_each_beginning(task: str, family: str)
     _, read = run(task, family=family)
     network, tokens = read.opened.model.network, [7, 5, 6, 8]
     side = "target" if task == "translate" else "ids"
-    kinds = answers.kinds_of_attention(read)
+    kinds = attention_tables.kinds_of_attention(read)
     patterns = kinds.get("cross") or kinds.get("decoder", [])
     whole = answers.steps_along(read, tokens, None, 5)
     assert [each["n"] for each in whole["steps"]] == [0, 1, 2, 3, 4]

@@ -15,7 +15,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from translucid.errors import InputError
@@ -49,18 +48,21 @@ class Contributions:
     rounding: float  # of the model's own precision: what is left of the logit after all these
 
 
-class _Stream:
-    """The residual stream at one position, kept apart by who wrote it."""
+class _Direction:
+    """The direction in the residual stream whose product with it is the logit, followed from the
+    last norm back to the embedding; on the way each part adds what it has in this direction. So a
+    head costs a vector for each token, and not one of the model's width."""
 
-    def __init__(self, reading: TextTrace, position: int) -> None:
+    def __init__(self, reading: TextTrace, position: int, direction: Tensor) -> None:
         self.reading, self.position = reading, position
-        self.vectors: dict[tuple[str, int | None], Tensor] = {}  # (tokens or 1, d_model), float64
-        self.constant: Tensor | float = 0.0  # (d_model,)
+        self.direction = direction  # (d_model,), float64
+        self.parts: list[Contribution] = []  # the last one first
+        self.remainder = 0.0
 
     def at(self, name: str) -> Tensor:
         return self.reading[name][0, self.position].double()
 
-    def normalise(self, norm: nn.Module, name: str) -> None:
+    def before_norm(self, norm: nn.Module, name: str) -> None:
         """A norm with the statistics that it had."""
         if isinstance(norm, NoNorm):
             return
@@ -69,29 +71,34 @@ class _Stream:
             size = self.at(f"{name}.rms")
         else:
             size = (self.at(f"{name}.variance") + float(norm.eps)).sqrt()  # type: ignore[arg-type]
-
-        def through(x: Tensor) -> Tensor:
-            centred = not isinstance(norm, RMSNorm | BatchNorm)
-            return gain * (x - x.mean(-1, keepdim=True) if centred else x) / size
-
-        self.vectors = {part: through(vector) for part, vector in self.vectors.items()}
-        constant = through(torch.as_tensor(self.constant) + torch.zeros_like(gain))
-        if isinstance(norm, BatchNorm):
-            constant = constant - gain * self.at(f"{name}.mean") / size
         shift: Any = getattr(norm, "shift", None)
-        self.constant = constant if shift is None else constant + shift.detach().double()
+        if shift is not None:
+            self.add_constant(shift)
+        self.direction = gain * self.direction / size
+        if isinstance(norm, BatchNorm):
+            self.add_constant(-self.at(f"{name}.mean"))
+        elif not isinstance(norm, RMSNorm):  # centred, which is its own transpose
+            self.direction = self.direction - self.direction.mean(-1, keepdim=True)
+
+    def add_constant(self, vector: Tensor) -> None:
+        self.remainder += float(vector.detach().double() @ self.direction)
+
+    def add_vector(self, part: str, vector: Tensor) -> None:
+        self.parts.append(Contribution(part, None, float(vector @ self.direction)))
 
     def add_heads(self, part: MultiHead, name: str) -> None:
         """The heads of an attention layer, each as the tokens whose values it hands over."""
         weight = part.output.weight.detach().double()  # (d_model, heads * d_head)
+        wanted = (self.direction @ weight).unflatten(-1, (part.heads, part.d_head))
         pattern = self.reading[f"{name}.pattern"][0, :, self.position].double()  # (heads, keys)
         values = self.reading[f"{name}.value"][0].double()  # (kv_heads, keys, d_head)
-        for head in range(part.heads):
-            own = weight[:, head * part.d_head : (head + 1) * part.d_head]
-            handed = values[head // (part.heads // part.kv_heads)] @ own.T  # (keys, d_model)
-            self.vectors[name, head] = pattern[head][:, None] * handed
+        for head in reversed(range(part.heads)):
+            served = values[head // (part.heads // part.kv_heads)]
+            by_token = pattern[head] * (served @ wanted[head])
+            total = float(by_token.sum())
+            self.parts.append(Contribution(name, head, total, tuple(by_token.tolist())))
         if part.output.bias is not None:
-            self.constant = self.constant + part.output.bias.detach().double()
+            self.add_constant(part.output.bias)
 
 
 def contributions(reading: TextTrace, position: int, output: int) -> Contributions:
@@ -113,42 +120,37 @@ def contributions(reading: TextTrace, position: int, output: int) -> Contributio
             f"position {position} and output {output}: there are positions 0 to "
             f"{logits.shape[0] - 1} and outputs 0 to {logits.shape[1] - 1}"
         )
-    stream = _through(reading, stack, side, position)
     direction = head.linear.weight.detach()[output].double()
     direction = direction * (head.scale if isinstance(head, LanguageHead) else 1.0)
-    parts = tuple(
-        Contribution(
-            part, number, float((vector @ direction).sum()),
-            tuple((vector @ direction).tolist()) if number is not None else (),
-        )
-        for (part, number), vector in stream.vectors.items()
-    )  # fmt: skip
-    constant = torch.as_tensor(stream.constant, dtype=torch.float64) * torch.ones_like(direction)
-    remainder = float(constant @ direction)
+    followed = _back(reading, stack, side, position, direction)
+    remainder = followed.remainder
     if head.linear.bias is not None:
         remainder += float(head.linear.bias.detach()[output])
+    parts = tuple(reversed(followed.parts))
     total = math.fsum([*(one.value for one in parts), remainder])
     logit = float(logits[position, output])
     return Contributions(logit, parts, remainder, rounding=logit - total)
 
 
-def _through(reading: TextTrace, stack: Stack, side: str, position: int) -> _Stream:
-    """The stream behind the last norm, part by part."""
-    stream = _Stream(reading, position)
-    first = stream.at(f"{side}.layers.0.self_attention_residual.skip")
-    stream.vectors[f"{side}.embedding", None] = first[None]
-    for number, layer in enumerate(stack.blocks()):
-        for name in FRAMES:
+def _back(
+    reading: TextTrace, stack: Stack, side: str, position: int, direction: Tensor
+) -> _Direction:
+    """From the last norm to the embedding, part by part."""
+    followed = _Direction(reading, position, direction)
+    followed.before_norm(stack.final_norm, f"{side}.final_norm")
+    for number, layer in reversed([*enumerate(stack.blocks())]):
+        for name in reversed(FRAMES):
             part = getattr(layer, name)
             if part is None:
                 continue
             scope = f"{side}.layers.{number}.{name}"
-            if isinstance(part, MultiHead):
-                stream.add_heads(part, scope)
-            else:
-                stream.vectors[scope, None] = stream.at(f"{scope}.output")[None]
             frame = getattr(layer, f"{name}_residual")
             if frame.placement == "post":
-                stream.normalise(frame.norm, f"{scope}_residual.norm")
-    stream.normalise(stack.final_norm, f"{side}.final_norm")
-    return stream
+                followed.before_norm(frame.norm, f"{scope}_residual.norm")
+            if isinstance(part, MultiHead):
+                followed.add_heads(part, scope)
+            else:
+                followed.add_vector(scope, followed.at(f"{scope}.output"))
+    first = followed.at(f"{side}.layers.0.self_attention_residual.skip")
+    followed.add_vector(f"{side}.embedding", first)
+    return followed

@@ -1,4 +1,4 @@
-"""What the page asks of a run, beyond its tensors: heads at a glance, the likeliest words of a
+"""What the page asks of a run, beyond its tensors: the likeliest words of a
 step, the tree of a search, two runs compared."""
 
 import math
@@ -9,60 +9,17 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.see.difference import STREAM, Difference, depth, difference
-from translucid.see.of_points import pooled
 from translucid.see.pictures import Grid
-from translucid.studio.tensors import packed, raw_bytes
+from translucid.studio.attention_tables import kinds_of_attention
+from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
 from translucid.trace import Trace
 
 MANY = 32  # values that are all written out; an embedding has hundreds
 MAX_TOKENS = 2048  # tokens of a beginning
+MAX_LENGTH = 40  # tokens of a text that goes on
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
-
-
-def kinds_of_attention(run: Run) -> dict[str, list[str]]:
-    """The patterns of each kind of attention, layer by layer."""
-    kinds: dict[str, list[str]] = {}
-    for name in run.shapes:
-        if name.endswith(".pattern"):
-            scopes = name.split(".")
-            across = scopes[-2] in ("cross_attention", "alignment")
-            kind = "cross" if across else "encoder" if "encoder" in scopes else "decoder"
-            kinds.setdefault(kind, []).append(name)
-    return kinds
-
-
-def heads(run: Run, kind: str, pool: int) -> bytes:
-    """Small pictures of all heads of one kind: (layers, heads, queries, keys), as bytes of 0..1;
-    with the entropy (bits) and the largest weight of each head."""
-    kinds = kinds_of_attention(run)
-    if kind not in kinds:
-        raise InputError(f"kind: this run has no {kind!r} attention; it has {', '.join(kinds)}")
-    names = kinds[kind]
-    reading = run if run.by_kernel else run.reading(names)  # a long text has room for one layer
-    small, entropy, most = [], [], []
-    for name in names:
-        pattern = reading[name][0]
-        pattern = pattern if pattern.dim() == 3 else pattern[None]  # recurrent: one head
-        small.append(_small(pattern, pool))
-        bits = -(pattern * pattern.clamp_min(1e-12).log2()).sum(-1).mean(-1)
-        entropy.append(bits.tolist())
-        most.append(pattern.amax((-1, -2)).tolist())
-    stack = torch.stack(small).clamp(0, 1)
-    header = {
-        "at": names, "axes": ["layers", "heads", "queries", "keys"], "shape": list(stack.shape),
-        "whole": list(pattern.shape), "dtype": "u8", "scale": "unit", "lo": 0.0, "hi": 1.0,
-        "entropy": entropy, "most": most,
-    }  # fmt: skip
-    return packed(header, raw_bytes(stack.float(), torch.ones_like(stack).bool(), 0.0, 1.0, "u8"))
-
-
-def _small(pattern: Tensor, pool: int) -> Tensor:
-    for place in (2, 1):  # the last axis lies in a run
-        if pattern.shape[place] > pool:
-            pattern = pooled(pattern, place, -(-pattern.shape[place] // pool))
-    return pattern
 
 
 def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
@@ -89,13 +46,13 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
     tokenizer.pieces(tokens)  # says so where there is no such token
     at, kinds = run.output_point, kinds_of_attention(run)
     patterns = kinds.get("cross") or kinds.get("decoder", [])
-    trace, read, first = read_along(run, tokens, [at, *patterns])
+    along = read_along(run, tokens, [at, *patterns])
+    read, first, rows = along.read, along.first, along.points
     answer: dict[str, Any] = {"at": at, "steps": []}
     for n in some:
-        row = first + n
-        answer["steps"].append({"n": n, **_likeliest(run, trace[at][0, row], read[row], k)})
+        answer["steps"].append({"n": n, **_likeliest(run, rows[at][0, n], read[first + n], k)})
     if patterns:
-        layers = [trace[name][0].float() for name in patterns]  # ([heads,] queries, keys)
+        layers = [rows[name][0].float() for name in patterns]  # ([heads,] queries, keys)
         mean = torch.stack([p.mean(0) if p.dim() == 3 else p for p in layers]).mean(0)
         across = "cross" in kinds
         answer["looks"] = {
@@ -103,24 +60,9 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
             "words": list(example.words.source if across else readable(tokenizer, read)),
         }  # fmt: skip
         for step in answer["steps"]:
-            row = first + step["n"]
-            step["weights"] = mean[row, : None if across else row + 1].tolist()
+            seen = None if across else first + step["n"] + 1
+            step["weights"] = mean[step["n"], :seen].tolist()
     return answer
-
-
-def read_along(run: Run, tokens: list[int], keep: list[str]) -> tuple[Trace, list[int], int]:
-    """One pass over a beginning and these tokens: some points, all that was read, and the row that
-    says the first of the tokens."""
-    network, example = run.opened.model.network, run.example
-    assert example.target is not None
-    inputs, side = example.inputs_for(network), example.target.name
-    # To a source something is written from its start on; a text by itself is gone on with.
-    begun = inputs[side][:, :1] if example.source else inputs[side]
-    inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
-    trace = Trace(keep, edit=run.edit)
-    with torch.no_grad():
-        network(**inputs, trace=trace)
-    return trace, inputs[side][0].tolist(), begun.shape[1] - 1
 
 
 def _chosen(positions: range | None, count: int, k: int) -> range:
@@ -153,8 +95,15 @@ def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str
     }  # fmt: skip
 
 
-def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -> dict[str, Any]:
-    """The tree of a search, and what it found."""
+def decode(
+    run: Run,
+    beam_size: int,
+    n_best: int,
+    force: dict[int, str | int],
+    max_length: int | None = None,
+) -> dict[str, Any]:
+    """The tree of a search, and what it found. max_length: not set, that of the task, or 40 tokens
+    of a text that goes on."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
         raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
@@ -162,7 +111,9 @@ def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -
         raise InputError(
             f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
         )
-    options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
+    options: dict[str, Any] = {} if run.example.source else {"max_length": MAX_LENGTH}
+    if max_length is not None:
+        options["max_length"] = max_length
     if run.edit:  # what is switched off is off in every step of the search
         options["trace"] = Trace([], edit=run.edit)
     (decoded,) = model.decode(

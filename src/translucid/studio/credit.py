@@ -23,7 +23,7 @@ TOGETHER = 256  # tokens that are read at once for saliency, all positions toget
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
     """What each part adds to a logit; the values, the remainder and the rounding add up to it. And
     the same by token: what all heads together hand over from each token that they look at."""
-    reading = _reading(run)
+    reading = _reading(run, position)
     contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
     for one in contributed.parts:
@@ -54,7 +54,7 @@ def layers(run: Run, position: int) -> dict[str, Any]:
     """What the model would say at a position if it stopped after each layer."""
     if not run.outputs.at_positions:
         raise InputError("the lens of a position: this model says one thing of a whole text")
-    reading = _reading(run)
+    reading = _reading(run, position)
     count = len(reading.labels)
     if position >= count:
         raise InputError(f"position: there are 0 to {count - 1}, not {position}")
@@ -99,21 +99,26 @@ def _saliency(run: Run, position: int) -> Saliency:
 
 
 class _LayerByLayer(Reading):
-    """The points of a long text, which has room for those of one layer at a time."""
+    """The points of a long text, which has room for those of one layer at a time; of the weights
+    of attention only those of one query, whom all others look like."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, query: int) -> None:
         model = run.opened.model
         super().__init__(model.network, model.task, run.example, keep=[])
-        self.run = run
+        self.run, self.query = run, range(query, query + 1)
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.run[name]
+        shape, attended = self.run.shapes.get(name, ()), self.run.attended(name)
+        if attended is None or self.query.stop > shape[2]:
+            return self.run[name]
+        own = name.rpartition(".")[2]
+        return attended.points([own], range(shape[1]), self.query)[own].expand(shape)
 
 
-def _reading(run: Run) -> Reading:
+def _reading(run: Run, position: int) -> Reading:
     if run.whole:
         return run.kept
     if run.by_kernel:
-        return _LayerByLayer(run)
+        return _LayerByLayer(run, position)
     names = [name for name in run.shapes if name.endswith(NEEDED) or name == run.output_point]
     return run.reading(names)

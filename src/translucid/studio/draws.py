@@ -14,13 +14,13 @@ from translucid.generate.results import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
 from translucid.parts.activations import as_log_probs
-from translucid.studio.answers import read_along
+from translucid.studio.answers import MAX_LENGTH
+from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
 from translucid.tasks.prefixes import never_generated
 from translucid.trace import Trace
 
 SHOWN = 10  # tokens of a step
-MAX_LENGTH = 40  # tokens of a text that goes on
 
 
 def draws(
@@ -59,7 +59,8 @@ def allowed_at(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """At each step of a text: log-probabilities after constraints, and the model's own."""
     network = run.opened.model.network
-    trace, read, first = read_along(run, text.tokens, [run.output_point])
+    along = read_along(run, text.tokens, [run.output_point])
+    first = along.first
     config = GenerationConfig(repetition_penalty=repetition_penalty)
     named = WordConstraints().token_constraints(
         tokenizer, config, first + 1, special=len(tokenizer.start_ids)
@@ -69,10 +70,10 @@ def allowed_at(
     ends = tokenizer.special.ends
     allowed, own = [], []
     for n in range(len(text.token_log_probs)):
-        row = as_log_probs(trace[run.output_point][0, first + n].float())[None]
+        row = as_log_probs(along.points[run.output_point][0, n].float())[None]
         own.append(row[0])
         row = constraints.one_end(row, tokenizer.eos_id, ends) if ends else row
-        before = torch.tensor([read[: first + n + 1]], device=row.device)
+        before = torch.tensor([along.read[: first + n + 1]], device=row.device)
         allowed.append(constraints.apply(extra, row, before)[0])
     return allowed, own
 

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import torch
 
-from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.generate.sampling import SamplingConfig
 from translucid.studio import (
     answers,
+    attention_tables,
     credit,
     draws,
     lesson_checks,
@@ -50,7 +50,7 @@ from translucid.studio.server.questions import (
     read_query,
 )
 from translucid.studio.surveys import SAVED, Surveys
-from translucid.studio.tensors import Cut, cut_shape, frame
+from translucid.studio.tensors import Cut, cut_shape
 from translucid.studio.text_runs import Run
 
 # The path of each question, as an expression that finds what it names.
@@ -139,14 +139,13 @@ class Handlers:
             raise InputError(
                 f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
             )
-        reading = run.reading(names)
-        body = b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
-        return Reply(body, BINARY, forever=True)
+        return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
     def heads(self, asked: Asked) -> Reply:
         query = asked.query
         pool = whole(query.text("pool", "48"), "pool", 4, 512)
-        body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
+        layers = span(query.text("layers", ""), "layers") if "layers" in query else None
+        body = attention_tables.heads(self._run(asked), query.text("kind", "encoder"), pool, layers)
         return Reply(body, BINARY, forever=True)
 
     def terms(self, asked: Asked) -> Reply:
@@ -186,7 +185,9 @@ class Handlers:
         }
         force |= dict(enumerate(token_ids(query.text("begin", ""), "begin")))
         wanted = whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
-        decoded = answers.decode(self._run(asked), size, wanted, force)
+        most = query.one("max_length")
+        max_length = None if most is None else whole(most, "max_length", 1, answers.MAX_LENGTH)
+        decoded = answers.decode(self._run(asked), size, wanted, force, max_length)
         return json_reply(decoded, forever=True)
 
     def draws(self, asked: Asked) -> Reply:

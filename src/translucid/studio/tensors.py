@@ -8,7 +8,8 @@ that there is nothing to show, such as a score that a mask has taken away.
 
 import json
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -68,25 +69,70 @@ def written(place: Place) -> str:
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     """One point of one text. Cut and pooled where it was computed, then copied."""
     cut_shape(at, tuple(value.shape), cut)
-    value, axes = value[0] if value.dim() else value, axes[1:]
-    for place, chosen in reversed(list(enumerate(cut.index))):
+    value = _chosen(value[0] if value.dim() else value, cut.index)
+    return _framed(at, list(value.shape), _axes_left(axes, cut), cut, *_small(value, cut))
+
+
+def frame_by_heads(
+    at: str,
+    shape: tuple[int, ...],
+    axes: tuple[str, ...],
+    cut: Cut,
+    rows: Callable[[int, range], Tensor],
+) -> bytes:
+    """The same of a point inside of attention (1, heads, queries, keys) that is never there whole:
+    rows gives some queries of one head, which are pooled before those of the next are computed."""
+    whole = cut_shape(at, shape, replace(cut, pool=None))
+    places: list[Place] = [*cut.index, None, None, None]
+    head, query, key = places[:3]
+    inner: tuple[Place, ...] = (0 if isinstance(query, int) else None, key)
+    tables = []
+    for number in _range(head, shape[1]):
+        table = _chosen(rows(number, _range(query, shape[2])), inner)
+        tables.append(_small(table, cut)[0])
+    value = tables[0] if isinstance(head, int) else torch.stack(tables)
+    return _framed(at, whole, _axes_left(axes, cut), cut, *_small(value, cut))
+
+
+def _range(place: Place, size: int) -> range:
+    if isinstance(place, int):
+        return range(place, place + 1)
+    return range(size) if place is None else place
+
+
+def _axes_left(axes: tuple[str, ...], cut: Cut) -> tuple[str, ...]:
+    gone = {place for place, chosen in enumerate(cut.index) if isinstance(chosen, int)}
+    return tuple(axis for place, axis in enumerate(axes[1:]) if place not in gone)
+
+
+def _chosen(value: Tensor, index: Sequence[Place]) -> Tensor:
+    for place, chosen in reversed(list(enumerate(index))):
         if isinstance(chosen, range):
             value = value.narrow(place, chosen.start, len(chosen))
         elif chosen is not None:
             value = value.select(place, chosen)
-            axes = axes[:place] + axes[place + 1 :]
-    shape = list(value.shape)
+    return value
+
+
+def _small(value: Tensor, cut: Cut) -> tuple[Tensor, Tensor]:
+    """Pooled, and where there is something to show."""
     value = value.float()
     finite = value.isfinite()
     for place, most in reversed(cut.most(value.dim())):  # the last axis lies in a run
         if value.shape[place] > most:
             value, finite = _pooled(value, finite, place, -(-value.shape[place] // most))
+    return value, finite
+
+
+def _framed(
+    at: str, whole: list[int], axes: tuple[str, ...], cut: Cut, value: Tensor, finite: Tensor
+) -> bytes:
     scale = scale_of(at)
     largest = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0
     hi = 1.0 if scale == "unit" else largest or 1.0
     lo = -hi if scale == "signed" else 0.0
     header = {
-        "at": at, "axes": axes, "shape": list(value.shape), "whole": shape, "dtype": cut.form,
+        "at": at, "axes": axes, "shape": list(value.shape), "whole": whole, "dtype": cut.form,
         "scale": scale, "lo": lo, "hi": hi,
         "index": [[i.start, i.stop] if isinstance(i, range) else i for i in cut.index],
     }  # fmt: skip

@@ -27,13 +27,19 @@ SCORES = 5  # lines from a weight of attention to its score
 
 
 class _Points:
-    """The points of a run, those of a long text too, which are computed again when asked for."""
+    """The points of a run, those of a long text too, which are computed again when asked for; row:
+    for one query of one head, in which case all others look like it."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, row: tuple[int, int] | None = None) -> None:
+        self.run, self.row = run, row
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.run[name]
+        attended = None if self.row is None else self.run.attended(name)
+        if self.row is None or attended is None:
+            return self.run[name]
+        head, query = (range(place, place + 1) for place in self.row)
+        own = name.rpartition(".")[2]
+        return attended.points([own], head, query)[own].expand(self.run.shapes[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self.run.shapes
@@ -65,7 +71,20 @@ def with_adapters(run: Run) -> dict[str, Any]:
 def _opened(run: Run, address: str, top: int = TOP) -> Opened:
     if run.whole:
         return _opening(run, top)(address)
-    return opened_at(computation(run.kept, points=_Points(run), shown=top), address)
+    points = _Points(run, _row_of(run, address))
+    return opened_at(computation(run.kept, points=points, shown=top), address)
+
+
+def _row_of(run: Run, address: str) -> tuple[int, int] | None:
+    """The head and the query of a number inside of attention, or of what attention hands over: it
+    is made of numbers of this query of this head, and of what is outside of attention."""
+    name, index = read_address(address)
+    shape = run.shapes.get(name, ())
+    inside = f"{name.rpartition('.')[0]}.pattern" in run.shapes
+    if not inside or len(shape) != 4 or len(index) != 4:
+        return None
+    _, head, query, _ = index
+    return (head, query) if head < shape[1] and query < shape[2] else None
 
 
 @lru_cache(1)  # a walk asks of one run again and again

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.parts.attention import INSIDE, MultiHead
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
 from translucid.studio import selection
+from translucid.studio.attention_rows import Attended, observed
 from translucid.studio.layer_inputs import (
     Enough,
     KernelLayerReading,
@@ -53,6 +55,7 @@ class Run:
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
         self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
+        self._attended: tuple[str, Attended | None] = "", None  # the attention that was last
         self.ends = self.kept  # and its logits
         if isinstance(self.kept, Selection):
             self.kept.read()
@@ -80,6 +83,7 @@ class Run:
     def forget(self) -> None:
         """What can be computed again from what is kept."""
         self.lately, self.ends = [], self.kept
+        self._attended = "", None
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -133,6 +137,29 @@ class Run:
             inputs.run(scope, self.example, layer)
         return ((name, layer[name]) for name in names)
 
+    def attended(self, name: str) -> Attended | None:
+        """Of a long text: what the attention that computes a point was given, so that a part of the
+        point can be computed alone. None where it has to be computed whole: of other points, and
+        where something inside of this attention is changed."""
+        scope, _, own = name.rpartition(".")
+        if not self.by_kernel or own not in INSIDE or not passed_over(name):
+            return None
+        if self._attended[0] != scope:
+            self._attended = "", None  # gone before the next one needs its room
+            self._attended = scope, self._observe(scope)
+        return self._attended[1]
+
+    def _observe(self, scope: str) -> Attended | None:
+        model, kept = self.opened.model, self.kept
+        assert isinstance(kept, Selection)
+        part = model.network.get_submodule(scope)
+        if not isinstance(part, MultiHead):
+            return None
+        layer = KernelLayerReading(model.network, model.task, self.example, keep=[], edit=self.edit)
+        with observed(part) as observations:
+            kept.inputs.run(kept.inputs.scope_of(f"{scope}.pattern"), self.example, layer)
+        return observations[0] if observations else None
+
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
         """And the other points of the same parts, if they are not too many: whoever looks at the
         weights of a head asks for its scores next."""
@@ -175,7 +202,8 @@ class Run:
         words = self.example.words
         return {
             "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
-            "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
+            "off": list(self.off), "ms": round(self.ms, 1), "by_layer": self.by_kernel,
+            "answer": self.answer(),
             "loss": self.loss(), "output": self.output_point,
             "tokens": {
                 "source": list(words.source), "target": list(words.target),

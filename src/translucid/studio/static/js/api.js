@@ -76,8 +76,9 @@ export async function run(question) {
 export const tensors = (id, names, options = {}) =>
   once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
-export const heads = async (id, kind, pool = 48) =>
-  (await once(`/api/runs/${id}/heads?${query({ kind, pool })}`, binary))[0];
+// layers: '3:5' for some of them.
+export const heads = async (id, kind, layers, pool = 48) =>
+  (await once(`/api/runs/${id}/heads?${query({ kind, pool, layers })}`, binary))[0];
 // One number and the numbers that made it; top: so many terms of a long sum, by default eight.
 export const terms = async (id, address, top) => ({
   ...(await once(`/api/runs/${id}/terms?${query({ address, top })}`, json)),

@@ -15,19 +15,26 @@ export class Frame {
   }
   row(...index) {
     // all numbers below a leading index
-    const below = this.shape.slice(index.length).reduce((a, b) => a * b, 1);
-    let first = 0;
-    index.forEach((i, axis) => {
-      first = first * this.shape[axis] + i;
-    });
-    first *= below;
+    const [first, below] = this.place(index);
     return Array.from({ length: below }, (_, i) => this.number(first + i));
+  }
+  place(index) {
+    // where the numbers below a leading index begin, and how many there are
+    const below = this.shape.slice(index.length).reduce((a, b) => a * b, 1);
+    const first = index.reduce((sum, i, axis) => sum * this.shape[axis] + i, 0);
+    return [first * below, below];
   }
   table(...index) {
     // rows and columns below a leading index
-    const flat = this.row(...index);
+    const rows = [];
     const columns = this.shape.at(-1);
-    return Array.from({ length: flat.length / columns }, (_, i) => flat.slice(i * columns, (i + 1) * columns));
+    const [first, below] = this.place(index);
+    for (let at = first; at < first + below; ) {
+      const row = new Array(columns);
+      for (let j = 0; j < columns; j++, at++) row[j] = this.number(at);
+      rows.push(row);
+    }
+    return rows;
   }
 }
 const halves = new Float32Array(1 << 16);

@@ -36,11 +36,15 @@ function table(name, kind) {
 export const theme = () => document.documentElement.dataset.theme || 'light';
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
-export function rgb(value, scale) {
-  // scale: { kind: 'seq' | 'div', max }
+export const shades = kind => table(theme(), kind); // for those who paint many
+// The same as numbers of 32 bits, as the pixels of an ImageData lie in memory.
+export const packed = kind => shades(kind).map(([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
+export function shade(value, scale) {
+  // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
-  return table(theme(), scale.kind)[Math.round(t * 255)];
+  return Math.round(t * 255);
 }
+export const rgb = (value, scale) => shades(scale.kind)[shade(value, scale)];
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
 
 const lin = byte => {

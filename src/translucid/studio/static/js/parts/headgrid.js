@@ -1,17 +1,17 @@
 // All heads at a glance: one small picture for each, layers below each other; one tab stop, arrows inside.
 import { h } from '../dom.js';
-import { rgb, num } from '../ink.js';
+import { packed, num } from '../ink.js';
 import * as link from '../link.js';
 import { twin } from '../twin.js';
 
-const ONE = { kind: 'seq', max: 1 };
 export const MANY = 6; // heads; more of them have smaller pictures
 const EACH = 64; // so many heads have a canvas each; more of them share one
 
-// frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a
-// layer's heads.
-export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false }) {
-  const [layers, heads] = frame.shape;
+// small: a glance at all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
+// grid.paint(): once it has its place, and whenever layers have come.
+export function headgrid(small, { chosen, onpick, onlook, onleave, means = false }) {
+  const { heads } = small;
+  const layers = small.names.length;
   const names = range(heads).map(n => [n, String(n)]);
   if (means) names.push([null, 'mean']);
   const grid = h(
@@ -27,63 +27,70 @@ export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false
     h('span'),
     names.map(([, name]) => h('span', { class: 'ax' }, name)),
   );
-  for (let l = 0; l < layers; l++)
-    grid.append(
-      h('span', { class: 'ax' }, String(l)),
-      ...names.map(([n]) => tile(frame, l, n, { chosen, onpick, onlook, onleave })),
-    );
+  const tiles = range(layers).map(l => names.map(([n]) => tile(l, n, { chosen, onpick, onlook, onleave })));
+  tiles.forEach((row, l) => grid.append(h('span', { class: 'ax' }, String(l)), ...row));
   grid.addEventListener('keydown', event => walk(event, grid, names.length));
-  if (layers * heads > EACH) grid.paint = () => painted(grid, frame, names);
+  const drawn = new Set();
+  let sheet = null;
+  grid.paint = () => {
+    if (layers * heads > EACH) sheet ??= sheetOf(grid);
+    for (const l of range(layers).filter(each => small.has(each) && !drawn.has(each))) {
+      drawn.add(l);
+      names.forEach(([n], k) => {
+        tiles[l][k].setAttribute('aria-label', told(small, l, n));
+        sheet ? stamp(sheet, tiles[l][k], picture(small, l, n)) : tiles[l][k].replaceChildren(picture(small, l, n));
+      });
+    }
+  };
   return twin(grid, 'All heads', () => ({
     corner: 'head',
     columns: ['largest weight', 'mean entropy, bits'],
-    rows: range(layers).flatMap(l =>
-      range(heads).map(n => [`layer ${l}, head ${n}`, frame.most[l][n], frame.entropy[l][n]]),
-    ),
+    rows: range(layers)
+      .filter(small.has)
+      .flatMap(l => range(heads).map(n => [`layer ${l}, head ${n}`, small.most(l, n), small.entropy(l, n)])),
+    note: small.missing ? `${small.missing} of ${layers} layers are not read yet.` : undefined,
   }));
 }
-function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
+const called = (l, n) => `layer ${l}, ${n === null ? 'mean of all heads' : `head ${n}`}`;
+const told = (small, l, n) =>
+  called(l, n) +
+  (n === null ? '' : `, largest weight ${num(small.most(l, n))}, entropy ${num(small.entropy(l, n))} bits`);
+function tile(l, n, { chosen, onpick, onlook, onleave }) {
   const on = l === chosen.layer && n === chosen.head;
-  const name = n === null ? `layer ${l}, mean of all heads` : `layer ${l}, head ${n}`;
-  const told = n === null ? '' : `, largest weight ${num(frame.most[l][n])}, entropy ${num(frame.entropy[l][n])} bits`;
-  const button = h(
-    'button',
-    {
-      'aria-pressed': String(on),
-      'aria-label': name + told,
-      tabindex: on ? 0 : -1,
-      class: n === null ? 'mean' : null,
-      onclick: () => onpick(l, n),
-      onmouseenter: () => onlook?.(l, n),
-      onmouseleave: () => onleave?.(),
-      onfocus: () => onlook?.(l, n),
-      onblur: () => onleave?.(),
-    },
-    frame.shape[0] * frame.shape[1] > EACH ? null : picture(frame, l, n),
-  );
+  const button = h('button', {
+    'aria-pressed': String(on),
+    'aria-label': called(l, n),
+    tabindex: on ? 0 : -1,
+    class: n === null ? 'mean' : null,
+    onclick: () => onpick(l, n),
+    onmouseenter: () => onlook?.(l, n),
+    onmouseleave: () => onleave?.(),
+    onfocus: () => onlook?.(l, n),
+    onblur: () => onleave?.(),
+  });
   return n === null ? button : link.mark(button, `head:${l}.${n}`);
 }
-function picture(frame, l, n) {
-  const [, heads, rows, cols] = frame.shape;
+function picture(small, l, n) {
+  const { rows, cols, bytes } = small.cells(l, n);
   const size = rows * cols;
   const canvas = document.createElement('canvas');
   canvas.width = cols;
   canvas.height = rows;
   const pen = canvas.getContext('2d');
   const image = pen.createImageData(cols, rows);
-  const first = head => (l * heads + head) * size;
+  const inks = packed('seq');
+  const pixels = new Uint32Array(image.data.buffer);
+  const count = bytes.length / size; // heads
   for (let k = 0; k < size; k++) {
-    const value =
-      n === null
-        ? range(heads).reduce((sum, each) => sum + frame.number(first(each) + k), 0) / heads
-        : frame.number(first(n) + k);
-    image.data.set([...rgb(value, ONE), 255], 4 * k);
+    let sum = 0;
+    for (let each = k; each < bytes.length; each += size) sum += bytes[each];
+    pixels[k] = inks[Math.round((sum / count / 254) * 255)];
   }
   pen.putImageData(image, 0, 0);
   return canvas;
 }
-// All of them on one canvas below the buttons, once these have their places.
-function painted(grid, frame, names) {
+// One canvas below the buttons, once these have their places.
+function sheetOf(grid) {
   grid.classList.add('shared'); // from here on places count from it
   const sharp = window.devicePixelRatio || 1;
   const sheet = h('canvas', {
@@ -95,24 +102,17 @@ function painted(grid, frame, names) {
   const pen = sheet.getContext('2d');
   pen.scale(sharp, sharp);
   pen.imageSmoothingEnabled = false;
-  [...grid.children]
-    .filter(el => el.tagName === 'BUTTON')
-    .forEach((button, k) => {
-      const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: high } = button;
-      pen.save();
-      pen.beginPath();
-      pen.roundRect(x + 1, y + 1, w - 2, high - 2, 4);
-      pen.clip();
-      pen.drawImage(
-        picture(frame, Math.floor(k / names.length), names[k % names.length][0]),
-        x + 1,
-        y + 1,
-        w - 2,
-        high - 2,
-      );
-      pen.restore();
-    });
   grid.prepend(sheet);
+  return pen;
+}
+function stamp(pen, button, drawing) {
+  const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: high } = button;
+  pen.save();
+  pen.beginPath();
+  pen.roundRect(x + 1, y + 1, w - 2, high - 2, 4);
+  pen.clip();
+  pen.drawImage(drawing, x + 1, y + 1, w - 2, high - 2);
+  pen.restore();
 }
 function walk(event, grid, columns) {
   const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON');

@@ -1,7 +1,7 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
 // One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, figure, rgb, textOn, num } from '../ink.js';
+import { canvas, css, figure, packed, shade, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { grid } from './table.js';
@@ -129,9 +129,11 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   small.width = nC;
   small.height = nR;
   const image = pen.createImageData(nC, nR);
+  const inks = packed(o.scale.kind);
+  const pixels = new Uint32Array(image.data.buffer);
   o.values.forEach((row, i) =>
     row.forEach((v, j) => {
-      if (Number.isFinite(v) && !o.hatched?.(i, j)) image.data.set([...rgb(v, o.scale), 255], 4 * (i * nC + j));
+      if (Number.isFinite(v) && !o.hatched?.(i, j)) pixels[i * nC + j] = inks[shade(v, o.scale)];
     }),
   );
   pen.putImageData(image, 0, 0);

@@ -7,6 +7,7 @@ import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
 import { aim, looked, range, short, steady, wordIn } from '../parts/aim.js';
+import { glance } from '../parts/glance.js';
 import { MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
@@ -56,7 +57,14 @@ export async function attention(stage, { model, run, params }) {
   let turn = 0;
   let now = null;
   let waiting = null;
+  let gone = false;
   const about = steady(link);
+  const glances = Object.fromEntries(
+    Object.entries(kinds).map(([kind, names]) => {
+      const { shape } = points.get(names[0]);
+      return [kind, glance(run, kind, names, shape.length === 3 ? shape[0] : 1)];
+    }),
+  );
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
@@ -70,9 +78,14 @@ export async function attention(stage, { model, run, params }) {
     return draw(focus);
   };
 
-  async function draw(focus) {
+  let drawing = null; // what is asked for now, which comes before the layers that nobody looks at
+  function draw(focus) {
+    drawing = redraw(focus);
+    return drawing;
+  }
+  async function redraw(focus) {
     const mine = ++turn;
-    const found = await fetchHead(run, points, at, mine);
+    const found = await fetchHead(run, points, at, glances[at.kind]);
     if (mine !== turn) return;
     now = found;
     at.layer = now.layer;
@@ -88,6 +101,7 @@ export async function attention(stage, { model, run, params }) {
     link.paint();
     // one of many layers
     rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
+    fill();
     if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
     if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
     if (focus === 'moment') mid.querySelector('.steps [aria-pressed="true"]')?.focus();
@@ -95,9 +109,9 @@ export async function attention(stage, { model, run, params }) {
 
   // ---- left: which attention, which head
   function drawLeft() {
-    const { thumbs, layer, head } = now;
-    const one = thumbs.shape[0] * thumbs.shape[1] === 1;
-    left.parentNode.classList.toggle('many', thumbs.shape[1] > MANY);
+    const { small, layer, head } = now;
+    const one = small.names.length * small.heads === 1;
+    left.parentNode.classList.toggle('many', small.heads > MANY);
     left.append(
       h(
         'div',
@@ -114,22 +128,24 @@ export async function attention(stage, { model, run, params }) {
     );
     if (!one)
       left.append(
-        h('h3', { class: 'gridname' }, 'Layers by heads'),
+        h('h3', { class: 'gridname' }, 'Layers by heads', h('span', { class: 'of' })),
         h(
           'div',
           { class: 'headgrids' },
-          headgrid(thumbs, {
+          headgrid(small, {
             chosen: { layer, head },
-            means: thumbs.shape[1] > 1,
+            means: small.heads > 1,
             onpick: (l, n) => change({ layer: l, head: n }, 'head'),
             onlook: (l, n) =>
               readout({
                 at:
                   n === null
                     ? `Layer ${l}, mean of all heads`
-                    : `Layer ${l}, head ${n}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`,
-                path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`,
-                value: n === null ? undefined : thumbs.most[l][n],
+                    : small.has(l)
+                      ? `Layer ${l}, head ${n}: entropy ${num(small.entropy(l, n))} bits, largest weight`
+                      : `Layer ${l}, head ${n}`,
+                path: `${small.names[l]}${n === null ? '' : `[${n}]`}`,
+                value: n === null || !small.has(l) ? undefined : small.most(l, n),
                 scale: ONE,
               }),
             onleave: () => readout(),
@@ -142,13 +158,41 @@ export async function attention(stage, { model, run, params }) {
         'div',
         { class: 'facts' },
         ledger([
-          ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
-          ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
+          // of a picture whose cells are the largest of several nothing is known of the mean of all heads
+          ...(head === null && now.pooled
+            ? []
+            : [
+                ['largest weight', num(head === null ? largest(now.weights) : small.most(layer, head))],
+                ['mean entropy, bits', num(head === null ? entropy(now.weights) : small.entropy(layer, head))],
+              ]),
         ]),
       ),
       now.lens,
     );
-    left.querySelector('.headgrid')?.paint?.();
+    paintHeads();
+  }
+  function paintHeads() {
+    left.querySelector('.headgrid')?.paint();
+    const { names, missing } = now.small;
+    left
+      .querySelector('.gridname .of')
+      ?.replaceChildren(missing ? `: ${names.length - missing} of ${names.length} layers so far` : '');
+  }
+  // Of a long text the other layers come one by one, as long as the view and the kind stay.
+  let filling = null;
+  async function fill() {
+    const { small } = now;
+    if (filling === small || !small.missing) return;
+    filling = small;
+    const stopped = () => gone || filling !== small;
+    try {
+      await small.rest(now.layer, paintHeads, stopped, () => drawing.catch(() => {}));
+    } catch (error) {
+      if (!(error instanceof api.Refused)) throw error;
+      if (!stopped()) left.querySelector('.gridname .of')?.replaceChildren(`: ${error.message}`);
+    } finally {
+      if (filling === small) filling = null;
+    }
   }
 
   // ---- middle: one head as a matrix, at one of four moments
@@ -365,7 +409,7 @@ export async function attention(stage, { model, run, params }) {
   // Some numbers with all their digits, cut out of the head, or the mean of the heads.
   async function part(state, point, ...places) {
     const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
-    const heads = state.thumbs.shape[1];
+    const { heads } = state.small;
     if (!state.indexed) return (await ask(...places)).row();
     if (state.head !== null) return (await ask(state.head, ...places)).row();
     const many = places.length < 2 && heads * tokens()[1].length > EXACT; // too many to be sent at once
@@ -449,11 +493,11 @@ export async function attention(stage, { model, run, params }) {
   // scores.
   function lensSize() {
     const u = unit();
-    const ends = now.values.reduce(
-      ([low, top], each) =>
-        each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]),
-      [0, 0],
-    );
+    const ends = [0, 0];
+    for (const each of now.values)
+      for (const v of each)
+        if (v < ends[0] && v !== -Infinity) ends[0] = v;
+        else if (v > ends[1] && v !== Infinity) ends[1] = v;
     const long = Math.max(3, ...ends.map(v => brief(v).length));
     return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
   }
@@ -523,7 +567,8 @@ export async function attention(stage, { model, run, params }) {
       event.altKey
     )
       return;
-    const [layers, heads] = now.thumbs.shape;
+    const { heads } = now.small;
+    const layers = now.small.names.length;
     const moments = MOMENTS.map(([id]) => id).filter(
       id =>
         points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
@@ -548,6 +593,7 @@ export async function attention(stage, { model, run, params }) {
   };
   document.addEventListener('keydown', keys);
   return () => {
+    gone = true;
     stop();
     clearTimeout(waiting);
     document.removeEventListener('keydown', keys);
@@ -592,12 +638,12 @@ function startAt(params, kinds) {
 }
 
 // ---- the numbers of one head
-async function fetchHead(run, points, at) {
+async function fetchHead(run, points, at, small) {
   const kind = KINDS[at.kind];
-  const thumbs = await api.heads(run.run, at.kind);
-  const [layers, heads] = thumbs.shape;
-  const layer = Math.min(at.layer, layers - 1);
-  const scope = thumbs.at[layer].slice(0, -'.pattern'.length);
+  const { heads } = small;
+  const layer = Math.min(at.layer, small.names.length - 1);
+  await small.ask(layer);
+  const scope = small.names[layer].slice(0, -'.pattern'.length);
   const shape = points.get(`${scope}.pattern`).shape;
   const indexed = shape.length === 3;
   const head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
@@ -618,7 +664,7 @@ async function fetchHead(run, points, at) {
   const options = {
     index: indexed && head !== null ? head : undefined,
     as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32',
-    pool: large ? WHOLE : undefined,
+    pool: large ? (head === null ? WHOLE / 2 : WHOLE) : undefined, // of a mean all heads are sent
   };
   const frames = await api.tensors(
     run.run,
@@ -634,7 +680,7 @@ async function fetchHead(run, points, at) {
     ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)),
   );
   return {
-    thumbs,
+    small,
     layer,
     head,
     scope,
@@ -648,7 +694,10 @@ async function fetchHead(run, points, at) {
     coarse,
     name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
     unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights of 0 that a mask has made
-    pooled: large ? `${Q} × ${K} tokens: each cell is the largest of ${step[0]} × ${step[1]}` : '',
+    pooled: large
+      ? `${Q} × ${K} tokens: each cell is ${head === null ? 'the mean of the heads’ largest' : 'the largest'} ` +
+        `of ${step[0]} × ${step[1]}`
+      : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]),
     cols: words(kind.cols, weights[0].length, step[1]),
@@ -663,14 +712,13 @@ async function masks(run, points, scope, head) {
   const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
   return frame.raw.includes(255);
 }
-const mean = frame =>
-  range(frame.shape[1]).map(i =>
-    range(frame.shape[2]).map(
-      j =>
-        range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) /
-        frame.shape[0],
-    ),
-  );
+function mean(frame) {
+  const [heads, rows, cols] = frame.shape;
+  const sums = range(rows).map(() => new Array(cols).fill(0));
+  for (let n = 0, at = 0; n < heads; n++)
+    for (const sum of sums) for (let j = 0; j < cols; j++, at++) sum[j] += frame.number(at) / heads;
+  return sums;
+}
 const meanOf = () =>
   h(
     'div',

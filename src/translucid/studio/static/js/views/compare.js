@@ -2,6 +2,7 @@
 import { h, unit, widest } from '../dom.js';
 import { num, scaleOf, MANY } from '../ink.js';
 import * as api from '../api.js';
+import * as link from '../link.js';
 import { rest, word } from '../readout.js';
 import { go, settle } from '../route.js';
 import { short } from '../parts/aim.js';
@@ -91,7 +92,7 @@ function answers(model, run, other, second) {
     which.outputs === 'label'
       ? null
       : which.outputs === 'values'
-        ? each.answer.slice(0, MANY).map(v => ({ word: num(v, 4), probability: null }))
+        ? each.answer.map(v => ({ word: num(v, 4), probability: null }))
         : which.outputs === 'target_tokens'
           ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, probability: null }))
           : each.answer.map(w => ({ word: w.trim() || w, probability: null }));
@@ -102,7 +103,7 @@ function answers(model, run, other, second) {
       'div',
       null,
       h('h3', null, `${letter}: ${which.name}`),
-      which.outputs === 'label' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
+      which.outputs === 'label' ? labels(each.answer) : paired(which, says(which, each), null, { labels: [letter] }),
     );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
   if (model.outputs !== 'label') {
@@ -119,7 +120,7 @@ function answers(model, run, other, second) {
           tags: 'The tag of each word',
           next_tokens: 'What each would write next',
           masked_tokens: 'The likeliest token at each place',
-          values: run.answer.length > MANY ? `The first ${MANY} of ${run.answer.length} numbers` : 'The numbers',
+          values: 'The values',
         }[model.outputs],
         h(
           'span',
@@ -127,11 +128,12 @@ function answers(model, run, other, second) {
           a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : '',
         ),
       ),
-      twins(a, b, {
+      paired(model, a, b, {
         reads: fits ? reads : null,
         labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
         dashed: true,
-        keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
+        // a value of an embedding belongs to no token
+        keyOf: model.outputs === 'values' ? null : i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
     ];
   }
@@ -142,6 +144,37 @@ function answers(model, run, other, second) {
     h('h3', null, 'The answer', h('span', { class: 'of' }, ': A is the outline, B the fill; the number is B − A')),
     shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
   ];
+}
+// Of the values of an embedding, which are hundreds, the first; and a way to the others.
+function paired(model, one, two, options) {
+  const length = Math.max(one.length, two?.length ?? 0);
+  if (model.outputs !== 'values' || length <= MANY) return twins(one, two, options);
+  const box = h('div');
+  const draw = count => {
+    link.forget(box);
+    box.replaceChildren(
+      h(
+        'p',
+        { class: 'tail' },
+        count < length ? `The first ${count} of ${length} values. ` : `All ${length} values. `,
+        h(
+          'button',
+          {
+            class: 'more',
+            onclick: () => {
+              draw(count < length ? length : MANY);
+              box.querySelector('button').focus({ preventScroll: true });
+            },
+          },
+          count < length ? `Show all ${length}` : `Show the first ${MANY}`,
+        ),
+      ),
+      twins(one.slice(0, count), two?.slice(0, count), options),
+    );
+    link.paint();
+  };
+  draw(MANY);
+  return box;
 }
 const labels = answer =>
   h(
@@ -445,7 +478,7 @@ async function table(run, kind) {
   const exact = few(patterns);
   const all = exact
     ? (await fetched(run, patterns)).flatMap(tablesOf)
-    : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
+    : tablesOf(await api.heads(run.run, kind, undefined, pooled ? 40 : LONG));
   const nQ = all[0].length;
   const nK = all[0][0].length;
   const rows = cut(Array.from({ length: nQ }, (_, r) => r));

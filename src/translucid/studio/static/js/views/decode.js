@@ -4,7 +4,7 @@ import { css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { readout, rest, word } from '../readout.js';
-import { go, settle } from '../route.js';
+import { address, go, settle } from '../route.js';
 import { modes, sample } from './sample.js';
 import { tree, path } from '../parts/tree.js';
 import { folded } from '../parts/fold.js';
@@ -19,17 +19,50 @@ const BEAMS = [1, 2, 3, 4, 6, 8];
 const PACE = 650;
 const MANY = 12; // steps that fit beside one another
 const LIKELY = 6; // tokens of a step
+const FIRST = 8; // tokens that a large model shows first
+const LARGE = 2e7; // parameters
+const LONG = 256; // tokens of a text
 
 export async function decode(stage, { model, run, params }) {
   if (params.get('mode') === 'sample') return sample(stage, { run, params });
   const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
-  const asked = begin ? { begin } : {};
-  const [found, greedy, free] = await Promise.all([
-    api.decode(run.run, { beam_size: beams, ...asked }),
-    api.decode(run.run, { beam_size: 1, ...asked }),
-    begin ? api.decode(run.run, { beam_size: beams }) : null,
-  ]);
+  const ask = (size, more) => api.decode(run.run, { beam_size: size, ...(begin ? { begin } : {}), ...more });
+  const besides = () => Promise.all([ask(1), begin ? api.decode(run.run, { beam_size: beams }) : null]);
+  const show = (found, more) => searched(stage, { model, run, beams, begin, params, found, ...more });
+  const forced = begin ? begin.split('.').length : 0;
+  if (model.outputs === 'target_tokens' || model.parameters <= LARGE) {
+    const [found, [greedy, free]] = await Promise.all([ask(beams), besides()]);
+    return show(found, { greedy, free });
+  }
+  // A large model takes seconds for a text: its first tokens are shown while the others are searched. The search is the
+  // same, so the nodes of these are those of the whole tree.
+  let gone = false;
+  // most of the time of a long text is its reading, which would come twice; a saved session has whole searches alone
+  const few = run.tokens.target.length < LONG && forced < FIRST;
+  const first = few ? await ask(beams, { max_length: FIRST }).catch(() => null) : null;
+  if (!first) return show(await ask(beams), { late: besides });
+  let leave = await show(first, { soFar: FIRST });
+  const later = async () => {
+    const found = await ask(beams);
+    if (gone) return;
+    leave();
+    link.forget(stage);
+    stage.replaceChildren();
+    leave = await show(found, { params: address().params, late: besides });
+    if (gone) leave();
+  };
+  later().catch(error => {
+    if (!(error instanceof api.Refused)) throw error;
+    if (!gone) stage.querySelector('.searching')?.replaceChildren(error.message);
+  });
+  return () => {
+    gone = true;
+    leave();
+  };
+}
+
+async function searched(stage, { model, run, params, beams, begin, found, greedy = null, free = null, soFar, late }) {
   const nodes = found.tree.nodes;
   const forced = begin ? begin.split('.').map(Number) : [];
   const winner = nodes.filter(node => node.chosen && node.parent !== null);
@@ -44,6 +77,7 @@ export async function decode(stage, { model, run, params }) {
   };
   if (state.node !== null) state.step = nodes[state.node].length;
 
+  const listed = texts(model, found, greedy, free, beams);
   const box = h('div', { class: 'tree scene' });
   const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
   const hidden = h('span', { class: 'setting hiding' });
@@ -120,7 +154,15 @@ export async function decode(stage, { model, run, params }) {
         folds,
         rolling(box, 'the tree', { falls: true }),
         mini,
-        texts(model, found, greedy, free, beams),
+        soFar
+          ? h(
+              'p',
+              { class: 'tail searching', role: 'status' },
+              h('progress', { 'aria-label': 'searching' }),
+              ` The first ${soFar} tokens; the search goes on.`,
+            )
+          : null,
+        listed,
       ),
       panel,
     ),
@@ -345,6 +387,10 @@ export async function decode(stage, { model, run, params }) {
   addEventListener('keydown', keys);
   drawTree();
   await drawStep();
+  late?.().then(
+    ([one, two]) => listed.replaceWith(texts(model, found, one, two, beams)),
+    () => {}, // what was found stands there without them
+  );
   return () => {
     removeEventListener('keydown', keys);
     clearInterval(state.playing);
@@ -411,7 +457,7 @@ function texts(model, found, greedy, free, beams) {
       ),
     );
   const others = [
-    beams > 1 ? row('greedy', greedy.texts[0], 'beside') : null,
+    beams > 1 && greedy ? row('greedy', greedy.texts[0], 'beside') : null,
     free ? row('free', free.texts[0], 'beside') : null,
   ];
   const alpha = found.tree.search.alpha;

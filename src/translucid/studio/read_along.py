@@ -1,0 +1,79 @@
+"""What a model says along any tokens behind the beginning of a text, in one pass.
+
+A long text that goes on is not read again: its keys and values come from what went into its layers.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.generate.decode import begin
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import DecoderModel
+from translucid.parts.cache import DecoderState, KVCache
+from translucid.studio.attention_tables import kinds_of_attention
+from translucid.studio.text_runs import Run
+from translucid.trace import Trace
+
+
+@dataclass(frozen=True)
+class Along:
+    """Row n of every point comes after the first n of the tokens."""
+
+    points: dict[str, Tensor]  # (1, [heads,] rows, ...)
+    read: list[int]  # the beginning and the tokens
+    first: int  # the place in it of the token that row 0 has read last
+
+
+def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
+    """Some points behind a beginning: a source is written to from its start on, a text by itself
+    goes on."""
+    network, example = run.opened.model.network, run.example
+    assert example.target is not None
+    inputs, side = example.inputs_for(network), example.target.name
+    begun = inputs[side][:, :1] if example.source else inputs[side]
+    inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
+    read, first = inputs[side][0].tolist(), begun.shape[1] - 1
+    trace = Trace(keep, edit=run.edit)
+    if run.by_kernel and isinstance(network, DecoderModel) and not _masks_changed(run):
+        if network.max_length is not None and len(read) > network.max_length:
+            raise InputError(
+                f"tokens: {len(read):,} with the text; the model reads {network.max_length:,}"
+            )
+        state = _state(run, network, read, first)
+        with torch.no_grad():
+            network.step(inputs[side][:, first:], state, trace=trace)
+        return Along({name: trace[name] for name in keep}, read, first)
+    with torch.no_grad():
+        network(**inputs, trace=trace)
+    # Of every point that is asked for, queries are the last axis but one.
+    points = {name: trace[name][..., first:, :] for name in keep}
+    return Along(points, read, first)
+
+
+def _masks_changed(run: Run) -> bool:
+    """Whether a mask is changed: then the text may look at what comes behind it."""
+    masks = (name for name in run.shapes if ".masks." in name)
+    return Trace([], edit=run.edit).wants(*masks)
+
+
+def _state(run: Run, network: DecoderModel, read: list[int], count: int) -> DecoderState:
+    """One that has read so many tokens of the run's text."""
+    patterns = kinds_of_attention(run).get("decoder", [])
+    state = network.start(GenerationInputs(1), len(read))
+    for cache, name in zip(state.layers, patterns, strict=True):
+        attended = run.attended(name)
+        if attended is None:  # changed inside: it is read again
+            edit = Trace([], edit=run.edit)
+            again, _ = begin(network, [read[: count + 1]], None, steps=len(read), trace=edit)
+            assert isinstance(again, DecoderState)
+            return again
+        assert isinstance(cache, KVCache)
+        cache.keys[:, :, :count] = attended.k[:, :, :count]
+        cache.values[:, :, :count] = attended.v[:, :, :count]
+    assert state.timeline is not None
+    state.timeline.advance(torch.tensor([read[:count]], device=network.device), None)
+    state.length = count
+    return state
