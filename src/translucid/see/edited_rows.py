@@ -39,8 +39,8 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Hands each row of a batch that an edit has reached to a reading of its own, and each that it
-    may edit. Row 0 is edited by nobody: rows that are like it are those that no edit has reached."""
+    """Hands each row of a batch that an edit has reached, or that is edited here, to a reading of
+    its own. Row 0 is edited by nobody: rows that are like it are those that no edit has reached."""
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:
         super().__init__([], by_hand=True)
