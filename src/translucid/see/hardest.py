@@ -39,8 +39,8 @@ def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
     """In their order, as many at once as there is room for."""
     waiting: list[Example] = []
     for example in examples:
-        longest = max(one.tokens for one in (*waiting, example))
-        room = example.can_be_padded and longest * (len(waiting) + 1) <= BATCH_TOKENS
+        length = max(one.tokens for one in (*waiting, example))
+        room = example.can_be_padded and length * (len(waiting) + 1) <= BATCH_TOKENS
         if waiting and not (room and waiting[0].can_be_padded):
             yield waiting
             waiting = []
