@@ -1,6 +1,7 @@
 """Opening models of other tools, and decoding with them, beside transformers in one run.
 
     python bench/interop.py --out bench/results/interop-DATE.json [--gb 1.0] [--only memory]
+    python bench/interop.py --load FOLDER
 
 memory   a random Llama of so many gigabytes (float32, one safetensors file, then four shards, then
          in bfloat16, which becomes float32): seconds until the libraries are imported, until it is
@@ -10,6 +11,9 @@ memory   a random Llama of so many gigabytes (float32, one safetensors file, the
 decode   a random GPT-2 of the smallest size, saved by transformers and opened here, and a network
          of ours with the same weights that was never imported: greedy tokens in a second, and
          whether all write the same
+load     a folder of a language model in Hugging Face's layout, as people open it, with its
+         tokenizer, in float32: `tl.load` here, AutoTokenizer and AutoModelForCausalLM there, whose
+         modules are imported before
 trace    a random model of SmolLM2's size reads 2,048 tokens: one layer is kept; then everything,
          which is above the budget and refused: seconds, peak
 
@@ -30,6 +34,7 @@ from collections.abc import Callable
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROUNDS = 5
@@ -105,12 +110,13 @@ def started() -> float:
 def opened(load: Callable[[], Any], read: Callable[[Any, Any], Any]) -> dict[str, Any]:
     import torch
 
-    before, began = peak(), time.process_time()
+    before, began, wall = peak(), time.process_time(), time.perf_counter()
     model = load()
-    seconds = time.process_time() - began
+    seconds, wall = time.process_time() - began, time.perf_counter() - wall
     with torch.inference_mode():
         read(model, torch.arange(8)[None])
-    return {"imports": began, "open": seconds, "first logits": time.process_time() - began,
+    return {"imports": began, "open": seconds, "wall": wall,
+            "first logits": time.process_time() - began,
             "clock": time.time() - started(), "peak": peak() - before,
             "model": sum(4 * parameter.numel() for parameter in model.parameters())}  # fmt: skip
 
@@ -129,6 +135,27 @@ def open_transformers(folder: Path) -> dict[str, Any]:
         lambda: LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32),
         lambda model, ids: model(input_ids=ids).logits,
     )
+
+
+def load_ours(folder: Path) -> dict[str, Any]:
+    import translucid as tl
+    import translucid.model  # by itself `tl.load` imports it when it is called
+
+    return opened(lambda: tl.load(folder).network, lambda model, ids: model(ids))
+
+
+def load_transformers(folder: Path) -> dict[str, Any]:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    AutoTokenizer.from_pretrained(folder)
+    AutoModelForCausalLM._model_mapping[type(AutoConfig.from_pretrained(folder))]
+
+    def load() -> Any:
+        AutoTokenizer.from_pretrained(folder)
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+    return opened(load, lambda model, ids: model(input_ids=ids).logits)
 
 
 def prompt() -> list[int]:
@@ -217,8 +244,9 @@ def trace_all(folder: Path) -> dict[str, Any]:
     return trace_layer(folder, "*")
 
 
-JOBS = {f.__name__: f for f in (open_ours, open_transformers, decode_ours, decode_native,
-                                decode_transformers, trace_layer, trace_all)}  # fmt: skip
+JOBS = {f.__name__: f for f in (open_ours, open_transformers, load_ours, load_transformers,
+                                decode_ours, decode_native, decode_transformers, trace_layer,
+                                trace_all)}  # fmt: skip
 
 
 def alone(job: str, folder: Path) -> dict[str, Any]:
@@ -238,6 +266,17 @@ def in_turn(jobs: list[str], folder: Path) -> dict[str, list[dict[str, Any]]]:
         for job in jobs:
             rounds[job].append(alone(job, folder))
     return rounds
+
+
+def loaded(folder: Path) -> dict[str, Any]:
+    """Medians, with the best round and the worst."""
+    return {
+        job: {
+            key: [f(r[key] for r in done) for f in (median, min, max)]
+            for key in ("imports", "open", "wall", "first logits", "clock", "peak")
+        }
+        for job, done in in_turn(["load_ours", "load_transformers"], folder).items()
+    }
 
 
 def measure(only: str | None, gigabytes: float) -> dict[str, Any]:
@@ -276,6 +315,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--gb", type=float, default=1.0)
     parser.add_argument("--only", choices=["memory", "decode", "trace"])
+    parser.add_argument("--load", type=Path, metavar="FOLDER")
     parser.add_argument("--job", nargs=2)
     options = parser.parse_args()
     if options.job:
@@ -285,7 +325,7 @@ def main() -> None:
     report = {
         "when": date.today().isoformat(), "device": platform.machine(), "threads": 1,
         "packages": {name: version(name) for name in ("torch", "transformers")},
-        "results": measure(options.only, options.gb),
+        "results": loaded(options.load) if options.load else measure(options.only, options.gb),
     }  # fmt: skip
     text = json.dumps(report, indent=1)
     print(text)

@@ -201,6 +201,15 @@ class Trace(NoTrace):
         values = [kept] if isinstance(kept, Tensor) else kept.values()
         self.bytes -= sum(value.numel() * value.element_size() for value in values)
 
+    def complete(self, other: "Trace") -> None:
+        """Take what is not kept here from another run of the same model on inputs of the same
+        shapes, in its order."""
+        kept = other._values | self._values
+        for name, steps in other._values.items():
+            if isinstance(steps, dict) and isinstance(own := kept[name], dict):
+                kept[name] = steps | own
+        self._values, self._met, self.bytes = kept, self._met | other._met, other.bytes
+
     def clear(self) -> None:
         """Forget what is kept: the trace can take another run."""
         self._values, self.bytes = {}, 0
@@ -235,7 +244,7 @@ class Trace(NoTrace):
 
     def names(self, pattern: str = "*") -> list[str]:
         """The kept names that match, in the order the model wrote them."""
-        return list(_matching(tuple(self._values), pattern))
+        return list(matching(tuple(self._values), pattern))
 
     def check(self) -> None:
         """Raise if a pattern met no point: a misspelt edit must not pass for an edit without
@@ -288,7 +297,9 @@ class _Pattern:
         return self._all or self._regex.match(name) is not None
 
     def matches(self, name: str, position: int | None) -> bool:
-        return (self._position is None or self._position == position) and self.covers(name)
+        if self._position is not None and self._position != position:
+            return False
+        return self._all or self._regex.match(name) is not None
 
 
 # The same few patterns meet the names of the same few models again and again.
@@ -296,7 +307,8 @@ _pattern = lru_cache(1024)(_Pattern)
 
 
 @lru_cache(256)
-def _matching(names: tuple[str, ...], pattern: str) -> tuple[str, ...]:
+def matching(names: tuple[str, ...], pattern: str) -> tuple[str, ...]:
+    """Those of the names that a pattern covers."""
     glob = _pattern(pattern)
     return tuple(name for name in names if glob.matches(name, None))
 

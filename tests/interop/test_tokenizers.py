@@ -352,6 +352,42 @@ def test_added_tokens_keep_their_ids(tmp_path: Path) -> None:
     assert more.pieces([261, 262, 263]) == ["<tool>", "<unused262>", "<|mark|>"]
 
 
+def _pipeline_alone(read_in: Any) -> Any:
+    """As it is, but for a whole vocabulary."""
+
+    def read(held: Imported, model: dict[str, Any], added: list[dict[str, Any]]) -> Any:
+        assert not model["vocab"], "the vocabulary went through a text"
+        return read_in(held, model, added)
+
+    return read
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"byte_fallback": True, "fuse_unk": True, "unk_token": "a"}, {"ignore_merges": True},
+    {"continuing_subword_prefix": "", "end_of_word_suffix": "b"},
+])  # fmt: skip
+def test_tables_handed_to_the_library_are_those_that_it_reads_in(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    data = json.loads(gpt2(tmp_path).spec)
+    data["model"] |= options
+    data["added_tokens"] += [
+        {"id": 263, "content": "<|mark|>", "special": True}, {"id": 261, "content": "<tool>"},
+        {"id": 264, "content": "In", "special": False, "lstrip": True, "normalized": True},
+        flags | {"id": 259, "content": "in", "special": False, "single_word": True},
+    ]  # fmt: skip
+    held = Imported(json.dumps(data), SpecialTokens(eos=263))
+    with monkeypatch.context() as only_by_hand:
+        only_by_hand.setattr(Imported, "_read_in", _pipeline_alone(Imported._read_in))
+        one = held.backend()
+    monkeypatch.setattr(Imported, "_handed_over", lambda *given: None)
+    other = held.backend()
+    assert json.loads(one.to_str()) == json.loads(other.to_str())
+    for text in [*TEXTS, "in<tool> In<|mark|>In"]:
+        assert one.encode(text).ids == other.encode(text).ids
+
+
 def test_roles_outside_the_vocabulary_are_refused(tmp_path: Path) -> None:
     spec = json.dumps({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})
     with pytest.raises(InputError, match="token 7 has a role, but there are 1 tokens"):

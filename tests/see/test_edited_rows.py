@@ -8,6 +8,7 @@ from tests.studio.serving import TEXT, model
 from translucid.see.edited_rows import can_be_rows, read_edited
 from translucid.see.reading import Reading, read
 from translucid.see.switches import switches
+from translucid.studio.answers import effect
 from translucid.studio.library import Library
 
 NETWORKS = {
@@ -55,6 +56,9 @@ def test_what_is_read_ahead_is_what_would_be_read() -> None:
     for key in keys:
         one, other = (library.run("a", TEXT, run.target, [key]) for library in (ahead, alone))
         assert (one is waiting.get(one.key)) != key.endswith(".scale")
+        known, anew = effect(run, [key], one), effect(run, [key])
+        assert known["loss"] == pytest.approx(anew["loss"], rel=1e-5)
+        assert known["loss"][0] != known["loss"][1]
         mine, theirs = one.as_dict(), other.as_dict()
         assert mine.pop("loss") == pytest.approx(theirs.pop("loss"), rel=1e-5)
         mine.pop("ms"), theirs.pop("ms")

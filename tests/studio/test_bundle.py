@@ -55,6 +55,14 @@ def test_what_is_needed_stands_before_what_needs_it() -> None:
     assert order.index("dom.js") < order.index("readout.js") < order.index("views/flow.js")
 
 
+def test_words_within_a_line_are_no_imports_and_no_exports(tmp_path: Path) -> None:
+    said = "const said = \"import { a } from './b.js'; export const c = 1; export { d };\";"
+    written(tmp_path, b="export const a = 1;", main=f"import {{ a }} from './b.js';\n{said}\n")
+    sources = modules("main.js", tmp_path)
+    assert exported(sources["main.js"]) == []
+    assert said in as_function("main.js", sources)
+
+
 def test_imports_become_look_ups_and_exports_are_returned() -> None:
     sources = modules("widget.js") | modules("main.js")
     for name in sources:

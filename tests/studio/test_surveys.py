@@ -57,6 +57,10 @@ def test_losses_and_units_come_some_at_a_time(
     assert float(trace[POINT][0, first["place"], 5]) == pytest.approx(first["value"], abs=1e-6)
     monkeypatch.setattr(surveys, "SECONDS", 0.0)  # as if one text took all the time of a request
     assert until_done(handlers, "unit", at=POINT.replace("hidden", "cell"), unit=5)[1] == 10
+    handlers.surveys = surveys.Surveys()
+    again, asked = until_done(handlers, "hardest")
+    assert asked == 10
+    assert [one["loss"] for one in again["texts"]] == pytest.approx([one.loss for one in true])
     errors = [until_done(handlers, "unit", at=at, unit=unit)[0]["error"]
               for at, unit in ((POINT, 99), ("encoder.nothing.here", 1))]  # fmt: skip
     assert "unit = 99" in errors[0]

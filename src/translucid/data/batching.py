@@ -89,7 +89,7 @@ def plan_batches(
         batches,
         tokens=int(sides.sum()),
         slots=int(_slots_per_batch(batches, padded).sum()),
-        shapes=len(np.unique(_shapes(batches, padded), axis=0)),
+        shapes=len(set(map(tuple, _shapes(batches, padded).tolist()))),
     )
 
 

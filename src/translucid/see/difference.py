@@ -15,7 +15,7 @@ from translucid.see.of_points import numbers, window
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
-from translucid.trace import Trace
+from translucid.trace import Trace, matching
 
 ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
 SHOWN = 4  # points of another shape that are named
@@ -129,9 +129,8 @@ class Difference:
 
     def sides(self, pattern: str | Sequence[str] = STREAM) -> list[list[str]]:
         """The points with a vector for each token, by the text that they belong to."""
-        globs = [pattern] if isinstance(pattern, str) else pattern
-        chosen = {name for glob in globs for name in self.a.names(glob)}
-        shown = [name for name in self.names if name in chosen and _along(name)]
+        globs = (pattern,) if isinstance(pattern, str) else tuple(pattern)
+        shown = _along_tokens(self.names, globs)
         if not shown:
             raise InputError(
                 "no point here has a vector for each token in both runs; take texts of one length "
@@ -147,9 +146,7 @@ class Difference:
         size = self._side(names[0])[1]
         notes = ["‖a - b‖ / ‖a‖ of each token's vector"]
         start, stop = window(size, tokens, notes)
-        rows = torch.stack(
-            [_moved(self.a[name], self.b[name], name, start, stop) for name in names]
-        )
+        rows = _moved(self.a, self.b, names, start, stop)
         side = names[0].partition(".")[0]
         if self.a[names[0]].shape[0] > 1:
             notes.append("of the batch the first text is shown")
@@ -182,12 +179,19 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
     ours, theirs = a.names(pattern), b.names(pattern)
     if not ours and not theirs:
         a[pattern]  # says what is wrong, and what comes near
-    shapes = {name: (a[name].shape, b[name].shape) for name in ours if name in b}
+    fit, shapes = [], []
+    for name in ours:
+        if name in b:
+            one, two = a[name], b[name]
+            if one is two or one.shape == two.shape:
+                fit.append(name)
+            else:
+                shapes.append((name, tuple(one.shape), tuple(two.shape)))
     return Difference(
-        tuple(name for name, (one, two) in shapes.items() if one == two),
+        tuple(fit),
         tuple(name for name in ours if name not in b),
         tuple(name for name in theirs if name not in a),
-        tuple((name, tuple(one), tuple(two)) for name, (one, two) in shapes.items() if one != two),
+        tuple(shapes),
         a,
         b,
     )
@@ -229,15 +233,32 @@ def _along(name: str) -> int | None:
     return next((place for place, axis in enumerate(axes) if axis in OF_A_WORD), None)
 
 
-def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
-    """How far the vector of each word has moved, of the first text of a batch."""
-    if _identical(a, b):  # what comes before a change, which is most of a model
-        return a.new_zeros(stop - start, dtype=torch.double)
-    along = _along(name)
-    assert along is not None
-    a, b = _comparable(*(value[:1].narrow(along, start, stop - start) for value in (a, b)))
-    a, b = (value.movedim(along, 0).flatten(1) for value in (a, b))  # (words, numbers)
-    return _relative((a - b).norm(dim=1), a.norm(dim=1))
+@lru_cache(64)
+def _along_tokens(names: tuple[str, ...], globs: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that match and have an entry for each word."""
+    chosen = {name for glob in globs for name in matching(names, glob)}
+    return tuple(name for name in names if name in chosen and _along(name))
+
+
+def _moved(a: Trace, b: Trace, names: Sequence[str], start: int, stop: int) -> Tensor:
+    """How far the vector of each word has moved, of the first text of a batch. (points, words)"""
+    rows = torch.zeros(len(names), stop - start, dtype=torch.double)
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, name in enumerate(names):
+        if not _identical(a[name], b[name]):  # before a change they are, in most of a model
+            alike.setdefault((_along(name) or 0, *a[name].shape), []).append(place)
+    for (along, *_), places in alike.items():  # of one shape, at once
+        one, two = _comparable(
+            *(
+                torch.stack([trace[names[place]][0] for place in places])
+                .narrow(along, start, stop - start)
+                .movedim(along, 1)
+                .flatten(2)  # (points, words, numbers)
+                for trace in (a, b)
+            )
+        )
+        rows[places] = _relative((one - two).norm(dim=2), one.norm(dim=2)).cpu()
+    return rows
 
 
 @lru_cache(4096)

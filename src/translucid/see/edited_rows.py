@@ -33,28 +33,33 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
     }
     with torch.no_grad():
         network(**inputs, trace=_Rows(plain, readings))
+    for reading in readings:
+        reading.complete(plain)
     return readings
 
 
 class _Rows(Trace):
-    """Hands each row of a batch to a reading of its own, which may edit it. Row 0 is edited by
-    nobody: rows that are like it are those that no edit has reached."""
+    """Hands each row of a batch that an edit has reached, or that is edited here, to a reading of
+    its own. Row 0 is edited by nobody: rows that are like it are those that no edit has reached."""
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:
         super().__init__([], by_hand=True)
         self.plain, self.readings = plain, readings
+        self.edited = [
+            {name for glob in reading.edit for name in plain.names(glob.partition("@")[0])}
+            for reading in readings
+        ]
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-        there = self.plain[name if position is None else f"{name}@{position}"]
-        parts = [there] * len(self.readings)
+        reached = [False] * len(self.readings)
         if value.dim() and len(value) > 1:  # else it is the same for all rows
             reached = (value != value[0]).flatten(1).any(1).tolist()[1:]
-            parts = [
-                row if other else there
-                for row, other in zip(value[1:].split(1), reached, strict=True)
-            ]
         edited = {}
-        for row, (reading, part) in enumerate(zip(self.readings, parts, strict=True), 1):
+        for row, (reading, other) in enumerate(zip(self.readings, reached, strict=True), 1):
+            if not other and name not in self.edited[row - 1]:
+                continue
+            place = name if position is None else f"{name}@{position}"
+            part = value[row : row + 1] if other else self.plain[place]
             whole = reading if position is None else reading.step(position)
             if (after := whole(name, part)) is not part:
                 edited[row] = after

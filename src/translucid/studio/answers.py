@@ -89,7 +89,7 @@ def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str
     ids = best.indices.tolist()
     return {
         "words": [run.outputs.name(i, before) for i in ids], "ids": ids,
-        "probabilities": best.values.tolist(), "logits": [float(logits[i]) for i in ids],
+        "probabilities": best.values.tolist(), "logits": logits[best.indices].tolist(),
         "log_sum": float(logits.logsumexp(-1)), "rest": float(1 - best.values.sum()),
         "others": probabilities.shape[-1] - len(ids),
     }  # fmt: skip
@@ -165,9 +165,10 @@ def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]
     """What switching parts off does to the answers; nothing else is kept. `other` is the run
     without them, if it was made."""
     logits = run.logits_without(off) if other is None else other.logits
+    loss = run.loss(logits) if other is None else other.loss()
     before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
     return {
-        "off": off, "loss": [run.loss(), run.loss(logits)], "changed": int((before != after).sum()),
+        "off": off, "loss": [run.loss(), loss], "changed": int((before != after).sum()),
         **_apart(run, run.logits, logits),
     }  # fmt: skip
 

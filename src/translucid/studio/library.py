@@ -94,7 +94,7 @@ class Library:
         took = 1000 * (time.perf_counter() - began)
         for off, reading in zip(rows, readings, strict=True):
             question = (plain.opened.key, plain.text, plain.target, (off,))
-            run = Run(plain.opened, self._key(question), *question[1:], reading)
+            run = Run(plain.opened, self._key(question), *question[1:], (reading, plain.shapes))
             run.ms += took / len(rows)
             self.runs[run.key] = run
         self._make_room()

@@ -23,9 +23,14 @@ LARGE = 1600  # px, from where the page grows; see place.js
 # What a place stands in for; everything else is the browser's.
 HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
           "fetch")  # fmt: skip
-IMPORT = re.compile(r"^import\s+(\*\s+as\s+\w+|\{[^}]*\})\s+from\s+'([^']+)';?[^\S\n]*", re.M)
-EXPORT = re.compile(r"^export\s+((?:async\s+)?(?:function\*?|class|const)\s+(\w+))", re.M)
-LISTED = re.compile(r"^export\s+\{([^}]*)\};?[^\S\n]*$", re.M)
+# A search for a word is many times quicker than one for the beginnings of lines: word, then place.
+IMPORT = re.compile(
+    r"import(?<=^import)\s+(\*\s+as\s+\w+|\{[^}]*\})\s+from\s+'([^']+)';?[^\S\n]*", re.M
+)
+EXPORT = re.compile(
+    r"export(?<=^export)\s+((?:async\s+)?(?:function\*?|class|const)\s+(\w+))", re.M
+)
+LISTED = re.compile(r"export(?<=^export)\s+\{([^}]*)\};?[^\S\n]*$", re.M)
 LEFT = re.compile(r"^(import|export)\b.*|\bimport\s*\(.*", re.M)
 
 

@@ -43,9 +43,9 @@ class Run:
         text: str,
         target: str | None,
         off: tuple[str, ...],
-        reading: Reading | None = None,
+        read: tuple[Reading, dict[str, tuple[int, ...]]] | None = None,
     ) -> None:
-        """reading: of all points, where it was read already."""
+        """read: all points with their shapes, where it was read already."""
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
@@ -53,7 +53,7 @@ class Run:
         self.target = opened.model.target_for(text, target)
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
-        self.kept = Selection(opened, self.example, self.edit) if reading is None else reading
+        self.kept = Selection(opened, self.example, self.edit) if read is None else read[0]
         self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
         self._attended: tuple[str, Attended | None] = "", None  # the attention that was last
         self.ends = self.kept  # and its logits
@@ -64,8 +64,8 @@ class Run:
                 self.ends = self._reading([self.output_point], self.edit)
                 self.ends.keeps(self.output_point, None, self.kept.logits)
             self.kept.logits = None
-        else:
-            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
+        elif read is not None:
+            self.shapes = read[1]
         self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
         self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
@@ -249,9 +249,15 @@ class Run:
 
     def loss(self, logits: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
+        return self._own_loss if logits is None else self._loss(logits)
+
+    @cached_property
+    def _own_loss(self) -> float | None:
+        return self._loss(self.logits)
+
+    def _loss(self, logits: Tensor) -> float | None:
         targets = self.example.batch.targets
         count = int(self.outputs.counts(targets).sum())
         if not self.outputs.probabilities or count == 0:
             return None
-        logits = self.logits if logits is None else logits
         return float(self.outputs.summed_loss(logits, targets.to(logits.device))) / count

@@ -7,11 +7,13 @@ put out of the reach of text: a literal `</s>` stays text, whatever the model is
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
+from tokenizers.models import BPE
 
 from translucid.data.tokenizers import limits, patterns
 from translucid.data.tokenizers.special_tokens import SpecialTokens
@@ -21,6 +23,11 @@ from translucid.errors import InputError
 IMPORTED: Literal["imported"] = "imported"
 MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
 MOST_TOKENS = 1 << 22
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of an added token
+BPE_OPTIONS = {
+    "unk_token": str, "continuing_subword_prefix": str, "end_of_word_suffix": str,
+    "fuse_unk": bool, "byte_fallback": bool, "ignore_merges": bool,
+}  # fmt: skip
 MOST_GROWTH = 256  # times longer that a text may become before it is split
 
 
@@ -32,6 +39,19 @@ class Imported:
     special: SpecialTokens
     hidden: tuple[int, ...] = ()  # that no text gives, though they are no special tokens
     tokens: int | None = None  # of the vocabulary; those of `spec` above it are read as unknown
+
+    @classmethod
+    def read(cls, text: str, where: str) -> "Imported":
+        """A tokenizer.json, whose tokens have no roles yet."""
+        made = cls(text, SpecialTokens())
+        vars(made)["data"] = parsed(text, where)
+        return made
+
+    def with_roles(self, special: SpecialTokens, hidden: tuple[int, ...] = ()) -> "Imported":
+        """The same file, which is not read again."""
+        made = replace(self, special=special, hidden=hidden)
+        vars(made).update(data=self.data, names=self.names)
+        return made
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -49,7 +69,8 @@ class Imported:
                 "another tokenizer file"
             )
         size = size if self.tokens is None else self.tokens
-        return [names.get(i, f"<unused{i}>") for i in range(size)]
+        names |= {i: f"<unused{i}>" for i in range(size) if i not in names}
+        return [names[i] for i in range(size)]
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
@@ -86,35 +107,66 @@ class Imported:
         model = dict(self.data["model"])
         out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
         names = dict(vocabulary(model))
-        known = {i: names[i] if i not in out_of_reach else _unreachable(i) for i in names}
+        known = names | {i: _unreachable(i) for i in names.keys() & out_of_reach}
         known |= {i: _unreachable(i) for i in range(max(known, default=-1) + 1) if i not in known}
         gone = {names[i] for i in out_of_reach if i in names}
         if model["type"] == "Unigram":
             scores = [score for _, score in model["vocab"]]
             model["vocab"] = [[known[i], score] for i, score in enumerate(scores)]
         else:
-            model["vocab"] = {piece: i for i, piece in known.items()}
+            model["vocab"] = dict(zip(known.values(), known, strict=True))
         if model["type"] == "BPE":
             model["dropout"] = None
             model["merges"] = [
-                pair for pair in merges_of(model) if not gone & {*pair, "".join(pair)}
+                pair
+                for pair in merges_of(model)
+                if "".join(pair) not in gone and gone.isdisjoint(pair)
             ]
-        unknown = {piece: i for i, piece in names.items()}.get(model.get("unk_token") or "")
+        ids = dict(zip(names.values(), names, strict=True))
+        unknown = ids.get(model.get("unk_token") or "")
         if unknown is not None:
             model["unk_token"] = known[unknown]
+        added = list(self._added(set(names), len(known)))
+        backend = self._handed_over(model, added)
+        if backend is None:
+            backend = self._read_in(model, added)
+        backend.encode_special_tokens = True
+        return backend
+
+    def _read_in(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend:
+        """As the library reads it from a file."""
         spec = {
             "version": "1.0",
             "truncation": None,
             "padding": None,
-            "added_tokens": list(self._added(set(names), len(known))),
+            "added_tokens": added,
             "normalizer": self.data.get("normalizer"),
             "pre_tokenizer": self.data.get("pre_tokenizer"),
             "post_processor": None,
             "decoder": None,
             "model": model,
         }
-        backend = Backend.from_str(json.dumps(spec))
-        backend.encode_special_tokens = True
+        return Backend.from_str(json.dumps(spec))
+
+    def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
+        """The same, with the tables of byte pairs handed over as they are instead of as a text,
+        which takes half the time; None: of another kind or form."""
+        options = {name: model[name] for name in BPE_OPTIONS if model.get(name) is not None}
+        usual = model["type"] == "BPE" and all(
+            type(value) is BPE_OPTIONS[name] for name, value in options.items()
+        )
+        usual = usual and all(
+            token.keys() == {"id", "content", *FLAGS}
+            and all(type(token[name]) is bool for name in FLAGS)
+            for token in added
+        )
+        if not usual or any(type(pair) is not list or len(pair) != 2 for pair in model["merges"]):
+            return None
+        backend = self._read_in({"type": "BPE", "vocab": {}, "merges": []}, [])
+        merges = list(map(tuple, model["merges"]))
+        backend.model = BPE(vocab=model["vocab"], merges=merges, **options)
+        for token in added:  # one by one: the library numbers them in this order
+            backend.add_tokens([AddedToken(token["content"], **{key: token[key] for key in FLAGS})])
         return backend
 
     def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
@@ -147,7 +199,7 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     form: type = list if kind == "Unigram" else dict
     if not isinstance(model.get("vocab"), form):
         raise InputError(f"{where}: the vocabulary of a {kind} model must be a {form.__name__}")
-    for i, piece in vocabulary(model):
+    for i, piece in vocabulary(model) if not _sound(model["vocab"]) else ():
         if not isinstance(piece, str) or not isinstance(i, int) or not 0 <= i < MOST_TOKENS:
             raise InputError(f"{where}: the vocabulary holds {piece!r} with id {i!r}; a text and a "
                              f"number below {MOST_TOKENS:,} are needed")  # fmt: skip
@@ -159,12 +211,19 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     return data
 
 
+def _sound(vocab: Any) -> bool:
+    """Whether all ids of a dict, whose keys JSON makes texts, are numbers as they must be; False:
+    one is not, or each has to be looked at."""
+    ids = vocab.values() if isinstance(vocab, dict) else ()
+    return set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < MOST_TOKENS
+
+
 def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Ids and pieces."""
-    if isinstance(model["vocab"], list):
-        yield from ((i, _first(entry)) for i, entry in enumerate(model["vocab"]))
-    else:
-        yield from ((i, piece) for piece, i in model["vocab"].items())
+    vocab = model["vocab"]
+    if isinstance(vocab, list):
+        return ((i, _first(entry)) for i, entry in enumerate(vocab))
+    return zip(vocab.values(), vocab, strict=True)
 
 
 def check_part(part: Any, where: str) -> bool:

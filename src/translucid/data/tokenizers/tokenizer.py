@@ -7,7 +7,6 @@ literal `</s>` stays text.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, islice
 from pathlib import Path
@@ -99,7 +98,7 @@ class Tokenizer(Roles):
         """An imported one with other roles for its tokens."""
         if self._imported is None:
             raise InputError(f"the special tokens of a {self.kind} tokenizer are always the same")
-        return Tokenizer.imported(replace(self._imported, special=special))
+        return Tokenizer.imported(self._imported.with_roles(special, self._imported.hidden))
 
     def _check_roles(self, imported: Imported) -> None:
         wrong = [i for i in (*imported.special_ids, *imported.hidden) if not 0 <= i < len(self)]

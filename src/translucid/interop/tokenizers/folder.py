@@ -9,13 +9,19 @@ from typing import Any, NamedTuple
 from tokenizers.pre_tokenizers import ByteLevel
 
 from translucid.data.tokenizers.files import MAX_FILE
-from translucid.data.tokenizers.imported import Imported, parsed
-from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.imported import Imported
+from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.tokenizers import marian, sentencepiece
-from translucid.interop.tokenizers.roles import RoleFiles, note_of, special_tokens, template
+from translucid.interop.tokenizers.roles import (
+    RoleFiles,
+    first_ids,
+    note_of,
+    special_tokens,
+    template,
+)
 from translucid.interop.tokenizers.sentencepiece_proto import read_model
 from translucid.interop.tokenizers.specs import (
     Part,
@@ -41,7 +47,7 @@ LOOKED_FOR = (
 class Spec(NamedTuple):
     """A tokenizer.json, and what the files beside it leave open."""
 
-    text: str
+    model: Imported
     frame: Frame | None = None
     hidden: tuple[int, ...] = ()
     names: Mapping[str, str] = {}  # the usual tokens of some roles
@@ -73,15 +79,14 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
 
 def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     spec = _spec(folder, files)
-    data = parsed(spec.text, str(folder / "tokenizer.json"))
-    names = Imported(spec.text, SpecialTokens()).names
+    data, names = spec.model.data, spec.model.names
     usual = {f"{role}_token": name for role, name in spec.names.items()}
     unknown = _unknown(data["model"])
     if unknown is not None:
         usual = {"unk_token": unknown} | usual
     files = replace(files, special_map=usual | dict(files.special_map))
     special = special_tokens(names, files, spec.frame, spells_all=_spells_all(data, set(names)))
-    made = Tokenizer.imported(Imported(spec.text, special, spec.hidden))
+    made = Tokenizer.imported(spec.model.with_roles(special, spec.hidden))
     return ReadTokenizers({"tokenizer": made}, [note_of(special, names)])
 
 
@@ -130,19 +135,17 @@ def _spec(folder: Path, files: RoleFiles) -> Spec:
 def _whole(path: Path, files: RoleFiles) -> Spec:
     """A tokenizer.json, to which tokenizer_config.json may add tokens."""
     text = read_text(path, MAX_FILE, "copy it again")
-    data = parsed(text, str(path))
+    model = Imported.read(text, str(path))
+    data = model.data
     known = {entry["id"] for entry in data.get("added_tokens") or []}
-    model = Imported(text, SpecialTokens())
     more = [t for t in _decoder_tokens(files) if t["id"] not in known]
     more = [t for t in more if t["id"] >= len(model.names) or model.names[t["id"]] == t["content"]]
     if more:
-        data["added_tokens"] = [*(data.get("added_tokens") or []), *more]
-        text = json.dumps(data, ensure_ascii=False)
-        model = Imported(text, SpecialTokens())
-    ids = {name: i for i, name in reversed(list(enumerate(model.names)))}
+        data = data | {"added_tokens": [*(data.get("added_tokens") or []), *more]}
+        model = Imported.read(json.dumps(data, ensure_ascii=False), str(path))
     processor = data.get("post_processor")
-    frame = template(processor, ids)
-    return Spec(text, Frame() if frame is None and processor else frame)
+    frame = template(processor, first_ids(model.names))
+    return Spec(model, Frame() if frame is None and processor else frame)
 
 
 def _decoder_tokens(files: RoleFiles) -> list[Part]:
@@ -184,7 +187,8 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     encodes = bool(files.config.get("is_encoder_decoder"))
     frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
     text = sentencepiece.spec(model, str(path), added=outside)
-    return Spec(text, frame, sentencepiece.hidden(model), roles)
+    made = Imported.read(text, str(path.with_name("tokenizer.json")))
+    return Spec(made, frame, sentencepiece.hidden(model), roles)
 
 
 def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
@@ -222,7 +226,7 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     if "cls" in usual:
         start, end = (vocab[files.name(role) or usual[role]] for role in ("cls", "sep"))
         frame = Frame((start,), (end,), (end, end))
-    return Spec(text, frame, names=usual)
+    return Spec(Imported.read(text, str(folder / "tokenizer.json")), frame, names=usual)
 
 
 def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
@@ -242,4 +246,4 @@ def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
         strip_accents=accents if isinstance(accents, bool) else None,
         chinese=files.tokenizer.get("tokenize_chinese_chars") is not False,
     )  # fmt: skip
-    return Spec(text, names=named)
+    return Spec(Imported.read(text, str(folder / "tokenizer.json")), names=named)

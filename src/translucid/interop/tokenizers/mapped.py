@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from translucid.data.tokenizers.files import MAX_FILE
-from translucid.data.tokenizers.imported import Imported, parsed
+from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
@@ -40,9 +40,8 @@ def _tokenizer(table: TokenizerTable, where: Path, what: str) -> tuple[Tokenizer
         ), names
     text = read_text(path, MAX_FILE, "copy it again")
     if path.suffix == ".json" and text.lstrip().startswith("{"):
-        parsed(text, str(path))
-        names = Imported(text, SpecialTokens()).names
-        return Tokenizer.imported(Imported(text, _roles(names, table, what))), names
+        held = Imported.read(text, str(path))
+        return Tokenizer.imported(held.with_roles(_roles(held.names, table, what))), held.names
     return _plain(vocabulary.read_lines(path), table, what)
 
 

@@ -57,12 +57,17 @@ def by_name(tokens: Sequence[str], role: str) -> int | None:
     return next((lowered[name] for name in NAMES[role] if name in lowered), None)
 
 
+def first_ids(tokens: Sequence[str]) -> dict[str, int]:
+    """The id of each token; of those that are called the same, the first."""
+    return dict(zip(reversed(tokens), reversed(range(len(tokens))), strict=True))
+
+
 def special_tokens(
     tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool
 ) -> SpecialTokens:
     """Roles of a tokenizer with these tokens. frame: of its own template, where it has one.
     spells_all: any text can be written in its pieces, so that nothing is unknown."""
-    ids = {token: i for i, token in reversed(list(enumerate(tokens)))}
+    ids = first_ids(tokens)
 
     def role(name: str) -> int | None:
         named = files.name(name)
