@@ -628,8 +628,8 @@ FAULTS = (
     Fault(
         TRACE,
         "parts are told that someone looks when nobody does",
-        "return False",
-        "return True",
+        'fused kernel."""\n        return False',
+        'fused kernel."""\n        return True',
         "compile::the_graph_is_that_of_a_model_without_trace",
     ),
 )
