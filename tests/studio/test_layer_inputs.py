@@ -2,6 +2,8 @@
 that is looked at is run again on what it was given. Its points, their order and their numbers are
 those of a run by hand."""
 
+import json
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -126,7 +128,9 @@ def plain(value: Any) -> Any:
         case list() | tuple():
             return [plain(one) for one in value]
         case bytes():
-            return len(value), list(value[-400:])
+            (size,) = struct.unpack("<I", value[:4])
+            header, values = value[4 : 4 + size], value[4 + size :]
+            return plain(json.loads(header)), len(values), list(values[-400:])
         case _:
             return value
 
