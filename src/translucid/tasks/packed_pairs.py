@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from translucid.data.packed_rows import Texts
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -25,10 +28,9 @@ class PackedPairs:
         self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]
     ) -> None:
         self._source_pad, self._target_pad, count = source.pad_id, target.pad_id, len(items)
-        (start,), end = target.start_ids, target.eos_id
+        (start,), self._end = target.start_ids, target.eos_id
         self._source = Texts((item.source for item in items), count)
         self._target = Texts(([start, *item.target] for item in items), count)
-        self._targets = Texts(([*item.target, end] for item in items), count)
         self._lines = np.fromiter((item.line for item in items), np.int64, count)
 
     def collate(
@@ -40,11 +42,17 @@ class PackedPairs:
         target, target_mask = self._target.join(
             rows, self._target_pad, count=count, length=lengths[1]
         )
-        targets, _ = self._targets.join(rows, IGNORE, count=count, length=lengths[1])
         inputs = {
             "source": source, "target": target,
             "source_mask": source_mask, "target_mask": target_mask,
         }  # fmt: skip
-        items = np.concatenate(rows)
-        targets_count = int(self._targets.lengths[items].sum())
-        return Batch(inputs, targets, targets_count, tuple(self._lines[items].tolist()))
+        lines = tuple(self._lines[np.concatenate(rows)].tolist())
+        return Batch(
+            inputs, self._targets(target, target_mask), int(target_mask.count_nonzero()), lines
+        )
+
+    def _targets(self, target: Tensor, texts: Tensor) -> Tensor:
+        """What follows each token: the next one of its text, or the end."""
+        next_ids, next_texts = (F.pad(t[:, 1:], (0, 1)) for t in (target, texts))
+        following = torch.where(texts == next_texts, next_ids, self._end)
+        return torch.where(texts == 0, IGNORE, following)
