@@ -85,11 +85,12 @@ def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
     return (_hashed(place.to(tl.uint32) ^ _hashed(start)) >> 1) >= limit
 
 
-# Sizes of which a program is not made anew because they are 1 or a multiple of 16.
-ANY = ["q_batch", "k_batch", "v_batch", "mask_batch", "mask_query", "heads", "queries", "keys"]
+# Sizes of which a program is not made anew because they are 1 or a multiple of 16. Of strides it
+# is: where all are multiples, several numbers are read at a time.
+ANY = ["heads", "queries", "keys"]
 
 
-@triton.jit(do_not_specialize=[*ANY, "o_batch"])
+@triton.jit(do_not_specialize=ANY)
 def attention_forward(
     q, k, v, mask, seed, mixed, scale, limit, factor,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
@@ -115,7 +116,7 @@ def attention_forward(
     tl.store(o_at, mean.to(V.dtype), o_in)
 
 
-@triton.jit(do_not_specialize=[*ANY, "do_batch", "dq_batch", "dk_batch"])
+@triton.jit(do_not_specialize=ANY)
 def attention_backward(
     q, k, v, mask, seed, d_mixed, d_q, d_k, d_v, scale, limit, factor,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,

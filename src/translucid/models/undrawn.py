@@ -33,8 +33,33 @@ def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
         return build(config)
 
 
-class _Undrawn(TorchFunctionMode):
-    """Nothing is filled, in this thread alone, and not more is made than was declared."""
+def build_shapes(config: ModelConfig) -> Network:
+    """A network without memory, however large: what can be counted of it. To fill such tensors
+    torch would import its compiler, which takes three seconds."""
+    with torch.device("meta"), _Unfilled():
+        return build(config)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Nothing is filled, in this thread alone."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
+        if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
+            return (
+                kwargs["tensor"] if "tensor" in kwargs else args[0]
+            )  # as it is: no page is touched
+        if func in DRAWS:  # in a part of the user's own
+            with torch.random.fork_rng(devices=[]):
+                return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+class _Undrawn(_Unfilled):
+    """And not more is made than was declared."""
 
     def __init__(self, declared: Sequence[int]) -> None:
         super().__init__()
@@ -54,15 +79,6 @@ class _Undrawn(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
         if func in MAKES:
-            self._count(func, args, kwargs)
-        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
-        if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
-            return (
-                kwargs["tensor"] if "tensor" in kwargs else args[0]
-            )  # as it is: no page is touched
-        if func in DRAWS:  # in a part of the user's own
-            with torch.random.fork_rng(devices=[]):
-                return func(*args, **kwargs)
-        return func(*args, **kwargs)
+            self._count(func, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs)

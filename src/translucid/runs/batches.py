@@ -15,16 +15,29 @@ from translucid.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.in_batches import sizes_of
-from translucid.training.batch_shapes import few, in_few_shapes
+from translucid.tasks.registry import TASKS
+from translucid.training.batch_shapes import few, in_few_shapes, without_needless_masks
 from translucid.training.distributed import ALONE, Processes
 
 
-def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
+def packing_of(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Packing | None:
+    """The rows that items share, if they do."""
+    if recipe.training.packing is not True:
+        return None
+    return Packing(sizes_of(task, items), recipe.training.batch_tokens)
+
+
+def epoch_plan(
+    task: Task[Any, Any],
+    items: Sequence[Any],
+    recipe: Recipe,
+    epoch: int,
+    packing: Packing | None = None,
+) -> Plan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
-    sizes = sizes_of(task, items)
-    if recipe.training.packing is True:
-        return Packing(sizes, recipe.training.batch_tokens).plan(recipe.training.seed, epoch)
-    return _plan(sizes, recipe, epoch)
+    if packing is not None:
+        return packing.plan(recipe.training.seed, epoch)
+    return _plan(sizes_of(task, items), recipe, epoch)
 
 
 def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> Plan:
@@ -49,18 +62,21 @@ class Stream:
 
     def __init__(
         self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
-        processes: Processes = ALONE, batches: int = 0, epoch: int = 0, index: int = 0,
+        processes: Processes = ALONE, packing: Packing | None = None,
+        batches: int = 0, epoch: int = 0, index: int = 0,
     ) -> None:  # fmt: skip
-        """Begin after so many batches, of which `index` were taken in this epoch."""
+        """Begin after so many batches, of which `index` were taken in this epoch. packing: the
+        items' rows, where they are known already."""
         self._processes = processes
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
         self._sizes = sizes_of(task, items)  # kept: to ask all items takes longer than to plan
         self._max_length = int(self._sizes.max())
-        packed, budget = recipe.training.packing is True, recipe.training.batch_tokens
-        self._packing = Packing(self._sizes, budget) if packed else None
-        self._packed = task.packed(items) if packed else None
+        # Texts that are all as long: no mask hides anything.
+        self._full = bool((self._sizes == self._sizes[:1]).all())
+        self._packing = packing or packing_of(task, items, recipe)
+        self._packed = None if self._packing is None else task.packed(items)
         self._begin_epoch()
 
     def __iter__(self) -> "Stream":
@@ -90,10 +106,12 @@ class Stream:
         if training.carry_state:
             return replace(batch, first=first)
         if training.cuda_graphs is not True:
-            return batch
+            own = TASKS.source(self._task.name) is not None or training.compile is True
+            return batch if own else without_needless_masks(batch)
         return in_few_shapes(
             batch, training.batch_tokens, self._max_length, processes=self._processes.count,
             causal=(self._task.shape, self._task.head) == ("decoder", "language"),
+            full=self._full,
         )  # fmt: skip
 
     @property

@@ -65,7 +65,9 @@ class Session:
         criterion = task.criterion(training.best_metric)
         self.best_models = BestModels(out, task, training.keep_best, criterion)
         self.fingerprint = fingerprint.fingerprint_of(setup, processes)
-        self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
+        self.stream = Stream(
+            task, setup.items, setup.recipe, processes=processes, packing=setup.packing
+        )
         rows = self.stream.most_rows if training.carry_state else None
         self.state = State(setup.network, training, processes, criterion=criterion, rows=rows)
         self.recording = recording
@@ -79,6 +81,7 @@ class Session:
                 self.setup.items,
                 self.setup.recipe,
                 processes=self.processes,
+                packing=self.setup.packing,
                 **checkpoint.numbers["place"],
             )
         except (LookupError, RuntimeError, TypeError, ValueError) as error:

@@ -10,6 +10,8 @@ import torch
 
 from translucid.atomic_files import fault
 from translucid.checks.startup import startup
+from translucid.data.batching import Plan
+from translucid.data.packed_rows import Packing
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
@@ -24,12 +26,12 @@ from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.runs import time_budget
-from translucid.runs.batches import epoch_plan
+from translucid.runs.batches import epoch_plan, packing_of
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
-from translucid.training import compilation, cuda_graphs, packing
+from translucid.training import compilation, cuda_graphs, early_start, packing
 from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 from translucid.tuning.start import open_start
@@ -56,6 +58,7 @@ class Setup:
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
     example: str = ""  # a validation text for a page to begin with, of words the model knows
     start: dict[str, Any] | None = None  # what is kept of the model that training starts from
+    packing: Packing | None = None  # rows that several items share
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -82,7 +85,8 @@ def set_up(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
             "step on a CPU; use adamw, or a GPU"
         )
-    compilation.import_early(recipe.training, device)
+    smallest = TASKS[recipe.task.kind].smallest_sizes()
+    early_start.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:
@@ -147,7 +151,9 @@ def set_up(
         network.standardise.fit(known.task.collate(items).inputs["x"])
     if training.best_metric is not None:
         check_metric(known.task, network, valid, training.best_metric)
-    _say_about(known.task, known.tokenizers, items, examples, recipe, say)
+    packed = packing_of(known.task, items, recipe)
+    plan = epoch_plan(known.task, items, recipe, 0, packed)
+    _say_about(known.tokenizers, plan, examples, recipe, say)
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)
     say(
@@ -157,7 +163,7 @@ def set_up(
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
-        _example(known.task, examples.valid, valid), start,
+        _example(known.task, examples.valid, valid), start, packed,
     )  # fmt: skip
 
 
@@ -231,9 +237,8 @@ def _check_positions(
 
 
 def _say_about(
-    task: Task[Any, Any],
     tokenizers: dict[str, Tokenizer],
-    items: Sequence[Any],
+    plan: Plan,
     examples: Examples,
     recipe: Recipe,
     say: Say,
@@ -246,7 +251,7 @@ def _say_about(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
             f"{tokenizer.unknown_rate(texts):.2%}"
         )
-    for line in epoch_plan(task, items, recipe, 0).lines():
+    for line in plan.lines():
         say(f"an epoch: {line}")
     if recipe.training.carry_state and not recipe.decoding.carry_state:
         say(

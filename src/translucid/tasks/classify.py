@@ -131,7 +131,14 @@ class Classify(Task[Labelled, ClassifyItem]):
         self._number = {label: i for i, label in enumerate(self.labels)}
 
     def encode(self, record: Labelled) -> ClassifyItem:
-        return ClassifyItem(self.encode_text(record.text), self._number[record.label], record.line)
+        return self.encode_all([record])[0]
+
+    def encode_all(self, records: Sequence[Labelled]) -> list[ClassifyItem]:
+        texts = self.tokenizer.encode_batch(record.text for record in records)
+        return [
+            ClassifyItem(self.frame(ids), self._number[record.label], record.line)
+            for ids, record in zip(texts, records, strict=True)
+        ]
 
     def encode_text(self, text: str) -> list[int]:
         """Between start and end, so that even an empty text has something to read."""

@@ -146,11 +146,15 @@ class Translate(Task[Pair, TranslateItem]):
         self.graphs = DecodeGraphs()  # of the network that is evaluated
 
     def encode(self, record: Pair) -> TranslateItem:
-        return TranslateItem(
-            self.frame(self.source.encode(record.source)),
-            self.target.encode(record.target),
-            record.line,
-        )
+        return self.encode_all([record])[0]
+
+    def encode_all(self, records: Sequence[Pair]) -> list[TranslateItem]:
+        sources = self.source.encode_batch(record.source for record in records)
+        targets = self.target.encode_batch(record.target for record in records)
+        return [
+            TranslateItem(self.frame(source), target, record.line)
+            for source, target, record in zip(sources, targets, records, strict=True)
+        ]
 
     def sizes(self, item: TranslateItem) -> tuple[int, ...]:
         return len(item.source), len(item.target) + 1

@@ -4,6 +4,7 @@ Lengths are rounded up, and rows are added that do not count: what is computed s
 for some padding.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.example import MASKS
 
 SMALLEST = 4  # what a length is rounded up to at least; the more, the fewer shapes
 SHORT = 128  # up to this length a mask that hides nothing is kept
@@ -28,11 +30,22 @@ def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
     return np.minimum(-(-lengths // steps) * steps, np.maximum(lengths, max_length))
 
 
+def without_needless_masks(batch: Batch) -> Batch:
+    """The same batch without masks that hide nothing: attention is a little faster without."""
+    inputs = {
+        name: t
+        for name, t in batch.inputs.items()
+        if name not in MASKS.values() or not bool(t.all())
+    }
+    return replace(batch, inputs=inputs)
+
+
 def in_few_shapes(
-    batch: Batch, budget: int, max_length: int, *, processes: int = 1, causal: bool = False
-) -> Batch:
+    batch: Batch, budget: int, max_length: int, *, processes: int = 1, causal: bool = False,
+    full: bool = False,
+) -> Batch:  # fmt: skip
     """The same batch with more padding, and with rows that have no targets. causal: no token is
-    read before those it has to say.
+    read before those it has to say. full: no batch of the run has padding.
 
     It has as many rows as the budget of tokens holds (of several processes, its part of them), or
     half, a quarter, an eighth of them. Its loss is that of the batch: padding is hidden or stands
@@ -52,15 +65,15 @@ def in_few_shapes(
     chosen = torch.tensor([*range(count), *[0] * (rows - count)])
     targets = targets[chosen]
     targets[count:] = IGNORE
-    needless = ("mask", "target_mask") if causal else ("target_mask",)
+    needless = MASKS.values() if full else ("mask", "target_mask") if causal else ("target_mask",)
     inputs = {name: t[chosen] for name, t in inputs.items() if not _needless(name, t, needless)}
     return replace(batch, inputs=inputs, targets=targets)
 
 
-def _needless(name: str, tensor: Tensor, behind: tuple[str, ...]) -> bool:
+def _needless(name: str, tensor: Tensor, behind: Collection[str]) -> bool:
     """Is it a mask without which attention computes the same, by a faster kernel? What the masks
-    `behind` hide stands behind all that is read, so no position that counts sees it. Over short
-    rows kernels with a mask are as fast, and one kind of batch is compiled once."""
+    `behind` hide stands behind all that is read, so no position that counts sees it, or there is
+    nothing. Of other short rows masks are kept, so that one kind of batch is compiled once."""
     if tensor.dtype is not torch.bool:
         return False
     return name in behind or (tensor.shape[1] > SHORT and bool(tensor.all()))

@@ -71,7 +71,7 @@ class TrainingConfig(Config):
         return value_today("training.precision", value)
 
     compile: Literal["auto", True, False] = key(
-        "auto", "torch.compile for a Transformer's layers; auto: on one GPU, from 2000 steps on"
+        "auto", "torch.compile for a Transformer's layers; auto: on one GPU, if the run is long"
     )
     cuda_graphs: Literal["auto", True, False] = key(
         "auto", "on one GPU: a step as one CUDA graph for each shape of a batch"

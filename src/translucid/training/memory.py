@@ -15,9 +15,10 @@ import torch
 
 from translucid.device import available_bytes
 from translucid.errors import ConfigError
-from translucid.models.build import ModelConfig, build
+from translucid.models.build import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.models.undrawn import build_shapes
 from translucid.training.config import TrainingConfig
 
 FLOAT = 4  # bytes: weights, gradients and moments are float32
@@ -78,8 +79,7 @@ def count(config: ModelConfig) -> tuple[int, int]:
 
 
 def _built(config: ModelConfig) -> tuple[int, int]:
-    with torch.device("meta"):  # shapes only
-        network = build(config)
+    network = build_shapes(config)
     return sum(p.numel() for p in network.parameters()), sum(b.numel() for b in network.buffers())
 
 

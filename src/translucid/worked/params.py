@@ -3,13 +3,12 @@
 import re
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from translucid.errors import ConfigError, InputError
 from translucid.models.base import Network
-from translucid.models.build import build
 from translucid.models.transformer import Layer, Stack, TransformerConfig
+from translucid.models.undrawn import build_shapes
 from translucid.parts.attention import MultiHead
 from translucid.parts.feedforward import GATES
 from translucid.worked.board import Board
@@ -93,9 +92,7 @@ def params(
         config = TransformerConfig(**chosen)
     except ConfigError as error:
         raise ConfigError(*(_own_words(mistake) for mistake in error.mistakes)) from None
-    with torch.device("meta"):  # shapes without memory: the largest model is counted at once
-        model = build(config)
-    return _solution(config, model, example, asked)
+    return _solution(config, build_shapes(config), example, asked)
 
 
 def _own_words(mistake: str) -> str:
