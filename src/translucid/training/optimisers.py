@@ -1,8 +1,9 @@
 """Optimizers by name, and schedules as plain functions of the step."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -11,6 +12,22 @@ from translucid.training.muon import Muon
 
 OptimizerName = Literal["adamw", "adam", "sgd", "muon"]
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"]
+
+
+Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
+
+
+def _lean(kind: type[Kind]) -> type[Kind]:
+    """The same without what keeps torch's compiler away from its methods: nobody compiles ours, and
+    to keep it away torch imports it, which takes two seconds."""
+    names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    methods["step"] = torch.no_grad()(methods["step"])
+    return type(kind.__name__, (kind,), methods)
+
+
+_Adam, _AdamW = _lean(torch.optim.Adam), _lean(torch.optim.AdamW)
+_SGD, _Muon = _lean(torch.optim.SGD), _lean(Muon)
 
 
 def make_optimizer(
@@ -46,20 +63,19 @@ def make_optimizer(
     fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
     match name:
         case "adamw":
-            return [torch.optim.AdamW(all_groups, lr=learning_rate, betas=betas, fused=fused)]
+            return [_AdamW(all_groups, lr=learning_rate, betas=betas, fused=fused)]
         case "adam":
-            return [torch.optim.Adam(all_groups, lr=learning_rate, betas=betas, fused=fused)]
+            return [_Adam(all_groups, lr=learning_rate, betas=betas, fused=fused)]
         case "sgd":
-            return [torch.optim.SGD(all_groups, lr=learning_rate, momentum=momentum)]
+            return [_SGD(all_groups, lr=learning_rate, momentum=momentum)]
         case "muon":
             both: list[torch.optim.Optimizer] = []
             if matrices:  # of a model that is partly frozen, one kind may be left alone
                 of_matrices = groups(matrices, [])
-                both.append(Muon(of_matrices, lr=learning_rate, weight_decay=weight_decay))
+                both.append(_Muon(of_matrices, lr=learning_rate, weight_decay=weight_decay))
             if rest:
                 others = groups(tables, plain)
-                adamw = torch.optim.AdamW(others, lr=learning_rate, betas=betas, fused=fused)
-                both.append(adamw)
+                both.append(_AdamW(others, lr=learning_rate, betas=betas, fused=fused))
             return both
 
 
