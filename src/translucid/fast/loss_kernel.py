@@ -1,5 +1,6 @@
 """The cross-entropy of a training step on a GPU: logits are read once forward and once backward, or
-once for both where what the loss is multiplied by is known before, and never written as float32.
+once for both where what the loss is multiplied by is known before and a row fits into registers,
+and never written as float32.
 
 The plain twin is `tasks.batch.plain_cross_entropy`. Import this module only where Triton is.
 """
@@ -15,6 +16,37 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 4096  # logits of a row at a time
+WHOLE = 2**15  # or all of them, where there are no more
+
+
+@triton.jit
+def _loss(
+    start, target, log_z, added, ignore, smoothing, allowed, never,
+    NEVER: tl.constexpr, SMOOTH: tl.constexpr,
+):  # fmt: skip
+    """Of one row. added: the sum of its logits, for smoothing."""
+    counts = target != ignore
+    logit = tl.load(start + tl.where(counts, target, 0)).to(tl.float32)
+    loss = log_z - logit
+    if SMOOTH:
+        for i in range(NEVER):
+            added -= tl.load(start + tl.load(never + i)).to(tl.float32)
+        loss = (1 - smoothing) * loss + smoothing * (log_z - added / allowed)
+    return tl.where(counts, loss, 0.0)
+
+
+@triton.jit
+def _wanted(
+    column, target, classes, smoothing, allowed, never, NEVER: tl.constexpr, SMOOTH: tl.constexpr
+):
+    """What the probabilities of some columns should be."""
+    wanted = tl.where(column == target, 1.0, 0.0)
+    if SMOOTH:
+        spread = tl.where(column < classes, 1.0, 0.0)
+        for i in range(NEVER):
+            spread = tl.where(column == tl.load(never + i), 0.0, spread)
+        wanted = (1 - smoothing) * wanted + smoothing * spread / allowed
+    return wanted
 
 
 @triton.jit
@@ -37,14 +69,8 @@ def _row(
         if SMOOTH:
             added += tl.sum(tl.where(inside, value, 0.0), axis=0)
     log_z = tl.log(total) + top
-    counts = target != ignore
-    logit = tl.load(start + tl.where(counts, target, 0)).to(tl.float32)
-    loss = log_z - logit
-    if SMOOTH:
-        for i in range(NEVER):
-            added -= tl.load(start + tl.load(never + i)).to(tl.float32)
-        loss = (1 - smoothing) * loss + smoothing * (log_z - added / allowed)
-    return log_z, tl.where(counts, loss, 0.0)
+    loss = _loss(start, target, log_z, added, ignore, smoothing, allowed, never, NEVER, SMOOTH)
+    return log_z, loss
 
 
 @triton.jit
@@ -54,12 +80,7 @@ def _slope(
 ):  # fmt: skip
     """The gradient of some logits of a row: p - what p should be."""
     value = tl.load(start + column, column < classes, 0.0).to(tl.float32)
-    wanted = tl.where(column == target, 1.0, 0.0)
-    if SMOOTH:
-        spread = tl.where(column < classes, 1.0, 0.0)
-        for i in range(NEVER):
-            spread = tl.where(column == tl.load(never + i), 0.0, spread)
-        wanted = (1 - smoothing) * wanted + smoothing * spread / allowed
+    wanted = _wanted(column, target, classes, smoothing, allowed, never, NEVER, SMOOTH)
     return tl.where(target != ignore, tl.exp(value - log_z) - wanted, 0.0)
 
 
@@ -97,20 +118,25 @@ def loss_and_gradient(
     logits, targets, losses, expected, gradient, row_stride, classes, ignore, smoothing, allowed,
     never, NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both of one row, which is still in a cache when it is read for the second time."""
+    """Both of one row, of which all logits are at hand at once."""
     row = tl.program_id(0).to(tl.int64)
     start, target, factor = logits + row * row_stride, tl.load(targets + row), tl.load(expected)
-    log_z, loss = _row(
-        start, target, ignore, classes, smoothing, allowed, never, NEVER, SMOOTH, BLOCK
+    column = tl.arange(0, BLOCK)
+    inside = column < classes
+    value = tl.load(start + column, inside, -float("inf")).to(tl.float32)
+    top = tl.max(value, axis=0)
+    powers = tl.exp(value - tl.where(top == -float("inf"), 0.0, top))
+    total = tl.sum(powers, axis=0)
+    added = 0.0
+    if SMOOTH:
+        added = tl.sum(tl.where(inside, value, 0.0), axis=0)
+    loss = _loss(
+        start, target, tl.log(total) + top, added, ignore, smoothing, allowed, never, NEVER, SMOOTH
     )
     tl.store(losses + row, loss)
-    for first in range(0, classes, BLOCK):
-        column = first + tl.arange(0, BLOCK)
-        slope = _slope(
-            start, column, target, log_z, ignore, classes, smoothing, allowed, never, NEVER, SMOOTH
-        )
-        slope = (slope * factor).to(gradient.dtype.element_ty)
-        tl.store(gradient + row * classes + column, slope, column < classes)
+    wanted = _wanted(column, target, classes, smoothing, allowed, never, NEVER, SMOOTH)
+    slope = tl.where(target != ignore, powers / total - wanted, 0.0) * factor
+    tl.store(gradient + row * classes + column, slope.to(gradient.dtype.element_ty), inside)
 
 
 @triton.jit
@@ -147,10 +173,12 @@ class _CrossEntropy(torch.autograd.Function):
         ctx.options = (classes, ignore, smoothing, classes - len(never), never)
         ctx.marks = {"NEVER": len(never), "SMOOTH": smoothing > 0, "BLOCK": BLOCK, "num_warps": 8}
         expected, stride = _EXPECTED.get(), logits.stride(0)
-        if expected is not None and ctx.needs_input_grad[0]:
+        if expected is not None and ctx.needs_input_grad[0] and classes <= WHOLE:
             ctx.gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
+            block = triton.next_power_of_2(classes)
+            at_once = ctx.marks | {"BLOCK": block, "num_warps": min(max(block // 1024, 4), 32)}
             loss_and_gradient[(rows,)](
-                logits, targets, losses, expected, ctx.gradient, stride, *ctx.options, **ctx.marks
+                logits, targets, losses, expected, ctx.gradient, stride, *ctx.options, **at_once
             )
             ctx.save_for_backward(expected)
         else:

@@ -36,7 +36,9 @@ def short_attention(
     )
     if not fits:
         return fused(q, k, v, layout, scale, dropout)
-    mixed: Tensor = _attend(q, k, v, layout.mask, layout.causal, scale, dropout)[0]
+    # An operation of its own is for the compiler, which plain calls would have to import.
+    attend: Any = _attend if torch.compiler.is_compiling() else _Attention.apply
+    mixed: Tensor = attend(q, k, v, layout.mask, layout.causal, scale, dropout)[0]
     return mixed
 
 
@@ -191,8 +193,7 @@ def _rows_at_hand(heads: Tensor) -> Tensor:
     return heads if heads.stride(-1) == 1 else heads.contiguous()
 
 
-@torch.library.custom_op("translucid::short_attention", mutates_args=())
-def _attend(
+def _forward(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
@@ -211,8 +212,7 @@ def _attend(
     return mixed, seed
 
 
-@torch.library.custom_op("translucid::short_attention_backward", mutates_args=())
-def _attend_backward(
+def _backward(
     d_mixed: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor,
     causal: bool, scale: float, dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -225,6 +225,12 @@ def _attend_backward(
         *_strides(d_k), q.shape[1], q.shape[2], k.shape[2], **made_for,
     )  # fmt: skip
     return d_q, d_k, d_v
+
+
+_attend = torch.library.custom_op("translucid::short_attention", _forward, mutates_args=())
+_attend_backward = torch.library.custom_op(
+    "translucid::short_attention_backward", _backward, mutates_args=()
+)
 
 
 @_attend.register_fake
@@ -248,3 +254,18 @@ def _gradients(ctx: Any, d_mixed: Tensor, _: Tensor | None) -> tuple[Tensor | No
 
 
 _attend.register_autograd(_gradients, setup_context=_keep)
+
+
+class _Attention(torch.autograd.Function):
+    """The same for plain calls."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        outputs = _forward(*inputs)
+        _keep(ctx, inputs, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        d_q, d_k, d_v = _backward(gradients[0], *ctx.saved_tensors, *ctx.options)
+        return d_q, d_k, d_v, None, None, None, None
