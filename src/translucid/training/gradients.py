@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.device import has_triton
 from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.fast.cpu_dropout import LargeDropout
@@ -71,10 +70,6 @@ class Gradients:
                 ways.enter_context(self._joined.used())
             if self._penalty is not None:
                 ways.enter_context(self._penalty.used())
-            if isinstance(scale, Tensor) and has_triton():
-                from translucid.fast.loss_kernel import expecting  # on demand: it needs Triton
-
-                ways.enter_context(expecting(scale))
             loss = self.task.loss(self.model, batch)
         total = loss if self._penalty is None else loss + batch.count * self._penalty.total()
         if batch.idle:
