@@ -43,11 +43,11 @@ def ours(work: dict[str, Any]) -> tuple[nn.Module, Callable[[], Tensor]]:
         )
     )  # fmt: skip
     source, target, targets = texts(work), texts(work), texts(work)
-    mask, dropout = torch.ones_like(source, dtype=torch.bool), LargeDropout(model)
+    dropout = LargeDropout(model)
 
     def loss() -> Tensor:
-        with dropout.used():
-            logits = model(source=source, target=target, source_mask=mask, target_mask=mask)
+        with dropout.used():  # without masks, as in training where they hide nothing
+            logits = model(source=source, target=target)
         total = cross_entropy(logits, targets, smoothing=work["smoothing"], never=NEVER)
         return total / targets.numel()
 

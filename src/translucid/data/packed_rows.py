@@ -35,11 +35,13 @@ class Packing:
     def __init__(self, sizes: NDArray[np.int64], budget: int) -> None:
         """budget: tokens of a batch, padding and all sides counted."""
         self.lengths = row_lengths(sizes)
-        self.rows = max(1, budget // sum(self.lengths))  # of a batch
         self._sizes = sizes
         chosen = permutation(len(sizes), 0, 0)
         chunks = [chosen[i : i + CHUNK] for i in range(0, len(chosen), CHUNK)]
         self._filled = [row for part in chunks for row in _fill(part, sizes, self.lengths)]
+        most = max(1, budget // sum(self.lengths))
+        batches = -(-len(self._filled) // most)
+        self.rows = -(-len(self._filled) // batches)  # of a batch: the last one is full, too
         self._kinds = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
 
     def plan(self, seed: int, epoch: int) -> PackedPlan:
