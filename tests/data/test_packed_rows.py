@@ -29,6 +29,10 @@ def test_every_item_comes_once_in_a_row_with_room(
     assert plan.tokens == sizes.sum()
     assert plan.slots == len(plan.batches) * packing.rows * sum(packing.lengths)
     assert packing.rows == 1 or packing.rows * sum(packing.lengths) <= budget
+    most = max(1, budget // sum(packing.lengths))
+    filled = sum(map(len, plan.rows))
+    assert len(plan.batches) == -(-filled // most), "as few batches as the budget allows"
+    assert packing.rows * len(plan.batches) - filled < len(plan.batches), "and all of them full"
 
 
 def test_rows_are_as_long_as_the_longest_text_or_as_attention_likes() -> None:

@@ -61,6 +61,43 @@ def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
         assert (filled.count, filled.lines) == (batch.count, batch.lines)
 
 
+@pytest.mark.parametrize("capture", [False, True])
+@pytest.mark.parametrize("task", [name for name in TASKS if name != "language"])
+def test_masks_that_hide_nothing_are_left_out(task: str, capture: bool) -> None:
+    """Of texts that are all as long; what is computed stays."""
+    setting, in_graphs = captured(task)
+    network, shorten = setting.network.double(), setting.task.shorten
+    items = [shorten(i, 6) for i in setting.items if min(setting.task.sizes(i)) >= 6]
+    assert len(items) > 20
+    batch = next(Stream(setting.task, items, in_graphs if capture else setting.recipe))
+    assert not set(batch.inputs) & {"mask", "source_mask", "target_mask"}
+    by_line = {item.line: item for item in items}
+    masked = setting.task.collate([by_line[line] for line in batch.lines])
+    assert set(masked.inputs) - set(batch.inputs)
+    found = []
+    for each in (batch, masked):
+        network.zero_grad()
+        loss = setting.task.loss(network, each)
+        loss.backward()
+        gradients = [p.grad for p in network.parameters() if p.grad is not None]
+        found.append((loss.detach(), gradients))
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize("task", ["translate", "classify"])
+def test_a_mask_that_hides_something_stays(task: str) -> None:
+    setting, in_graphs = captured(task)
+    pad_id = next(iter(setting.task.vocabularies.values())).pad_id
+    ids, mask = ("source", "source_mask") if task == "translate" else ("ids", "mask")
+    for chosen in (setting.recipe, in_graphs):
+        stream = Stream(setting.task, setting.items, chosen)
+        inputs = [next(stream).inputs for _ in range(12)]
+        padded = [i for i in inputs if bool((i[ids] == pad_id).any())]
+        assert len(padded) > 3
+        for some in padded:
+            assert torch.equal(some[mask], some[ids] != pad_id)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_stream_in_few_shapes_has_every_item_once_within_the_budget(task: str) -> None:
     setting, chosen = captured(task)

@@ -1,5 +1,6 @@
 """Compiled layers train as the plain ones; where they cannot be compiled, that is said."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -112,8 +113,9 @@ def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) ->
 @pytest.mark.parametrize(
     ("changed", "device", "wanted"),
     [
-        ({"cuda_graphs": True, "steps": 2000}, CUDA, True),
-        ({"cuda_graphs": True, "steps": 1999}, CUDA, False),
+        ({"cuda_graphs": True, "steps": 1000}, CUDA, True),
+        ({"cuda_graphs": True, "steps": 999}, CUDA, False),
+        ({"cuda_graphs": True, "steps": 500, "accumulate": 2}, CUDA, True),
         ({"cuda_graphs": True, "steps": 9000, "deterministic": True}, CUDA, False),
         ({"cuda_graphs": False, "steps": 9000}, CUDA, False),
         ({"steps": 9000}, CPU, False),
@@ -124,8 +126,10 @@ def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) ->
 def test_whether_layers_are_compiled(
     changed: dict[str, Any], device: torch.device, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What counts is the work of the whole run: weights times tokens."""
     model = TransformerConfig(shape="decoder", **SHAPE)
-    training = TrainingConfig(**changed)
+    tokens = compilation.MUCH / 1000 / build(model).parameters_count
+    training = TrainingConfig(batch_tokens=math.ceil(tokens), **changed)
     for triton in (True, False):
         monkeypatch.setattr(compilation, "has_triton", lambda has=triton: has)
         asked = changed.get("compile", False) is True

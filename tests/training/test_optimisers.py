@@ -1,5 +1,6 @@
 """Schedules at their corners; optimizers against each other."""
 
+import copy
 from itertools import pairwise
 from typing import get_args
 
@@ -139,3 +140,30 @@ def test_a_run_begins_with_fresh_moments(name: OptimizerName) -> None:
                 optimizer.step()
         for one, other in zip(ours.parameters(), its.parameters(), strict=True):
             assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam", "sgd"])
+def test_an_optimizer_is_torchs_to_the_bit_also_after_its_state_was_loaded(
+    name: OptimizerName,
+) -> None:
+    theirs = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+    torch.manual_seed(0)
+    model = nn.Linear(5, 3)
+    twin = copy.deepcopy(model)
+    (ours,) = make_optimizer(model, name, learning_rate=0.1, weight_decay=0.2)
+    more = {"momentum": 0.9} if name == "sgd" else {"betas": (0.9, 0.98), "fused": True}
+    other = theirs(
+        [{"params": [twin.weight], "weight_decay": 0.2}, {"params": [twin.bias]}], lr=0.1,
+        **({"weight_decay": 0.0} | more),
+    )  # fmt: skip
+    for step in range(6):
+        if step == 3:  # into one that has moved something else
+            saved = ours.state_dict()
+            (ours,) = make_optimizer(model, name, learning_rate=0.5, weight_decay=0.7)
+            ours.load_state_dict(saved)
+        for network, optimizer in ((model, ours), (twin, other)):
+            optimizer.zero_grad()
+            network(torch.ones(2, 5)).square().sum().backward()
+            assert torch.is_grad_enabled()
+            optimizer.step()
+    assert all(map(torch.equal, model.parameters(), twin.parameters()))

@@ -1,0 +1,44 @@
+"""What is loaded when: nothing of torch's compiler where nobody compiles."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import torch
+
+from translucid.models import TransformerConfig
+from translucid.training import early_start
+from translucid.training.config import TrainingConfig
+
+CODE = """
+import sys
+from translucid.cli import main
+sys.argv = ["translucid", "train", "translate", "--toyland", "60", "--out", sys.argv[1],
+            "--quiet", "training.steps=2", "model.d_model=16", "training.device=cpu"]
+try:
+    main()
+finally:
+    print(*sorted({"torch._dynamo", "sympy", "triton"} & set(sys.modules)), "end")
+"""
+
+
+def test_training_does_not_import_torchs_compiler(tmp_path: Path) -> None:
+    """It takes two seconds, and torch's own optimizers would."""
+    command = [sys.executable, "-c", CODE, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "end", done.stdout + done.stderr
+    assert (tmp_path / "run/test.json").exists(), done.stderr
+
+
+def test_on_a_cpu_nothing_is_begun() -> None:
+    model = TransformerConfig(shape="decoder", head="language", vocab=8, d_model=8, layers=1)
+    before = threading.active_count()
+    early_start.begin(TrainingConfig(compile=True), model, torch.device("cpu"))
+    assert threading.active_count() == before
+
+
+def test_what_cannot_be_loaded_early_is_left_to_who_needs_it() -> None:
+    sys.modules.pop("wave", None)
+    early_start._load(torch.device("cpu"), ["wave", "no_such_module_of_ours", "wave"])
+    assert "wave" in sys.modules
