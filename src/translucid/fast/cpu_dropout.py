@@ -5,14 +5,14 @@ Transformer's training step on one core and a third of its time on two. The plai
 `nn.Dropout`, which small tensors keep.
 """
 
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from translucid.fast.swapped_methods import swapped
 
 LARGE = 2**18  # values from which on it is worth a generator of its own
 STEPS = 2**16  # probabilities are multiples of one in so many
@@ -24,15 +24,8 @@ class LargeDropout:
     def __init__(self, network: nn.Module) -> None:
         self._parts = [part for part in network.modules() if type(part) is nn.Dropout]
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        for part in self._parts:
-            vars(part)["forward"] = functools.partial(_forward, part)
-        try:
-            yield
-        finally:
-            for part in self._parts:
-                del vars(part)["forward"]
+    def used(self) -> AbstractContextManager[None]:
+        return swapped(self._parts, "forward", _forward)
 
 
 def _forward(part: nn.Dropout, x: Tensor) -> Tensor:

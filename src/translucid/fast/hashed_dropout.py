@@ -6,7 +6,6 @@ takes ten times as many for each value, a sixth of a training step on a GPU. The
 `nn.Dropout`.
 """
 
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.fast.swapped_methods import swapped
 from translucid.models.transformer import Layer
 
 BITS = 24  # probabilities are multiples of one in 2**BITS
@@ -35,12 +35,12 @@ class HashedDropout:
         seeds = torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=self._device)
         for part, seed in zip(self._parts, seeds.unbind(), strict=True):
             vars(part)["seed"] = seed
-            vars(part)["forward"] = types.MethodType(_forward, part)
         try:
-            yield
+            with swapped(self._parts, "forward", _forward):
+                yield
         finally:
             for part in self._parts:
-                del vars(part)["forward"], vars(part)["seed"]
+                del vars(part)["seed"]
 
 
 def _forward(part: nn.Dropout, x: Tensor) -> Tensor:

@@ -4,14 +4,13 @@ Layer by layer there would be as many, and as many gradients of the encoder's ou
 plain twin is `TransformerDecoder.project`.
 """
 
-import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.fast.swapped_methods import swapped
 from translucid.models.base import Encoded
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention
@@ -27,15 +26,8 @@ class JoinedProjections:
         decoders = [part for part in network.modules() if type(part) is TransformerDecoder]
         self._decoders = [decoder for decoder in decoders if _fits(decoder)]
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        for decoder in self._decoders:
-            vars(decoder)["project"] = types.MethodType(_project, decoder)
-        try:
-            yield
-        finally:
-            for decoder in self._decoders:
-                del vars(decoder)["project"]
+    def used(self) -> AbstractContextManager[None]:
+        return swapped(self._decoders, "project", _project)
 
 
 def _attentions(decoder: TransformerDecoder) -> list[CrossAttention]:
