@@ -34,7 +34,9 @@ def epoch_plan(
     epoch: int,
     packing: Packing | None = None,
 ) -> Plan:
-    """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
+    """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone.
+    packing: the items' rows, where they are known already."""
+    packing = packing or packing_of(task, items, recipe)
     if packing is not None:
         return packing.plan(recipe.training.seed, epoch)
     return _plan(sizes_of(task, items), recipe, epoch)
@@ -106,8 +108,9 @@ class Stream:
         if training.carry_state:
             return replace(batch, first=first)
         if training.cuda_graphs is not True:
-            own = TASKS.source(self._task.name) is not None or training.compile is True
-            return batch if own else without_needless_masks(batch)
+            # A task of one's own may count on masks; layers would be compiled with and without.
+            ours = TASKS.source(self._task.name) is None and training.compile is not True
+            return without_needless_masks(batch) if ours else batch
         return in_few_shapes(
             batch, training.batch_tokens, self._max_length, processes=self._processes.count,
             causal=(self._task.shape, self._task.head) == ("decoder", "language"),
