@@ -85,12 +85,12 @@ def set_up(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
             "step on a CPU; use adamw, or a GPU"
         )
-    smallest = TASKS[recipe.task.kind].smallest_sizes()
-    early_start.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:
         recipe = starting.recipe
+    smallest = TASKS[recipe.task.kind].smallest_sizes()
+    early_start.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times, and build different models.
     timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
