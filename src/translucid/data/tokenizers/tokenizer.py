@@ -32,6 +32,7 @@ from translucid.data.tokenizers.pipelines import (
 from translucid.data.tokenizers.roles import Roles
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.data.tokenizers.surface import Unit
+from translucid.data.tokenizers.word_pieces import WordPieces
 from translucid.errors import (
     ConfigError,
     InputError,
@@ -204,18 +205,22 @@ class Tokenizer(Roles):
             return self._encode_joined(words)
         ids: list[int] = []
         index: list[int | None] = []
-        spaced = [word if i == 0 else f" {word}" for i, word in enumerate(words)]
-        for i, word in enumerate(spaced):
-            checked(word, self.max_bytes, f"word {i + 1}")
-        with guarded("tokenizing"):
-            encodings = self._backend.encode_batch(spaced, add_special_tokens=False)
-        for i, encoding in enumerate(encodings):
-            inside = [i == 0 or end > 1 for _, end in encoding.offsets]
-            if not any(inside):
+        for i, word in enumerate(words, start=1):
+            checked(word, self.max_bytes, f"word {i}")
+        for i, pieces in enumerate(self._word_pieces.of(words)):
+            if not any(pieces.own):
                 raise _untaggable(words, i)
-            ids += encoding.ids
-            index += [i if own else None for own in inside]
+            ids += pieces.ids
+            index += [i if own else None for own in pieces.own]
         return ids, index
+
+    @cached_property
+    def _word_pieces(self) -> WordPieces:
+        def encode(texts: list[str]) -> Sequence[Encoding]:
+            with guarded("tokenizing"):
+                return self._backend.encode_batch(texts, add_special_tokens=False)
+
+        return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
         """The same by where each token lies: this pipeline may look across spaces."""
