@@ -152,6 +152,11 @@ class Session:
 
     def _train(self, watchers: Watchers) -> Bundle:
         setup, training = self.setup, self.setup.recipe.training
+        if training.cuda_graphs is True:
+            self.run_log.say(
+                "the first step is captured as a CUDA graph; kernels that are new are compiled "
+                "for it, which takes some seconds"
+            )
         try:
             with (
                 without_plans(self.state.device),
