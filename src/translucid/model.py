@@ -174,7 +174,7 @@ class Model:
 
     def evaluate(
         self,
-        *files: str,
+        *files: str | Sequence[str],
         say: Callable[[str], None] = lambda line: None,
         **options: Any,
     ) -> Score:
@@ -188,7 +188,9 @@ class Model:
         """
         settings = self.settings(**options)
         say(settings.line())
-        items = self.items(*files, say=say, **options)
+        # A pair may be one argument, as `train` takes it.
+        names = [n for f in files for n in ([f] if isinstance(f, str | Path) else f)]
+        items = self.items(*names, say=say, **options)
         task = self.task
         if settings.changed.keys() & {*task.decoding_keys}:
             task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))

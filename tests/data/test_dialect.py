@@ -1,5 +1,6 @@
 """What a delimited file does not say is found out: the same records as with it said."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +56,7 @@ STARS = "so good a film\tbest\nso bad a film\tworst\nwhat a good one\tbest\nbad 
     ("content", "options", "read", "records"),
     [
         (
-            "english\tgerman\n" + PAIRS * 2,
+            "caption\tUntertitel\n" + PAIRS * 2,
             {"source": 1, "target": 2},
             read_pairs,
             [Pair(*line.split("\t"), n) for n, line in enumerate((PAIRS * 2).splitlines(), 2)],  # type: ignore[arg-type]
@@ -130,3 +131,38 @@ def test_the_columns_of_a_models_training_data_come_before_usual_names(make: Mak
     swapped = make("c.csv", "y,b,a\n3,2,1\n")
     loading = Loading(expected={"input": ("a", "b"), "output": ("y",)})
     assert list(read_numbers(swapped, loading=loading)) == [Numbers((1.0, 2.0), (3.0,), 2)]
+
+
+HEADERS = [
+    "german,english",
+    "de,en",
+    "Deutsch,Englisch",
+    "german_sentence,english_sentence",
+    "de_DE,en",
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("names", HEADERS)
+def test_two_languages_above_two_columns_are_a_header(
+    names: str, kind: str, tmp_path: Path
+) -> None:
+    """However short the sentences below are."""
+    rows = [("Hallo", "Hello"), ("Wir gehen jetzt.", "We are going now."), ("Ja", "Yes")] * 2
+    one, other = names.split(",")
+    if kind == "jsonl":
+        lines = [json.dumps({one: a, other: b}) for a, b in rows]
+    else:
+        between = "," if kind == "csv" else "\t"
+        lines = [between.join(row) for row in [(one, other), *rows]]
+    file = tmp_path / f"pairs.{kind}"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    pairs = [(pair.source, pair.target) for pair in read_pairs(file)]
+    assert pairs == rows
+
+
+@pytest.mark.parametrize("first", ["Hallo,Hello", "de,Hello", "de,de", "german english,dutch a b"])
+def test_what_only_looks_like_languages_is_data(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text(first + "\nWir gehen,We go\nJa,Yes\nNein,No\n", "utf-8")
+    assert len(list(read_pairs(file))) == 4

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.in_process import run
 from tests.tiny.dealt import dealt
 
 from translucid.errors import ConfigError, InputError
@@ -121,6 +122,27 @@ def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
         "scored otherwise than in training (unit was file, context was 0): "
         "unit=line keep_empty=false max_length=256 context=3"
     )
+
+
+def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("a.de", "a.en")]
+    for file in files:
+        Path(file).write_text(FILES[Path(file).name])
+    data = dict.fromkeys(("train", "valid", "test"), files)
+    folder = trained(tmp_path / "run", "translate", data=data, decoding={"beam_size": 3})
+    model = load(folder)
+    assert model.evaluate(files).numbers == model.evaluate(*files).numbers == same(folder)
+    expected = model.evaluate(*files, beam_size=1, alpha=0.5)
+    answer = run(
+        "evaluate", str(folder), *files, "decoding.beam_size=1", "decoding.alpha=0.5", "--json"
+    )
+    scored = json.loads(answer.stdout)
+    assert scored["scores"] == expected.numbers
+    assert (scored["settings"]["beam_size"], scored["settings"]["alpha"]) == (1, 0.5)
+    assert "scored otherwise than in training (beam_size was 3, alpha was 1.0)" in answer.stderr
+    assert "beam_siez: no such key; did you mean beam_size?" in run(
+        "evaluate", str(folder), "decoding.beam_siez=1"
+    ).stderr  # fmt: skip
 
 
 REFUSED = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from translucid.tasks.options import DataConfig
 
 CHUNK = 256  # rows that are answered together
-OVERRIDE = re.compile(r"data\.\w+=")
+OVERRIDE = re.compile(r"(\w+)\.\w+=")
 
 FileAndColumns = Annotated[
     list[str] | None,
@@ -82,13 +82,17 @@ def predict(
     _answer(model, file, None, as_json, probabilities, out, device)
 
 
-def files_and_keys(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """What was typed, as files and as keys of a recipe's data section."""
+def files_and_keys(
+    words: Sequence[str], sections: Sequence[str] = ("data",)
+) -> tuple[list[str], dict[str, Any]]:
+    """What was typed, as files and as keys of these sections of a recipe."""
     from translucid.config import with_overrides
 
-    files = [word for word in words if not OVERRIDE.match(word)]
-    keys = with_overrides({}, [word for word in words if OVERRIDE.match(word)])
-    return files, keys.get("data", {})
+    matches = [(word, OVERRIDE.match(word)) for word in words]
+    overrides = [word for word, match in matches if match and match[1] in sections]
+    keys = with_overrides({}, overrides)
+    chosen = {key: value for section in sections for key, value in keys.get(section, {}).items()}
+    return [word for word in words if word not in overrides], chosen
 
 
 def _answer(

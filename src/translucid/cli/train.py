@@ -256,9 +256,10 @@ def evaluate(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]... [data.KEY=VALUE]...",
+            metavar="[FILE]... [SECTION.KEY=VALUE]...",
             help="A file as in training; for translation two [the test data of the run]. Its "
-            "columns are those of the training data, or data.text_column=review and the like.",
+            "columns are those of the training data, or data.text_column=review and the like; "
+            "decoding.beam_size=1 and the like change how it is scored.",
         ),
     ] = None,
     data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
@@ -291,7 +292,7 @@ def evaluate(
     from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
-    files, keys = files_and_keys([*(files or ()), *(data or ())])
+    files, keys = files_and_keys([*(files or ()), *(data or ())], ("data", "decoding"))
     options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
     options = {key: value for key, value in options.items() if value is not None} | keys
     held = load(model, check_device(device), say=tell)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from translucid.data.readers.dialect import unlike_the_rest
+from translucid.data.readers.language_names import is_language
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.parquet import open_arrow
 from translucid.data.readers.tables import (
@@ -74,6 +75,8 @@ def open_columns(
         names = {str(name).strip() for name in row}
         if by_name or names.issuperset(expected.values()) or _has_usual(row, wanted):
             return True
+        if _of_languages([str(name) for name in row], list(wanted)):
+            return bool(following())  # a pair of words that stands alone is one
         return unlike_the_rest(row, following())
 
     table = open_table(path, rule, loading, is_header)
@@ -142,6 +145,12 @@ def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bo
     return all(names.intersection(USUAL[role]) for role in wanted)
 
 
+def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
+    """Two names of languages above two columns: what is translated, and into what."""
+    pair = len(names) == 2 and names[0].strip().lower() != names[1].strip().lower()
+    return list(roles) == ["source", "target"] and pair and all(map(is_language, names))
+
+
 def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -> list[int | str]:
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
@@ -154,6 +163,9 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
         free = [place for place in range(table.width) if place not in columns.values()]
         if len(free) == len(missing):  # no names, but no choice either
             columns |= dict(zip(missing, free, strict=True))
+    elif _of_languages(table.names, missing):
+        named = zip(missing, table.names, strict=True)
+        columns |= {role: table.place(name, role) for role, name in named}
     elif missing:
         lowered = [name.lower() for name in table.names]
         for role in missing:
@@ -164,7 +176,8 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
     if unknown:
         raise InputError(
             f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; "
-            f"say {unknown[0]} = ..., in a recipe data.{unknown[0]}_column = ..."
+            f"say {unknown[0]} = ..., in a recipe data.{unknown[0]}_column = ..., behind a command "
+            f"data.{unknown[0]}_column=..."
             + ("; if line 1 is data, data.header = false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):
