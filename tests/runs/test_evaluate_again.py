@@ -2,6 +2,7 @@
 it; what changes nothing is refused."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,23 @@ def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
         "scored otherwise than in training (unit was file, context was 0): "
         "unit=line keep_empty=false max_length=256 context=3"
     )
+
+
+def test_a_run_finds_its_test_data_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it began, as a resume does."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text(TEXT)
+    data = {part: ["t.txt"] for part in ("train", "valid", "test")}
+    trained(Path("run"), "language", data=data)
+    here = same(Path("run"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert same(tmp_path / "run") == here
+    shutil.rmtree(tmp_path / "run/state")
+    with pytest.raises(InputError, match=r"t\.txt: no such file"):
+        load(tmp_path / "run").evaluate()
 
 
 def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) -> None:

@@ -136,6 +136,9 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert atomic_files.digests(tmp_path / "run" / "best") == before
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert log.count("all its steps are taken; to train longer: translucid resume ") == 1
+    assert "training.steps=... --allow-changes" in log
 
 
 def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path) -> None:

@@ -180,6 +180,16 @@ def of_run(
     return chosen.model_copy(update={"data": here})
 
 
+def seen_from(chosen: Recipe, folder: str) -> Recipe:
+    """Names of files are as seen from the folder where the run began; one may be elsewhere now."""
+    data = chosen.data
+    files = [file for part in (data.train, data.valid, data.test) for file in data.paths(part)]
+    if all(Path(file).exists() for file in files):
+        return chosen
+    there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
+    return chosen.model_copy(update={"data": there})
+
+
 def read(
     path: str | Path,
     overrides: Iterable[str] = (),

@@ -9,14 +9,26 @@ from translucid.bundle import Bundle, place
 from translucid.data.readers.loading import Loading
 from translucid.errors import InputError
 from translucid.recipe.examples import load_test, read_records
-from translucid.recipe.recipe import of_run
+from translucid.recipe.recipe import of_run, seen_from
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
+from translucid.untrusted_files import read_object
 
 
 def run_of(folder: Path | None, file: str) -> Path | None:
     """The run that a model folder is in, if it has this file."""
     run = None if folder is None else place(folder).parent
     return run if run is not None and (run / file).is_file() else None
+
+
+def _began_in(run: Path) -> str:
+    """The folder in which a run was begun, which its newest checkpoint tells; this one, if it has
+    none."""
+    checkpoints = sorted(run.glob("state/step-*/state.json"))
+    if not checkpoints:
+        return ""
+    told = read_object(checkpoints[-1]).get("fingerprint")
+    folder = told.get("folder") if isinstance(told, dict) else None
+    return folder if isinstance(folder, str) else ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class ScoredExamples:
                 "what to score on must be given: this model is not in a run folder, whose test "
                 "data would be taken; give a file as in training, on the command line with --data"
             )
-        chosen = of_run(run)
+        chosen = seen_from(of_run(run), _began_in(run))
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         records = load_test(chosen.model_copy(update={"data": data}), say, needed)

@@ -217,7 +217,7 @@ def resume_run(
             checkpoint = Checkpoints(out).newest(run_log.say)
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
-            reachable = _where_the_files_are(chosen, before["folder"])
+            reachable = recipe.seen_from(chosen, before["folder"])
             setup = _set_up_or_stop(
                 interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers",
                 start=_start_of(out),
@@ -237,6 +237,11 @@ def resume_run(
             if changed:  # more steps, say: then a run that had ended goes on
                 session.take_up_again()
             run_log.say(f"resumed at step {checkpoint.step:,} of {chosen.training.steps:,}")
+            if session.state.finished:
+                run_log.say(
+                    "all its steps are taken; to train longer: translucid resume "
+                    f"{shlex.quote(str(out))} training.steps=... --allow-changes"
+                )
             return session.go()
         finally:
             run_log.close()
@@ -247,13 +252,3 @@ def _start_of(out: Path) -> dict[str, Any] | None:
     return read_record(read_object(out / START), str(out / START)) if (
         out / START
     ).is_file() else None  # fmt: skip
-
-
-def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:
-    """Names of files are as seen from where the run began; a resume may begin elsewhere."""
-    data = chosen.data
-    files = [file for part in (data.train, data.valid, data.test) for file in data.paths(part)]
-    if all(Path(file).exists() for file in files):
-        return chosen
-    there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
-    return chosen.model_copy(update={"data": there})

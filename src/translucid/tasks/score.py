@@ -50,6 +50,6 @@ class Baseline:
             return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
         return (
             f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}: "
-            "nothing of use was learned; look at the curve of the loss, train longer or with "
+            "it is of no use yet; look at the curve of the loss, train longer or with "
             "another training.learning_rate, and look for mistakes with --self-test"
         )
