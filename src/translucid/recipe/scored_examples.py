@@ -26,8 +26,8 @@ def _began_in(run: Path) -> str:
     checkpoints = sorted(run.glob("state/step-*/state.json"))
     if not checkpoints:
         return ""
-    told = read_object(checkpoints[-1]).get("fingerprint")
-    folder = told.get("folder") if isinstance(told, dict) else None
+    fingerprint = read_object(checkpoints[-1]).get("fingerprint")
+    folder = fingerprint.get("folder") if isinstance(fingerprint, dict) else None
     return folder if isinstance(folder, str) else ""
 
 
