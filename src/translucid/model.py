@@ -188,9 +188,7 @@ class Model:
         """
         settings = self.settings(**options)
         say(settings.line())
-        # A pair may be one argument, as `train` takes it.
-        names = [n for f in files for n in ([f] if isinstance(f, str | Path) else f)]
-        items = self.items(*names, say=say, **options)
+        items = self.items(*files, say=say, **options)
         task = self.task
         if settings.changed.keys() & {*task.decoding_keys}:
             task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
@@ -224,7 +222,7 @@ class Model:
 
     def items(
         self,
-        *files: str,
+        *files: str | Sequence[str],
         limit: int | None = None,
         say: Callable[[str], None] = lambda line: None,
         **options: Any,
@@ -242,14 +240,16 @@ class Model:
             self.task.check_item(item, f"{name}:{item.line}", self.network)
         return items
 
-    def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]:
+    def texts(
+        self, *files: str | Sequence[str], limit: int | None = None
+    ) -> list[tuple[str, str | None]]:
         """The examples of files, or of the run's test data, as people type them: each a text and
         the right answer, which `trace`, `gradients` and `saliency` take."""
         data = self.settings().data
         records, _ = self._examples.records(files, data, limit, lambda line: None, needed=limit)
         return [(record.asked, record.answer) for record in records]
 
-    def hardest(self, *files: str, limit: int | None = None) -> list[Measured]:
+    def hardest(self, *files: str | Sequence[str], limit: int | None = None) -> list[Measured]:
         """The same examples with their losses, the largest first."""
         return hardest(self.network, self.task, self.texts(*files, limit=limit))
 

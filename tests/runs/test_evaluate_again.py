@@ -131,12 +131,19 @@ def test_a_run_finds_its_test_data_from_any_folder(
     """Where it began, as a resume does."""
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text(TEXT)
-    data = {part: ["t.txt"] for part in ("train", "valid", "test")}
+    Path("train.txt").write_text(TEXT)
+    data = {"train": ["train.txt"], "valid": ["t.txt"], "test": ["t.txt"]}
     trained(Path("run"), "language", data=data)
+    Path("train.txt").unlink()  # which nobody needs for it
     here = same(Path("run"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert same(tmp_path / "run") == here
+    shutil.copy(tmp_path / "t.txt", "t.txt")
+    (state,) = (tmp_path / "run").glob("state/step-*/state.json")
+    state.write_text("damaged")
+    assert same(tmp_path / "run") == here, "a checkpoint is not asked for what is here"
+    Path("t.txt").unlink()
     shutil.rmtree(tmp_path / "run/state")
     with pytest.raises(InputError, match=r"t\.txt: no such file"):
         load(tmp_path / "run").evaluate()
@@ -150,6 +157,7 @@ def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) ->
     folder = trained(tmp_path / "run", "translate", data=data, decoding={"beam_size": 3})
     model = load(folder)
     assert model.evaluate(files).numbers == model.evaluate(*files).numbers == same(folder)
+    assert model.texts(files) == model.texts(*files)
     expected = model.evaluate(*files, beam_size=1, alpha=0.5)
     answer = run(
         "evaluate", str(folder), *files, "decoding.beam_size=1", "decoding.alpha=0.5", "--json"

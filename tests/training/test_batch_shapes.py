@@ -6,10 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.runs.test_runs import small
+from torch import Tensor
 
 from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream, epoch_plan
 from translucid.runs.setup import Setup, set_up
+from translucid.tasks.batch import Batch
 from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 
@@ -21,6 +23,15 @@ def captured(task: str, batch_tokens: int = 600) -> tuple[Setup, Recipe]:
     setting = set_up(small(task, "still", batch_tokens=batch_tokens), lambda _: None)
     training = setting.recipe.training.model_copy(update={"cuda_graphs": True})
     return setting, setting.recipe.model_copy(update={"training": training})
+
+
+def outcome(setting: Setup, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+    """The loss of a batch and its gradients, in float64."""
+    network = setting.network.double()
+    network.zero_grad()
+    loss = setting.task.loss(network, batch)
+    loss.backward()
+    return loss.detach(), [p.grad for p in network.parameters() if p.grad is not None]
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=30), st.integers(0, 50))
@@ -41,7 +52,6 @@ def test_few_lengths_are_few() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
     setting, _ = captured(task)
-    network = setting.network.double()
     items = [setting.task.shorten(item, 50) for item in setting.items]
     stream = Stream(setting.task, items, setting.recipe)
     for _ in range(4):
@@ -50,14 +60,7 @@ def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
         assert ("mask" in filled.inputs) == (task not in ("language", "translate"))
         assert filled.targets.shape[0] > batch.targets.shape[0]
         assert filled.targets.shape[1:] > batch.targets.shape[1:] or task in ("classify", "embed")
-        found = []
-        for each in (batch, filled):
-            network.zero_grad()
-            loss = setting.task.loss(network, each)
-            loss.backward()
-            gradients = [p.grad for p in network.parameters() if p.grad is not None]
-            found.append((loss.detach(), gradients))
-        torch.testing.assert_close(found[1], found[0])
+        torch.testing.assert_close(outcome(setting, filled), outcome(setting, batch))
         assert (filled.count, filled.lines) == (batch.count, batch.lines)
 
 
@@ -71,8 +74,7 @@ def test_masks_that_hide_nothing_are_left_out(task: str, family: str) -> None:
         spelt = {"characters": 8} if task == "tag" else {}
         chosen = chosen.model_copy(update={"model": chosen.model | {"dropout": 0.0} | spelt})
         setting = set_up(chosen, lambda _: None)
-    network, shorten = setting.network.double(), setting.task.shorten
-    items = [shorten(i, 6) for i in setting.items if min(setting.task.sizes(i)) >= 6]
+    items = [setting.task.shorten(i, 6) for i in setting.items if min(setting.task.sizes(i)) >= 6]
     assert len(items) > 20
     recipe = in_graphs if family == "captured" else setting.recipe
     batch = next(Stream(setting.task, items, recipe))
@@ -80,14 +82,7 @@ def test_masks_that_hide_nothing_are_left_out(task: str, family: str) -> None:
     by_line = {item.line: item for item in items}
     masked = setting.task.collate([by_line[line] for line in batch.lines])
     assert set(masked.inputs) - set(batch.inputs)
-    found = []
-    for each in (batch, masked):
-        network.zero_grad()
-        loss = setting.task.loss(network, each)
-        loss.backward()
-        gradients = [p.grad for p in network.parameters() if p.grad is not None]
-        found.append((loss.detach(), gradients))
-    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(outcome(setting, batch), outcome(setting, masked))
 
 
 @pytest.mark.parametrize("task", ["translate", "classify"])

@@ -5,7 +5,7 @@ missing; a key that does not exist is an error with the nearest one that does.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +180,13 @@ def of_run(
     return chosen.model_copy(update={"data": here})
 
 
-def seen_from(chosen: Recipe, folder: str) -> Recipe:
-    """Names of files are as seen from the folder where the run began; one may be elsewhere now."""
+def reaching(chosen: Recipe, files: tuple[str, ...], began_in: Callable[[], str]) -> Recipe:
+    """Names of files are as seen from the folder where the run began, which is asked for if these
+    are not found from here."""
     data = chosen.data
-    files = [file for part in (data.train, data.valid, data.test) for file in data.paths(part)]
-    if all(Path(file).exists() for file in files):
+    if all(Path(file).exists() for file in data.paths(files)):
         return chosen
-    there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
+    there = data.model_copy(update={"folder": str(Path(began_in(), data.folder))})
     return chosen.model_copy(update={"data": there})
 
 

@@ -9,7 +9,7 @@ from translucid.bundle import Bundle, place
 from translucid.data.readers.loading import Loading
 from translucid.errors import InputError
 from translucid.recipe.examples import load_test, read_records
-from translucid.recipe.recipe import of_run, seen_from
+from translucid.recipe.recipe import of_run, reaching
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
 from translucid.untrusted_files import read_object
 
@@ -40,18 +40,19 @@ class ScoredExamples:
 
     def records(
         self,
-        files: Sequence[str],
+        files: Sequence[str | Sequence[str]],
         data: DataConfig,
         limit: int | None,
         say: Callable[[str], None],
         needed: int | None = None,
     ) -> tuple[Sequence[Any], str]:
         """The examples of files, or else the run's own, `needed` of them at least; and what to
-        call them."""
+        call them. A pair of files may be one, as `train` takes it."""
         records: Sequence[Any]
-        if files:
-            loading, name = Loading(expected=self.held.columns), files[0]
-            records = read_records(self.held.task, files, data, say, loading)
+        names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
+        if names:
+            loading, name = Loading(expected=self.held.columns), names[0]
+            records = read_records(self.held.task, names, data, say, loading)
         else:
             records, name = self._own_test(data, say, needed), "the test data"
         if limit is not None and limit < len(records):
@@ -69,7 +70,8 @@ class ScoredExamples:
                 "what to score on must be given: this model is not in a run folder, whose test "
                 "data would be taken; give a file as in training, on the command line with --data"
             )
-        chosen = seen_from(of_run(run), _began_in(run))
+        chosen = of_run(run)
+        chosen = reaching(chosen, chosen.data.test, lambda: _began_in(run))
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         records = load_test(chosen.model_copy(update={"data": data}), say, needed)

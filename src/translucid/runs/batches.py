@@ -20,7 +20,7 @@ from translucid.training.batch_shapes import few, in_few_shapes, without_needles
 from translucid.training.distributed import ALONE, Processes
 
 
-def packing_of(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Packing | None:
+def shared_rows(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Packing | None:
     """The rows that items share, if they do."""
     if recipe.training.packing is not True:
         return None
@@ -36,7 +36,7 @@ def epoch_plan(
 ) -> Plan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone.
     packing: the items' rows, where they are known already."""
-    packing = packing or packing_of(task, items, recipe)
+    packing = packing or shared_rows(task, items, recipe)
     if packing is not None:
         return packing.plan(recipe.training.seed, epoch)
     return _plan(sizes_of(task, items), recipe, epoch)
@@ -77,7 +77,7 @@ class Stream:
         self._max_length = int(self._sizes.max())
         # Texts that are all as long: no mask hides anything.
         self._full = bool((self._sizes == self._sizes[:1]).all())
-        self._packing = packing or packing_of(task, items, recipe)
+        self._packing = packing or shared_rows(task, items, recipe)
         self._packed = None if self._packing is None else task.packed(items)
         self._begin_epoch()
 

@@ -217,7 +217,8 @@ def resume_run(
             checkpoint = Checkpoints(out).newest(run_log.say)
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
-            reachable = recipe.seen_from(chosen, before["folder"])
+            files = (*chosen.data.train, *chosen.data.valid, *chosen.data.test)
+            reachable = recipe.reaching(chosen, files, lambda: before["folder"])
             setup = _set_up_or_stop(
                 interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers",
                 start=_start_of(out),

@@ -26,7 +26,7 @@ from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.runs import time_budget
-from translucid.runs.batches import epoch_plan, packing_of
+from translucid.runs.batches import epoch_plan, shared_rows
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
@@ -151,7 +151,7 @@ def set_up(
         network.standardise.fit(known.task.collate(items).inputs["x"])
     if training.best_metric is not None:
         check_metric(known.task, network, valid, training.best_metric)
-    packed = packing_of(known.task, items, recipe)
+    packed = shared_rows(known.task, items, recipe)
     plan = epoch_plan(known.task, items, recipe, 0, packed)
     _say_about(known.tokenizers, plan, examples, recipe, say)
     if tokenizers is None:  # a resumed run was looked at when it began
