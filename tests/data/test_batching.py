@@ -128,7 +128,7 @@ def test_a_plan_for_millions_takes_little_memory() -> None:
 def test_the_report() -> None:
     plan = plan_batches([4, 3], 8)
     assert plan.padding == 1 / 8
-    assert plan.lines() == ["1 batches of 7 tokens, 1 shapes, 12.5% padding"]
+    assert plan.lines() == ["1 batch of 7 tokens, one shape, 12.5% padding"]
     assert plan_batches([], 8).padding == 0.0
 
 

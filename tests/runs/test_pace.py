@@ -118,6 +118,45 @@ def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
     assert "training.minutes = 60 ends it at about step 589: " in line
 
 
+def test_evaluations_that_take_most_of_the_time_are_said_with_the_remedy() -> None:
+    (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
+    share, every = re.search(
+        r"; evaluations take (\d+)% of it, and 20% or less with training.evaluate_every=(\d+)$",
+        line,
+    ).groups()  # type: ignore[union-attr]
+    whole, without = simulated(0, 1000, 10, 0.1, 12.0), simulated(0, 1000, 10, 0.1, 0.0)
+    assert int(share) == pytest.approx(100 * (1 - without / whole), abs=1)
+    rarely = simulated(0, 100_000, int(every), 0.1, 12.0), simulated(0, 100_000, 1, 0.1, 0.0)
+    assert 0.1 < 1 - rarely[1] / rarely[0] <= 0.2
+    (line,) = told(TrainingConfig(steps=1000, evaluate_every=200), 0.1)
+    assert "training.evaluate_every" not in line, "five of them, a third of the time"
+    (line,) = told(TrainingConfig(steps=300, evaluate_every=10), 0.1)
+    assert line.endswith("training.evaluate_every=300"), "no more than there are steps"
+
+
+def test_the_time_left_counts_evaluations_as_they_were() -> None:
+    """Also in a run so quick that none was measured beforehand, and before it has a forecast."""
+    steps = Pace(TrainingConfig(steps=100, evaluate_every=10), 0, 0.0, lambda: 12.0, print)
+    steps.ticked(1, 0.05)
+    steps.evaluated(3.0)
+    assert steps.left(10) == pytest.approx(simulated(10, 100, 10, 0.05, 3.0))
+    for step in range(2, 41):
+        steps.ticked(step, 0.01)
+    assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 3.0))
+    steps.evaluated(2.0)
+    assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 2.0))
+
+
+def test_a_run_tells_its_pace_of_every_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[float] = []
+    monkeypatch.setattr(pace.Pace, "evaluated", lambda self, seconds: taken.append(seconds))
+    train_recipe(small("classify", "still", steps=8, evaluate_every=3), tmp_path, quiet=True)
+    assert len(taken) == 3
+    assert all(seconds > 0 for seconds in taken)
+
+
 def test_an_evaluation_is_measured_on_some_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = set_up(small("classify", "still"), lambda line: None)
     clock, counts = [0.0], []

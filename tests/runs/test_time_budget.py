@@ -71,7 +71,7 @@ def test_with_time_enough_the_data_decides(clocked: Any) -> None:
     assert filled.model["d_model"] == by_data["model"]["d_model"] == 512
     assert filled.training.steps == by_data["training"]["steps"]
     assert len(lines) == 1
-    assert lines[0].startswith("in 60 minutes here: d_model=512 layers=4, 0.0 s a step, ")
+    assert lines[0].startswith("in 60 minutes here: d_model=512 layers=4, 0.001 ms a step, ")
 
 
 @pytest.mark.slow

@@ -8,7 +8,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny.once import once
-from tests.tuning.small import LINES, NET, REVIEWS, TINY, language_model, started, write_reviews
+from tests.tuning.small import (
+    LINES,
+    NET,
+    REVIEWS,
+    TINY,
+    classifier,
+    language_model,
+    started,
+    write_reviews,
+)
 from torch import Tensor
 
 import translucid as tl
@@ -19,6 +28,8 @@ from translucid.interop.importing import load
 from translucid.models import Network, build, config_from
 from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
+from translucid.recipe import automatic_sizes, recipe
+from translucid.training.parameter_groups import freeze
 from translucid.weights import own_tensors
 
 LORA = {"lora_rank": 2, "lora_alpha": 4.0, "lora_where": ["*attention.*", "*.feedforward.*"]}
@@ -78,6 +89,37 @@ def test_a_fresh_head_learns_beside_adapters(tmp_path: Path) -> None:
     assert {"head.linear.weight", "head.linear.bias"} <= moved
     assert all(".lora." in name or name.startswith("head.") for name in moved)
     assert len(moved) > 2
+
+
+def test_a_run_says_how_many_weights_learn(tmp_path: Path) -> None:
+    lines: list[str] = []
+    data = write_reviews(tmp_path)
+    setup = started(classifier(), data, model={"lora_rank": 1}, say=lines.append)
+    freeze(setup.network, setup.recipe.training.freeze)
+    weights = list(setup.network.parameters())
+    learn, every = (
+        sum(p.numel() for p in weights if p.requires_grad or not only) for only in (1, 0)
+    )
+    assert lines[-1].startswith(
+        f"transformer with {every:,} parameters, {learn:,} of which are trained "
+        f"({learn / every:.2%}), on cpu, "
+    )
+    assert 0 < learn < every / 10
+    started(classifier(), data, say=lines.append)
+    assert "trained" not in lines[-1], "all of them"
+
+
+def test_adapters_take_longer_steps_than_weights_that_are_there() -> None:
+    amount = automatic_sizes.Amount(1000, 10_000, 500)
+    adapters, weights = (
+        automatic_sizes.pick(
+            recipe.parse({"task": {"kind": "translate"}, "model": model,
+                          "training": {"start_from": "x"}}), amount, "cpu",
+        )
+        for model in ({"lora_rank": 4}, {})
+    )  # fmt: skip
+    assert adapters["training"]["learning_rate"] == 10 * weights["training"]["learning_rate"]
+    assert adapters["task"] == weights["task"] == {"label_smoothing": 0.1}, "as from scratch"
 
 
 def close(one: Tensor, other: Tensor) -> None:

@@ -124,6 +124,33 @@ def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) ->
     assert any("rows taken over by equal text" in note for note in setup.start["notes"])
 
 
+def evaluations(run: Path) -> dict[int, dict[str, float]]:
+    """Scores on the validation data, by step."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line["valid"] for line in lines if "valid" in line}
+
+
+def test_what_the_source_knows_is_scored_first_and_kept_if_tuning_spoils_it(tmp_path: Path) -> None:
+    data = str(write_reviews(tmp_path))
+    options: dict[str, Any] = {**TINY, "start_from": classifier(), "train": data, "valid": data}
+    spoilt = tl.train(
+        "classify", tmp_path / "run", **options, learning_rate=50.0, warmup=0, best_metric="loss"
+    )
+    scores, source = evaluations(tmp_path / "run"), tl.load(classifier())
+    assert scores[0] == pytest.approx(source.evaluate(data).numbers)
+    assert list(scores) == [0, 1, 2]
+    assert all(scores[0]["loss"] < scores[step]["loss"] for step in (1, 2))
+    for name, tensor in own_tensors(source.network).items():
+        assert torch.equal(tensor, own_tensors(spoilt.network)[name]), name
+    assert "! no step made the model better" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_a_fresh_head_is_not_scored_before_it_has_learnt(tmp_path: Path) -> None:
+    data = write_reviews(tmp_path, ("yes", "no"))
+    tl.train("classify", tmp_path / "run", train=str(data), start_from=classifier(), **TINY)
+    assert list(evaluations(tmp_path / "run")) == [1, 2]
+
+
 @pytest.mark.slow
 def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     source = tmp_path / "source"
@@ -136,6 +163,7 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run" / "state" / "step-00000001")  # killed before its first save
     shutil.rmtree(source)
     resumed = tl.resume(tmp_path / "run", quiet=True)
+    assert evaluations(tmp_path / "run") == evaluations(tmp_path / "whole")
     for name, tensor in own_tensors(whole.network).items():
         assert torch.equal(tensor, own_tensors(resumed.network)[name]), name
     start = json.loads((tmp_path / "run" / "start.json").read_text())

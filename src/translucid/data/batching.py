@@ -40,9 +40,11 @@ class Plan:
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
     def lines(self) -> list[str]:
+        shapes = "one shape" if self.shapes == 1 else f"{self.shapes:,} shapes"
+        count = len(self.batches)
         return [
-            f"{len(self.batches):,} batches of {self.tokens / max(1, len(self.batches)):,.0f} "
-            f"tokens, {self.shapes:,} shapes, {self.padding:.1%} padding"
+            f"{count:,} batch{'es' if count != 1 else ''} of {self.tokens / max(1, count):,.0f} "
+            f"tokens, {shapes}, {self.padding:.1%} padding"
         ]
 
 

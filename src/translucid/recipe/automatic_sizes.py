@@ -46,7 +46,8 @@ def pick(
     """Settings for this much data, or of this size, in the sections of a recipe."""
     task = TASKS[recipe.task.kind]
     if recipe.training.start_from is not None:
-        return {"training": _tuning(recipe, amount, device)}
+        loss = dict(task.suggested.get("task", {}))  # label smoothing is of tuning too
+        return {"task": loss, "training": _tuning(recipe, amount, device)}
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
@@ -86,14 +87,16 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
     batch = settings.get("batch_tokens", 2048)
     passes = round(TUNING_EPOCHS * amount.words * PIECES_PER_WORD / batch, -1)
     steps = settings.get("steps", int(min(max(passes, 100), 20_000)))
+    rate = ADAPTER_RATE if recipe.model.get("lora_rank") else TUNING_RATE
     training = {
-        "steps": steps, "batch_tokens": batch, "learning_rate": TUNING_RATE,
+        "steps": steps, "batch_tokens": batch, "learning_rate": rate,
         "warmup": steps // 10, "evaluate_every": max(steps // 10, 1),
     }  # fmt: skip
     return training | ({"precision": "bfloat16"} if device == "cuda" else {})
 
 
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
+ADAPTER_RATE = 5e-4  # adapters begin with nothing and are few: they take ten times as long steps
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
 
 

@@ -1,6 +1,6 @@
 """From the data section of a recipe to records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
+MOSTLY = 0.5  # of the records must differ, for copies to be an oversight
 NO_DATA = "data.train: must be given, or data.toyland = 20000 for made-up examples"
 
 
@@ -55,13 +56,16 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         if files:
             task.check_held_out(train, held_out_records, data.paths(files)[0])
     if not valid:
-        if len(train) < 2:
+        records = len(train)
+        train, valid = _hold_out(train)
+        if not train:
             raise InputError(
                 f"{' + '.join(data.paths(data.train))}: 1 record is too few to hold one out for "
                 "validation; give more, or a second file with --valid"
             )
-        train, valid = _hold_out(train)
-        say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
+        words = f"data.valid was not given: {len(valid):,} of the training examples held out for it"
+        copies = records - len(train) - len(valid)
+        say(f"{words}, {copies:,} that ask the same left out" if copies else words)
     return Examples(train, valid, test, columns=loading.columns)
 
 
@@ -83,9 +87,26 @@ def _held_out(toyland: int) -> int:
 
 
 def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
-    """Every n-th record, so that an ordered file is held out evenly."""
-    every = max(len(records) // min(max(len(records) // 20, 1), 2000), 2)
-    return [r for i, r in enumerate(records) if i % every], records[::every]
+    """Every n-th record, so that an ordered file is held out evenly; of texts that stand there
+    more than once, one or none: what is trained on must not ask what is held out."""
+    keys = [_asked(place, record) for place, record in enumerate(records)]
+    if len(set(keys)) < MOSTLY * len(records):  # it is meant to be learnt by heart
+        keys = list(range(len(records)))
+    firsts: dict[Hashable, int] = {}
+    for place, key in enumerate(keys):
+        firsts.setdefault(key, place)
+    every = max(len(firsts) // min(max(len(firsts) // 20, 1), 2000), 2)
+    held_out = dict(list(firsts.items())[::every])
+    train = [record for key, record in zip(keys, records, strict=True) if key not in held_out]
+    return train, [records[place] for place in held_out.values()]
+
+
+def _asked(place: int, record: Record) -> Hashable:
+    """Equal for two records that ask the same; lines of running text and rows of numbers are
+    equal by nature."""
+    if record.running or not record.texts:
+        return place
+    return record.inputs_key if record.question is None else record.question
 
 
 def read_records(

@@ -134,7 +134,9 @@ def _bar(stays: bool) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """75 -> 1 min 15 s"""
+    """75 -> 1 min 15 s; 0.0059 -> 5.9 ms"""
+    if 0 < seconds < 0.1:
+        return f"{1000 * seconds:.2g} ms"
     whole = round(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     if hours:

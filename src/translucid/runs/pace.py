@@ -1,5 +1,6 @@
 """How long a run will take: known from its own first steps, so that knowing it changes nothing."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ STEPS, SECONDS = 3, 2.0  # that are measured at least, the first step aside; or 
 MANY = 20
 QUICK = 20.0  # seconds: of a shorter run nobody asks how long it takes
 SAMPLE = 1.0  # seconds that are spent on knowing how long an evaluation takes
+MUCH, ENOUGH = 0.5, 0.2  # of the time, for evaluations
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Pace:
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
         self._forecast: Forecast | None = None
+        self._evaluation = 0.0  # seconds of the last one, in this session
 
     def ticked(self, step: int, seconds: float) -> None:
         """One more step, that took so long."""
@@ -69,12 +72,18 @@ class Pace:
         measured = self._seconds[1:]  # the first step makes what the others use again
         if len(measured) < STEPS or (sum(measured) < SECONDS and len(measured) < MANY):
             return
-        forecast = Forecast(sum(measured) / len(measured))
+        forecast = Forecast(sum(measured) / len(measured), self._evaluation)
         steps, every = self._training.steps, self._training.evaluate_every
         if forecast.seconds(step, steps, every) > QUICK:
-            forecast = Forecast(forecast.step, self._measure())
+            forecast = Forecast(forecast.step, self._evaluation or self._measure())
             self._say(self._line(forecast, step))
         self._forecast = forecast
+
+    def evaluated(self, seconds: float) -> None:
+        """An evaluation, that took so long."""
+        self._evaluation = seconds
+        if self._forecast is not None:
+            self._forecast = replace(self._forecast, evaluation=seconds)
 
     def left(self, step: int) -> float | None:
         """Seconds to the end of the run, as far as they are known."""
@@ -82,7 +91,7 @@ class Pace:
         if known is None:
             if not self._seconds:
                 return None
-            known = Forecast(self._seconds[-1])
+            known = Forecast(self._seconds[-1], self._evaluation)
         return known.seconds(step, self._training.steps, self._training.evaluate_every)
 
     def _line(self, forecast: Forecast, step: int) -> str:
@@ -97,6 +106,13 @@ class Pace:
             f"evaluations of {duration(forecast.evaluation)}, one every "
             f"{duration(every * forecast.step)}; the first save after {duration(save)}"
         )
+        evaluations = _evaluations(step, steps, every) * forecast.evaluation
+        if evaluations > MUCH * whole:
+            rarely = (1 - ENOUGH) / ENOUGH * forecast.evaluation / forecast.step
+            line += (
+                f"; evaluations take {evaluations / whole:.0%} of it, and "
+                f"{ENOUGH:.0%} or less with training.evaluate_every={_round_up(rarely, steps)}"
+            )
         if training.minutes is None:
             return line
         time_left = 60 * training.minutes - self._spent
@@ -107,6 +123,12 @@ class Pace:
             f"{line}; but training.minutes = {training.minutes:g} ends it at about step "
             f"{reached:,}: with training.steps={reached} the learning rate comes down in that time"
         )
+
+
+def _round_up(number: float, most: int) -> int:
+    """To one digit and zeros: 1,234 -> 2,000."""
+    unit = 10 ** int(math.log10(max(number, 1)))
+    return min(math.ceil(number / unit) * unit, most)
 
 
 def evaluation_seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> float:

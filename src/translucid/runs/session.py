@@ -32,6 +32,7 @@ from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
+from translucid.training.parameter_groups import ADAPTER
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 from translucid.training.stop_request import Left, leaving
@@ -119,10 +120,12 @@ class Session:
             self.pace.left,
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
+            # What a model knew already is the bar; one with a new head knows nothing yet.
+            self.state.unscored = all(ADAPTER in name for name in setup.start["fresh"])
             self._save()  # from now on nobody needs the model that it started from
         watchers = Watchers(
             self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
-            ticked=self._ticked,
+            ticked=self._ticked, evaluation_took=self.pace.evaluated,
         )  # fmt: skip
         if self.recording is None:
             return self._train(watchers)
@@ -252,6 +255,11 @@ class Session:
         task, criterion, say = setup.task, setup.task.criterion(), self.run_log.say
         if self.processes.main and self._baseline is not None:
             say(self._baseline.line("valid", best.facts["valid"], criterion))
+        if self.processes.main and best.facts["step"] == 0:
+            say(
+                "! no step made the model better on the validation data: the best is the one that "
+                "training started from, as it was; lower training.learning_rate, or train longer"
+            )
         if self.processes.main and setup.test and not (self.out / "test.json").exists():
             with reporting(say):
                 score = task.evaluate(best.network, setup.test)

@@ -32,7 +32,9 @@ from translucid.tasks.contract import check_contract, check_encoding, check_metr
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
 from translucid.training import compilation, cuda_graphs, early_start, packing
+from translucid.training.config import TrainingConfig
 from translucid.training.memory import check_memory
+from translucid.training.parameter_groups import frozen
 from translucid.training.random_state import seed_generators
 from translucid.tuning.start import open_start
 
@@ -157,8 +159,8 @@ def set_up(
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)
     say(
-        f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
-        f"seed {recipe.training.seed}"
+        f"{recipe.model['kind']} with {network.parameters_count:,} parameters"
+        f"{_trained(network, training)} on {device}, seed {training.seed}"
     )
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
@@ -181,6 +183,15 @@ def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any])
         if not any((read.batch.inputs[s.name] == s.tokenizer.unk_id).any() for s in sides):
             return text
     return ""
+
+
+def _trained(network: Network, training: TrainingConfig) -> str:
+    """How many weights learn, where it is not all."""
+    still = frozen(network, training.freeze)
+    if not still:
+        return ""
+    count = sum(p.numel() for name, p in network.named_parameters() if name not in still)
+    return f", {count:,} of which are trained ({count / network.parameters_count:.2%}),"
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:

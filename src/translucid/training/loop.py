@@ -88,6 +88,7 @@ class Watchers:
     # After each step: how many there were, and the seconds of this one, without evaluations and
     # without what is made once.
     ticked: Callable[[int, float], None] = _ignore
+    evaluation_took: Callable[[float], None] = _ignore  # so many seconds
 
 
 def train(
@@ -231,6 +232,7 @@ def _evaluate(
     state: State, task: Task[Any, Any], valid: Sequence[Any], metric: str, watchers: Watchers
 ) -> None:
     """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
+    began = time.monotonic()
     with state.readable() as network:
         score = None
         with suppress(Left), leaving(watchers.interrupted), reporting(watchers.say):
@@ -240,6 +242,7 @@ def _evaluate(
             value = state.processes.agree(score.numbers[metric])
             valid_loss = state.processes.agree(score.numbers.get("loss", 0.0))
             watchers.evaluated(network, score, state.best.update(value, valid_loss))
+            watchers.evaluation_took(time.monotonic() - began)
 
 
 def _gradients(

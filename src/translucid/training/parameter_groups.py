@@ -23,18 +23,21 @@ ADAPTER = ".lora."
 
 def freeze(network: nn.Module, patterns: Sequence[str]) -> None:
     """Let the weights of these names be as they are."""
-    if not patterns:
-        return
+    parameters = dict(network.named_parameters())
+    for name in frozen(network, patterns):
+        parameters[name].requires_grad_(False)
+
+
+def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
+    """The weights that these patterns name, which cannot be all."""
     names = _names(network)
-    frozen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
-    if frozen == set(names):
+    chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
+    if chosen == set(names):
         raise ConfigError(
             f"training.freeze = {list(patterns)!r}: leaves nothing to train; leave a part out, "
             "such as the head"
         )
-    parameters = dict(network.named_parameters())
-    for name in frozen:
-        parameters[name].requires_grad_(False)
+    return chosen
 
 
 def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]:
