@@ -147,6 +147,16 @@ def test_the_time_left_counts_evaluations_as_they_were() -> None:
     assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 2.0))
 
 
+def test_an_evaluation_before_the_first_steps_is_not_what_the_line_goes_by() -> None:
+    """It may have made kernels, which takes some seconds once."""
+    lines: list[str] = []
+    steps = Pace(TrainingConfig(steps=1000, evaluate_every=100), 0, 0.0, lambda: 12.0, lines.append)
+    steps.evaluated(50.0)
+    for step in range(1, 10):
+        steps.ticked(step, 1.0)
+    assert "10 evaluations of 12.0 s" in lines[0]
+
+
 def test_a_run_tells_its_pace_of_every_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,8 @@ class Pace:
         forecast = Forecast(sum(measured) / len(measured), self._evaluation)
         steps, every = self._training.steps, self._training.evaluate_every
         if forecast.seconds(step, steps, every) > QUICK:
-            forecast = Forecast(forecast.step, self._evaluation or self._measure())
+            # Measured even after an evaluation: the first makes kernels that later ones use again.
+            forecast = Forecast(forecast.step, self._measure())
             self._say(self._line(forecast, step))
         self._forecast = forecast
 
