@@ -138,11 +138,11 @@ def test_the_time_left_counts_evaluations_as_they_were() -> None:
     """Also in a run so quick that none was measured beforehand, and before it has a forecast."""
     steps = Pace(TrainingConfig(steps=100, evaluate_every=10), 0, 0.0, lambda: 12.0, print)
     steps.ticked(1, 0.05)
-    steps.evaluated(3.0)
-    assert steps.left(10) == pytest.approx(simulated(10, 100, 10, 0.05, 3.0))
+    steps.evaluated(1.0)
+    assert steps.left(10) == pytest.approx(simulated(10, 100, 10, 0.05, 1.0))
     for step in range(2, 41):
         steps.ticked(step, 0.01)
-    assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 3.0))
+    assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 1.0))
     steps.evaluated(2.0)
     assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 2.0))
 
