@@ -97,8 +97,12 @@ class Classify(Task[Labelled, ClassifyItem]):
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
         """The likeliest label of each text."""
         rows = self.probabilities(model, [item.ids for item in items])
-        best = [max(zip(row, self.labels, strict=True)) for row in rows]
-        return [Label(label, probability) for probability, label in best]
+        return [self._likeliest(row) for row in rows]
+
+    def _likeliest(self, row: Sequence[float]) -> Label:
+        """Of equal ones the first."""
+        place = max(range(len(row)), key=row.__getitem__)
+        return Label(self.labels[place], row[place])
 
     def answer_text(self, answer: Label) -> str:
         return f"{answer.label}\t{answer.probability:.3f}"
@@ -113,9 +117,12 @@ class Classify(Task[Labelled, ClassifyItem]):
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
         columns = []
         for row in rows:
-            best, label = max(zip(row, self.labels, strict=True))
+            best = self._likeliest(row)
             every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
-            chosen: dict[str, Any] = {"predicted_label": label, "probability": best}
+            chosen: dict[str, Any] = {
+                "predicted_label": best.label,
+                "probability": best.probability,
+            }
             columns.append(chosen | (every if probabilities else {}))
         return columns
 
@@ -181,8 +188,9 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
         rows, losses = self._read(model, items)
-        predicted = [self.labels[max(range(len(row)), key=row.__getitem__)] for row in rows]
-        return self._score(predicted, losses, items)
+        answers = [self._likeliest(row) for row in rows]
+        score = self._score([answer.label for answer in answers], losses, items)
+        return replace(score, predictions=[self.answer_text(answer) for answer in answers])
 
     def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
         counts = Counter(item.label for item in train)

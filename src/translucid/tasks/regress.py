@@ -7,7 +7,7 @@ data.standardise says otherwise; what people ask and get is in their own units.
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -214,7 +214,9 @@ class Regress(Task[Numbers, RegressItem]):
         return in_batches(model, items, self, act)
 
     def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
-        return self._score(self.predict(model, items), items)
+        answers = self.predict(model, items)
+        lines = [self.answer_text(answer) for answer in answers]
+        return replace(self._score(answers, items), predictions=lines)
 
     def baseline(self, train: Sequence[RegressItem], held_out: Sequence[RegressItem]) -> Baseline:
         columns = zip(*(item.targets for item in train), strict=True)

@@ -1,8 +1,8 @@
 """How well a model does, what it does better than, and by which number the best one is chosen."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -11,9 +11,16 @@ class Score:
 
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
+    # The very answers that were scored, a line of text for each example; none where a task gives
+    # none.
+    predictions: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def line(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
+
+    def predictions_text(self) -> str:
+        """The predictions as a file: as many lines as examples, whatever stands in an answer."""
+        return "".join(" ".join(line.splitlines()) + "\n" for line in self.predictions)
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,8 @@ class Tag(Task[Tagged, TagItem]):
         ]
         loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
         score = self._score(predicted, items)
-        return replace(score, numbers=score.numbers | {"loss": loss})
+        lines = [" ".join(tags) for tags in predicted]
+        return replace(score, numbers=score.numbers | {"loss": loss}, predictions=lines)
 
     def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
         counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)

@@ -197,8 +197,11 @@ class Translate(Task[Pair, TranslateItem]):
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
         tokens = sum(self.targets(item) for item in items)
-        score = self._score(self.predict(model, items), items)
-        return replace(score, numbers=score.numbers | {"loss": nats / max(tokens, 1)})
+        written = self.predict(model, items)
+        score = self._score(written, items)
+        numbers = score.numbers | {"loss": nats / max(tokens, 1)}
+        lines = [self.answer_text(translation) for translation in written]
+        return replace(score, numbers=numbers, predictions=lines)
 
     def baseline(
         self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
@@ -214,7 +217,7 @@ class Translate(Task[Pair, TranslateItem]):
             "chrf": score.chrf,
             "exact_match": score.exact,
         }
-        return Score(numbers, (score.bleu_signature, score.chrf_signature))
+        return Score(numbers, (f"bleu: {score.bleu_signature}", f"chrf: {score.chrf_signature}"))
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
         """The best translation of each source, in their order."""
