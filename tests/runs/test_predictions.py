@@ -62,6 +62,16 @@ def test_sacrebleu_of_the_file_is_the_score(translator: Path) -> None:
     assert corpus_chrf(lines(translator, "valid"), [gold]).score == valid["chrf"]
 
 
+def test_words_that_no_tokenizer_knows_count(translator: Path) -> None:
+    """References are those of the file, so that models with other tokenizers compare."""
+    gold = [target.replace("katze", "giraffe") for _, target in PAIRS]
+    (translator.parent / "b.de").write_text("".join(f"{line}\n" for line in gold))
+    files = [str(translator.parent / name) for name in ("a.en", "b.de")]
+    score = load(translator).evaluate(*files)
+    assert corpus_bleu(list(score.predictions), [gold]).score == score.numbers["bleu"]
+    assert corpus_chrf(list(score.predictions), [gold]).score == score.numbers["chrf"]
+
+
 def test_translate_writes_the_same(translator: Path) -> None:
     written = run("translate", "run", "a.en", "--precision", "float32", cwd=translator.parent)
     assert written.stdout == (translator / "test.predictions.txt").read_text("utf-8")

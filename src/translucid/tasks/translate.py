@@ -156,6 +156,12 @@ class Translate(Task[Pair, TranslateItem]):
             for source, target, record in zip(sources, targets, records, strict=True)
         ]
 
+    def held_out_items(self, records: Sequence[Pair], row: int) -> list[TranslateItem]:
+        """With the references as they are written: what a tokenizer does not know still counts."""
+        items = super().held_out_items(records, row)
+        pairs = zip(items, records, strict=True)
+        return [replace(item, reference=record.target) for item, record in pairs]
+
     def sizes(self, item: TranslateItem) -> tuple[int, ...]:
         return len(item.source), len(item.target) + 1
 
@@ -164,7 +170,8 @@ class Translate(Task[Pair, TranslateItem]):
 
     def shorten(self, item: TranslateItem, max_length: int) -> TranslateItem:
         source = self.frame.shorten(item.source, max_length)
-        return replace(item, source=source, target=item.target[: max_length - 1])
+        target = item.target[: max_length - 1]
+        return TranslateItem(source, target, item.line)  # and the reference is as short
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
@@ -210,7 +217,10 @@ class Translate(Task[Pair, TranslateItem]):
         return Baseline("a copy of the source", self._score(copied, held_out))
 
     def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
-        gold = [self.target.decode(item.target) for item in items]
+        gold = [
+            self.target.decode(item.target) if item.reference is None else item.reference
+            for item in items
+        ]
         score = metrics.translation(written, gold)
         numbers = {
             "bleu": score.bleu,
