@@ -294,12 +294,17 @@ def evaluate(
 
     Example: translucid evaluate runs/toy test.en test.de
     """
+    from translucid.cli.compare import is_model
     from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
     files, keys = files_and_keys([*(files or ()), *(data or ())], ("data", "decoding"))
     options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
     options = {key: value for key, value in options.items() if value is not None} | keys
+    for file in files:
+        if is_model(file):
+            again = shlex.join(["translucid", "compare", str(model), *files])
+            raise InputError(f"{file}: is no file of examples; models are compared by: {again}")
     if out is not None and out.exists():
         raise InputError(f"{out} exists already; remove it, or give --out another name")
     held = load(model, check_device(device), say=tell)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +25,7 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -190,7 +192,27 @@ class Classify(Task[Labelled, ClassifyItem]):
         rows, losses = self._read(model, items)
         answers = [self._likeliest(row) for row in rows]
         score = self._score([answer.label for answer in answers], losses, items)
-        return replace(score, predictions=[self.answer_text(answer) for answer in answers])
+        return replace(
+            score,
+            predictions=[self.answer_text(answer) for answer in answers],
+            sums=lambda: self._sums([answer.label for answer in answers], losses, items),
+        )
+
+    def _sums(
+        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
+    ) -> dict[str, Sums]:
+        lines, gold = [item.line for item in items], [self.labels[item.label] for item in items]
+        pairs = list(zip(predicted, gold, strict=True))
+        labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
+        counts = np.zeros((len(items), len(labels), 3))  # of each label: hits, predicted, gold
+        for row, (p, g) in enumerate(pairs):
+            counts[row, labels[p]] += (p == g, 1, 0)
+            counts[row, labels[g], 2] += 1
+        return {
+            "accuracy": of_lines(lines, [(float(p == g), 1.0) for p, g in pairs], ratio),
+            "macro_f1": of_lines(lines, counts.reshape(len(items), -1), metrics.macro_f1_of_counts),
+            "loss": of_lines(lines, [(loss, 1.0) for loss in losses], ratio),
+        }
 
     def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
         counts = Counter(item.label for item in train)

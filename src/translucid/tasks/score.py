@@ -1,8 +1,10 @@
 """How well a model does, what it does better than, and by which number the best one is chosen."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from translucid.tasks.resampling import Sums
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,9 @@ class Score:
     # The very answers that were scored, a line of text for each example; none where a task gives
     # none.
     predictions: Sequence[str] = field(default=(), compare=False, repr=False)
+    # Those of the numbers that are functions of sums over examples, by name. Computed when asked
+    # for, with the network as it was scored.
+    sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
 
     def line(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())

@@ -26,13 +26,14 @@ from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
-from translucid.tasks.in_batches import in_batches, summed_loss
+from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.packed_pairs import PackedPairs
 from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
@@ -208,7 +209,31 @@ class Translate(Task[Pair, TranslateItem]):
         score = self._score(written, items)
         numbers = score.numbers | {"loss": nats / max(tokens, 1)}
         lines = [self.answer_text(translation) for translation in written]
-        return replace(score, numbers=numbers, predictions=lines)
+        return replace(
+            score, numbers=numbers, predictions=lines,
+            sums=lambda: self._sums(written, items, item_losses(model, items, self)),
+        )  # fmt: skip
+
+    def _sums(
+        self, written: Sequence[str], items: Sequence[TranslateItem], losses: Sequence[float]
+    ) -> dict[str, Sums]:
+        lines, gold = [item.line for item in items], self._references(items)
+        bleu, chrf = (
+            of_lines(lines, *metrics.corpus_sums(metric, written, gold))
+            for metric in metrics.translation_metrics()
+        )
+        exact = [(float(one == other), 1.0) for one, other in zip(written, gold, strict=True)]
+        nats = [(loss, self.targets(item)) for loss, item in zip(losses, items, strict=True)]
+        return {
+            "bleu": bleu,
+            "chrf": chrf,
+            "exact_match": of_lines(lines, exact, ratio),
+            "loss": of_lines(lines, nats, ratio),
+        }
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        return {"loss": (PER_TOKEN, self.target.fingerprint)}
 
     def baseline(
         self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
@@ -217,17 +242,19 @@ class Translate(Task[Pair, TranslateItem]):
         return Baseline("a copy of the source", self._score(copied, held_out))
 
     def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
-        gold = [
-            self.target.decode(item.target) if item.reference is None else item.reference
-            for item in items
-        ]
-        score = metrics.translation(written, gold)
+        score = metrics.translation(written, self._references(items))
         numbers = {
             "bleu": score.bleu,
             "chrf": score.chrf,
             "exact_match": score.exact,
         }
         return Score(numbers, (f"bleu: {score.bleu_signature}", f"chrf: {score.chrf_signature}"))
+
+    def _references(self, items: Sequence[TranslateItem]) -> list[str]:
+        return [
+            self.target.decode(item.target) if item.reference is None else item.reference
+            for item in items
+        ]
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
         """The best translation of each source, in their order."""
