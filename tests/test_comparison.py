@@ -1,6 +1,7 @@
 """Models compared on the same examples: the command, `tl.compare`, and what cannot be compared."""
 
 import json
+import pickle
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,28 @@ def test_losses_by_token_of_other_tokenizers_are_left_out(tmp_path: Path) -> Non
         "bits_per_character has no p-value: the models read the text in different rows",
     ):
         assert line in done.stdout
+
+
+def test_translators_of_other_tokenizers_are_compared_by_their_texts(tmp_path: Path) -> None:
+    for name, lines in (("a.en", "a dog\nthe cat\na cat\n"), ("a.de", "ein h\ndie k\neine k\n")):
+        (tmp_path / name).write_text(lines)
+    data = {part: [str(tmp_path / f"a.{x}") for x in ("en", "de")] for part in ("train", "test")}
+    runs = [
+        trained(tmp_path / kind, "translate", data=data | {"valid": data["test"]},
+                tokenizer={"kind": kind})
+        for kind in ("word", "char")
+    ]  # fmt: skip
+    result = tl.compare(runs, samples=5)
+    assert [*result.metrics] == ["bleu", "chrf", "exact_match"]
+    assert all(rows[1].p is not None for rows in result.metrics.values())
+    (note,) = result.notes
+    assert note.startswith("loss is left out: it is per token of the model's own tokenizer")
+
+
+def test_a_score_can_be_pickled(files: list[str]) -> None:
+    score = tl.load("demo:translate").evaluate(*files)
+    again = pickle.loads(pickle.dumps(score))
+    assert (again, again.predictions, again.sums()) == (score, score.predictions, {})
 
 
 def test_what_cannot_be_resampled_has_no_interval(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from translucid.tasks.resampling import Sums
 
@@ -19,6 +20,10 @@ class Score:
     # Those of the numbers that are functions of sums over examples, by name. Computed when asked
     # for, with the network as it was scored.
     sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes into a pickle: all but the way back to the network."""
+        return vars(self) | {"sums": dict}
 
     def line(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
