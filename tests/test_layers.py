@@ -45,7 +45,7 @@ LAYERS = [
     {"lab", "worked"},
     {"studio", "serving"},
     {"model"},
-    {"trainer"},
+    {"comparison", "trainer"},
     {"demo"},
     {"cli"},
 ]

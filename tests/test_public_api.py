@@ -20,6 +20,7 @@ PUBLIC = [
     "__version__",
     "build",
     "catalogue",
+    "compare",
     "from_trace",
     "load",
     "models",

@@ -11,6 +11,7 @@ from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import catalogue, models, worked
+    from translucid.comparison import compare
     from translucid.errors import StopTraining, TranslucidError
     from translucid.model import Model, load
     from translucid.models import build
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "build",
     "catalogue",
+    "compare",
     "from_trace",
     "load",
     "models",
@@ -59,6 +61,7 @@ _HOMES = {
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.catalogue", None),
+    "compare": ("translucid.comparison", "compare"),
     "from_trace": ("translucid.see.edits", "from_trace"),
     "load": ("translucid.model", "load"),
     "models": ("translucid.models", None),

@@ -90,6 +90,8 @@ def test_the_score_hides_each_token_in_turn(filler: tuple[Path, Any], tmp_path: 
                 right.append(int(log_probs.argmax()) == int(ids[place]))
     assert score.numbers["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
     assert score.numbers["pseudo_perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
+    sums = {name: one.value for name, one in score.sums().items()}
+    assert sums == pytest.approx(score.numbers, rel=1e-6)
     assert score.numbers["accuracy"] == pytest.approx(np.mean(right))
     study = model.ablate(str(tmp_path / "texts.txt"), of=["heads"])
     assert study.whole.loss == pytest.approx(score.numbers["loss"], rel=1e-6)

@@ -26,6 +26,17 @@ def test_the_best_few_stay(tmp_path: Path) -> None:
         assert kept == {f"step-{step:06}" for _, step in sorted(seen)[-2:]}
 
 
+def test_the_predictions_are_those_of_the_best(tmp_path: Path) -> None:
+    held = train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
+    task = Classify(held.tokenizers["tokenizer"], held.labels)
+    keeping = best_models.BestModels(tmp_path / "kept", task, 1, task.criterion())
+    for step, (label, best) in enumerate([("a", True), ("b", True), ("c", False)], start=1):
+        now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})
+        score = Score({"accuracy": 0.5}, predictions=[label, f"{label}\n{label}"])
+        keeping.keep(now, score, best=best)
+    assert (tmp_path / "kept/valid.predictions.txt").read_text() == "b\nb b\n"
+
+
 def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
     chosen = small("language", "transformer", evaluate_every=1, keep_best=3, average_best=True)
     best = train_recipe(chosen, tmp_path / "run", quiet=True)

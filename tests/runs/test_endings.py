@@ -138,12 +138,10 @@ def test_the_baseline_of_text_is_its_unigram_perplexity() -> None:
 def test_the_baseline_of_translation_is_a_copy() -> None:
     setup, examples = begun("translate")
     numbers = setup.task.baseline(setup.items, setup.test).score.numbers
-    decoded = [
-        [setup.task.vocabularies[side].decode(setup.task.vocabularies[side].encode(text))
-         for text in (getattr(record, side) for record in examples.test)]
-        for side in ("source", "target")
-    ]  # fmt: skip
-    assert numbers["chrf"] == metrics.translation(*decoded).chrf
+    source = setup.task.vocabularies["source"]
+    copied = [source.decode(source.encode(record.source)) for record in examples.test]
+    gold = [record.target for record in examples.test]  # as it is written: unknown words count
+    assert numbers["chrf"] == metrics.translation(copied, gold).chrf
 
 
 @pytest.mark.parametrize("standardise", [True, False])

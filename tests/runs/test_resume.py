@@ -55,6 +55,11 @@ def same_runs(one: Path, other: Path) -> None:
     for run in (one, other):
         assert (run / "test.json").exists()
     assert (one / "test.json").read_bytes() == (other / "test.json").read_bytes()
+    kept, again = (
+        {path.name: path.read_bytes() for path in run.glob("*.predictions.txt")}
+        for run in (one, other)
+    )
+    assert kept == again
 
 
 def stop_and_resume(chosen: Recipe, out: Path, stops: list[int]) -> None:

@@ -85,7 +85,9 @@ def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_
     assert use(again) == use(trained)
     for name, weight in trained.network.state_dict().items():
         assert torch.equal(weight, again.network.state_dict()[name]), name
+    predictions = {"valid.predictions.txt", "test.predictions.txt"}
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        *(predictions if task != "language" else ()),
         "recipe.toml", "metrics.jsonl", "timing.jsonl", "log.txt", "best", "last", "state",
         "test.json",
     }  # fmt: skip

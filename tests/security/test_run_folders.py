@@ -71,6 +71,7 @@ def test_names_of_kept_models_stay_inside(tmp_path: Path, name: str) -> None:
 
 
 LINKS = [
+    "valid.predictions.txt", "test.predictions.txt",
     "metrics.jsonl", "timing.jsonl", "log.txt", "recipe.toml", "test.json", "code.json", "best",
     "last", "state", "checkpoints", "studio", "tensorboard", "run.lock", ".recipe.toml.writing",
     ".best.writing", ".best.old", "state/tokenizers", "state/step-00000002", "best/config.json",

@@ -25,6 +25,7 @@ from translucid._version import __version__
 from translucid.cli import (
     ablate,
     check,
+    compare,
     data,
     demo,
     doctor,
@@ -107,6 +108,7 @@ app.command(cls=CommandWithFiles)(with_code(train.train))
 app.command(cls=CommandOfToday)(with_code(train.resume))
 app.command(cls=CommandOfToday)(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(with_code(train.evaluate))
+app.command(cls=CommandWithFiles)(with_code(compare.compare))
 app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
 app.command("import", cls=CommandOfToday)(import_model.import_model)
 app.command(cls=CommandOfToday)(with_code(export.export))

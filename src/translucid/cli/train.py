@@ -27,6 +27,7 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.runs.session import Recording
+    from translucid.tasks.score import Score
     from translucid.training.stop_request import StopRequest
 
 
@@ -279,22 +280,33 @@ def evaluate(
             help="Tokens a language model reads before those it is scored on.",
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write what was scored here: the predictions, a line an example; new."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
     device: Device = "auto",
 ) -> None:
     """Score a model on a file, or a run on its own test data.
 
     All is read and scored as in the run, so that the score is that of its test.json; options that
-    change this are said.
+    change this are said. --out writes the same lines as test.predictions.txt of a run.
 
     Example: translucid evaluate runs/toy test.en test.de
     """
+    from translucid.cli.compare import is_model
     from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
     files, keys = files_and_keys([*(files or ()), *(data or ())], ("data", "decoding"))
     options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
     options = {key: value for key, value in options.items() if value is not None} | keys
+    for file in files:
+        if is_model(file):
+            again = shlex.join(["translucid", "compare", str(model), *files])
+            raise InputError(f"{file}: is no file of examples; models are compared by: {again}")
+    if out is not None and out.exists():
+        raise InputError(f"{out} exists already; remove it, or give --out another name")
     held = load(model, check_device(device), say=tell)
     score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
@@ -302,7 +314,13 @@ def evaluate(
     if as_json:
         scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
         typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
-        return
+    else:
+        _say_score(score, baseline)
+    if out is not None:  # last: a task without predictions is scored all the same
+        _write_predictions(out, score, held.task.name)
+
+
+def _say_score(score: "Score", baseline: dict[str, Any]) -> None:
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     for note in score.notes:
@@ -311,6 +329,16 @@ def evaluate(
         typer.echo(f"baseline: {baseline['name']}")
     for name, value in baseline.get("test", {}).items():
         typer.echo(f"  {name:<18} {value:.4f}")
+
+
+def _write_predictions(out: Path, score: "Score", task: str) -> None:
+    from translucid.atomic_files import write_text
+
+    if not score.predictions:
+        raise InputError(
+            f"--out {out}: a model for task {task} is scored without predictions; leave --out out"
+        )
+    write_text(out, score.predictions_text())
 
 
 def _own_baseline(folder: Path) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from translucid import bundle
-from translucid.atomic_files import remove
+from translucid.atomic_files import remove, write_text
 from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.recipe.examples import task_of
+from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.tasks.base import Score, Task
 from translucid.tasks.score import Baseline, Criterion
 from translucid.untrusted_files import inside
@@ -52,6 +53,8 @@ class BestModels:
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
             bundle.save(now, self._folder / name, card(now, score))
+        if best:
+            self._keep_predictions(score)
         if self._count == 1:
             return
         place = self._folder / "checkpoints" / f"step-{now.facts['step']:06}"
@@ -80,6 +83,12 @@ class BestModels:
         if better:
             facts = merged.facts | {"valid": score.numbers, "averaged": len(self._kept)}
             bundle.save(replace(merged, facts=facts), self._folder / "best", card(merged, score))
+            self._keep_predictions(score)
+
+    def _keep_predictions(self, score: Score) -> None:
+        """What the model in best/ answered on the validation data, if its task gives answers."""
+        if score.predictions:
+            write_text(self._folder / VALID_PREDICTIONS, score.predictions_text())
 
 
 def average(bundles: Sequence[Bundle]) -> Bundle:

@@ -4,6 +4,7 @@ recipe.toml      the resolved recipe, every key explained
 metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
+valid.predictions.txt, test.predictions.txt      what the best model answered, a line an example
 checkpoints/, studio/, tensorboard/, wandb/, mlflow/                      on request
 data/            what a program gave to learn from and is in no other file
 start.json       of a run that started from a trained model: which, and what was taken over
@@ -31,10 +32,11 @@ from translucid.untrusted_files import check_tree, open_regular
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 START = "start.json"
+VALID_PREDICTIONS, TEST_PREDICTIONS = "valid.predictions.txt", "test.predictions.txt"
 MODELS = ("best", "last")
 OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
-    DATA, START,
+    DATA, START, VALID_PREDICTIONS, TEST_PREDICTIONS,
 )  # fmt: skip
 # What other packages write here, links among it; nobody here opens it.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")

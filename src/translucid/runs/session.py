@@ -19,10 +19,12 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
+from translucid.recipe.scoring import settings_of
 from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
+from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.log import RunLog
 from translucid.runs.pace import Pace, evaluation_seconds
 from translucid.runs.recorder import Recorder
@@ -103,7 +105,8 @@ class Session:
         """A run that had ended goes on if it is now told to take more steps."""
         self.state.finished = self.state.step >= self.setup.recipe.training.steps
         if not self.state.finished and self.processes.main:
-            (self.out / "test.json").unlink(missing_ok=True)  # of the model that it was
+            for name in (TEST, TEST_PREDICTIONS):  # of the model that it was
+                (self.out / name).unlink(missing_ok=True)
 
     def go(self) -> Bundle:
         """Train to the end, then test."""
@@ -260,7 +263,7 @@ class Session:
                 "! no step made the model better on the validation data: the best is the one that "
                 "training started from, as it was; lower training.learning_rate, or train longer"
             )
-        if self.processes.main and setup.test and not (self.out / "test.json").exists():
+        if self.processes.main and setup.test and not (self.out / TEST).exists():
             with reporting(say):
                 score = task.evaluate(best.network, setup.test)
             say("test: " + "  ".join([score.line(), *score.notes]))
@@ -270,13 +273,18 @@ class Session:
                 "notes": score.notes,
                 "examples": examples,
             }
+            scored_with = settings_of(best, {}).values
+            if decoding := {k: scored_with[k] for k in task.decoding_keys if k in scored_with}:
+                result["decoding"] = decoding
             baseline = task.baseline(setup.items, setup.test)
             if baseline is not None:
                 say(baseline.line("test", score.numbers, criterion))
                 better = baseline.better(score.numbers, criterion)
                 own = {"name": baseline.name, "test": baseline.score.numbers, "better": better}
                 result["baseline"] = own
-            write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
+            if score.predictions:
+                write_text(self.out / TEST_PREDICTIONS, score.predictions_text())
+            write_text(self.out / TEST, json.dumps(result, indent=2) + "\n")
         return best
 
 

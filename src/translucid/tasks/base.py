@@ -57,6 +57,8 @@ class Task(ABC, Generic[Record, Item]):
     # The special tokens before and behind a text that is read, where its tokenizer has no say.
     around: ClassVar[tuple[Role | None, Role | None]] = (None, None)
     max_files: ClassVar[int] = 1  # that its data may be spread over
+    # Held-out texts are read as one long text, in rows as long as a model reads at once.
+    running_text: ClassVar[bool] = False
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
@@ -350,6 +352,12 @@ class Task(ABC, Generic[Record, Item]):
         """The score of what needs no model, such as always the majority class; None: there is
         nothing so simple."""
         return None
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        """Of the numbers of a score that are in units of this model's own: in words, and what
+        makes them the same in two models."""
+        return {}
 
     # ---- what people see ----
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +25,7 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -97,8 +99,12 @@ class Classify(Task[Labelled, ClassifyItem]):
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
         """The likeliest label of each text."""
         rows = self.probabilities(model, [item.ids for item in items])
-        best = [max(zip(row, self.labels, strict=True)) for row in rows]
-        return [Label(label, probability) for probability, label in best]
+        return [self._likeliest(row) for row in rows]
+
+    def _likeliest(self, row: Sequence[float]) -> Label:
+        """Of equal ones the first."""
+        place = max(range(len(row)), key=row.__getitem__)
+        return Label(self.labels[place], row[place])
 
     def answer_text(self, answer: Label) -> str:
         return f"{answer.label}\t{answer.probability:.3f}"
@@ -113,9 +119,12 @@ class Classify(Task[Labelled, ClassifyItem]):
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
         columns = []
         for row in rows:
-            best, label = max(zip(row, self.labels, strict=True))
+            best = self._likeliest(row)
             every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
-            chosen: dict[str, Any] = {"predicted_label": label, "probability": best}
+            chosen: dict[str, Any] = {
+                "predicted_label": best.label,
+                "probability": best.probability,
+            }
             columns.append(chosen | (every if probabilities else {}))
         return columns
 
@@ -181,8 +190,29 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
         rows, losses = self._read(model, items)
-        predicted = [self.labels[max(range(len(row)), key=row.__getitem__)] for row in rows]
-        return self._score(predicted, losses, items)
+        answers = [self._likeliest(row) for row in rows]
+        score = self._score([answer.label for answer in answers], losses, items)
+        return replace(
+            score,
+            predictions=[self.answer_text(answer) for answer in answers],
+            sums=lambda: self._sums([answer.label for answer in answers], losses, items),
+        )
+
+    def _sums(
+        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
+    ) -> dict[str, Sums]:
+        lines, gold = [item.line for item in items], [self.labels[item.label] for item in items]
+        pairs = list(zip(predicted, gold, strict=True))
+        labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
+        counts = np.zeros((len(items), len(labels), 3))  # of each label: hits, predicted, gold
+        for row, (p, g) in enumerate(pairs):
+            counts[row, labels[p]] += (p == g, 1, 0)
+            counts[row, labels[g], 2] += 1
+        return {
+            "accuracy": of_lines(lines, [(float(p == g), 1.0) for p, g in pairs], ratio),
+            "macro_f1": of_lines(lines, counts.reshape(len(items), -1), metrics.macro_f1_of_counts),
+            "loss": of_lines(lines, [(loss, 1.0) for loss in losses], ratio),
+        }
 
     def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
         counts = Counter(item.label for item in train)

@@ -8,7 +8,7 @@ Salazar et al. 2020, https://arxiv.org/abs/1910.14659
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
+from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
@@ -28,6 +29,7 @@ from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.masked_tokens import MaskedTokens
 from translucid.tasks.options import DataConfig
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.words import Words, in_a_text, of_text, readable
 
 LOGITS = 1 << 25  # values at once: a vocabulary has tens of thousands for every token
@@ -147,7 +149,32 @@ class Fill(Task[Text, FillItem]):
         accuracy = sum(right for _, right in rows) / count
         perplexity = math.exp(min(loss, 700))
         note = f"each of {count:,} tokens hidden in turn"
-        return Score({"pseudo_perplexity": perplexity, "accuracy": accuracy, "loss": loss}, (note,))
+        return Score(
+            {"pseudo_perplexity": perplexity, "accuracy": accuracy, "loss": loss}, (note,),
+            sums=lambda: self._sums(rows, items),
+        )  # fmt: skip
+
+    def _sums(
+        self, rows: Sequence[tuple[float, int]], items: Sequence[FillItem]
+    ) -> dict[str, Sums]:
+        """Of whole texts, each with all its tokens."""
+        lines, counts = [item.line for item in items], [self.targets(item) for item in items]
+        losses, hits = (
+            [(float(row[place]), float(n)) for row, n in zip(rows, counts, strict=True)]
+            for place in (0, 1)
+        )
+        return {
+            "pseudo_perplexity": of_lines(
+                lines, losses, lambda sums: metrics.perplexity(float(sums[0]), float(sums[1]))
+            ),
+            "accuracy": of_lines(lines, hits, ratio),
+            "loss": of_lines(lines, losses, ratio),
+        }
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        names = ("pseudo_perplexity", "accuracy", "loss")
+        return dict.fromkeys(names, (PER_TOKEN, self.tokenizer.fingerprint))
 
     def _batch_tokens(self, model: nn.Module) -> int:
         config: Any = model.config

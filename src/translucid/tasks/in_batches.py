@@ -70,6 +70,17 @@ def in_batches(
     return results
 
 
+def item_losses(model: nn.Module, items: Sequence[Item], task: Batched[Item]) -> list[float]:
+    """-Σ log p(target) of each item by itself, without smoothing."""
+
+    def act(batch: Batch) -> list[float]:
+        losses = task.outputs.losses(model(**batch.inputs).float(), batch.targets)
+        values: list[float] = losses.view(len(batch.lines), -1).double().sum(dim=1).tolist()
+        return values
+
+    return in_batches(model, items, task, act)
+
+
 def summed_loss(model: nn.Module, items: Sequence[Item], task: Batched[Item]) -> float:
     """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
 

@@ -1,7 +1,7 @@
 """Language modelling: say the next word at every position."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, overload
 
 import numpy as np
@@ -29,11 +29,12 @@ from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
-from translucid.tasks.in_batches import LazyItems, summed_loss
+from translucid.tasks.in_batches import LazyItems, item_losses, summed_loss
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.prefixes import never_generated
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import PER_TOKEN, Sums, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -97,7 +98,7 @@ class Language(Task[Text, LanguageItem]):
     metric = "perplexity"
     higher_is_better = False
     shape, head = "decoder", "language"
-    storable = True
+    running_text = storable = True
     command = "generate"
     asks_about, answer_name = ("text",), "continuation"
     data_keys = ("text_column", "unit", "keep_empty", "max_length")
@@ -264,7 +265,38 @@ class Language(Task[Text, LanguageItem]):
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
         if self.carry_state:
             return self._score(self._loss_of_stream(model, items), items)
-        return self._score(summed_loss(model, self.with_context(items), self), items)
+        rows = self.with_context(items)
+        score = self._score(summed_loss(model, rows, self), items)
+        return replace(score, sums=lambda: self._sums(item_losses(model, rows, self), rows, items))
+
+    def _sums(
+        self,
+        losses: Sequence[float],
+        rows: Sequence[LanguageItem],
+        items: Sequence[LanguageItem],
+    ) -> dict[str, Sums]:
+        """Of rows of the text, as they were read. Only where tokenizer and lengths are the same do
+        two models have the same rows."""
+        counts = [sum(target != IGNORE for target in row.targets) for row in rows]
+        characters = sum(item.characters for item in items) / max(sum(counts), 1)  # for each token
+        fingerprint = self.tokenizer.fingerprint
+        examples = tuple((fingerprint, *row) for row in enumerate(counts, start=1))
+        terms = np.array([*zip(losses, counts, strict=True)], dtype=np.float64).reshape(-1, 2)
+
+        def of(metric: Callable[[float, float], float]) -> Sums:
+            return Sums(examples, terms, lambda sums: metric(float(sums[0]), float(sums[1])))
+
+        return {
+            "perplexity": of(metrics.perplexity),
+            "bits_per_character": of(
+                lambda nats, tokens: metrics.bits_per_character(nats, tokens * characters)
+            ),
+            "loss": Sums(examples, terms, ratio),
+        }
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        return dict.fromkeys(("loss", "perplexity"), (PER_TOKEN, self.tokenizer.fingerprint))
 
     @torch.no_grad()
     def _loss_of_stream(self, model: nn.Module, items: Sequence[LanguageItem]) -> float:

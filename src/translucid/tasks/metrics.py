@@ -3,11 +3,19 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from translucid.data.spans import chunks
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 SpanMode = Literal["strict", "lenient"]
 
@@ -31,6 +39,14 @@ def macro_f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
 def _label_f1(label: str, predicted: Sequence[str], gold: Sequence[str]) -> float:
     hits = sum(p == g == label for p, g in zip(predicted, gold, strict=True))
     return f1(hits, predicted.count(label), gold.count(label))
+
+
+def macro_f1_of_counts(counts: NDArray[np.float64]) -> float:
+    """The same of hits, predicted and gold of one label after the other; a label that a sample
+    lacks does not count."""
+    hits, predicted, gold = counts.reshape(-1, 3).T
+    there = predicted + gold > 0
+    return float((2 * hits[there] / (predicted + gold)[there]).mean()) if there.any() else 0.0
 
 
 def f1(hits: int, predicted: int, gold: int) -> float:
@@ -60,14 +76,22 @@ def span_f1(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], mode: SpanMode = "strict"
 ) -> float:
     """F1 over whole entities: a hit has the right first word, last word and label."""
-    hits = guessed = wanted = 0
-    for one, other in zip(predicted, gold, strict=True):
-        mine, right = set(spans(one, mode)), set(spans(other, mode))
-        hits, guessed, wanted = hits + len(mine & right), guessed + len(mine), wanted + len(right)
+    counts = [span_counts(one, other, mode) for one, other in zip(predicted, gold, strict=True)]
+    hits, guessed, wanted = (
+        (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0)
+    )
     return f1(hits, guessed, wanted)
 
 
-def perplexity(nats: float, tokens: int) -> float:
+def span_counts(
+    predicted: Sequence[str], gold: Sequence[str], mode: SpanMode = "strict"
+) -> tuple[int, int, int]:
+    """Of one sentence: hits, predicted and gold entities."""
+    mine, right = set(spans(predicted, mode)), set(spans(gold, mode))
+    return len(mine & right), len(mine), len(right)
+
+
+def perplexity(nats: float, tokens: float) -> float:
     """e to the mean loss per token; infinite where that overflows."""
     mean = nats / max(tokens, 1)
     return math.exp(mean) if mean < 700 else math.inf
@@ -89,12 +113,17 @@ class TranslationScore:
     chrf_signature: str
 
 
-def translation(predicted: Sequence[str], gold: Sequence[str]) -> TranslationScore:
-    """Scores of detokenised translations, through sacrebleu: cased, one reference each."""
+def translation_metrics() -> tuple["BLEU", "CHRF"]:
+    """As they are scored here: sacrebleu's defaults."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    bleu, chrf = BLEU(), CHRF()
+    return BLEU(), CHRF()
+
+
+def translation(predicted: Sequence[str], gold: Sequence[str]) -> TranslationScore:
+    """Scores of detokenised translations, through sacrebleu: cased, one reference each."""
+    bleu, chrf = translation_metrics()
     bleu_score = bleu.corpus_score(list(predicted), [list(gold)]).score
     chrf_score = chrf.corpus_score(list(predicted), [list(gold)]).score
     return TranslationScore(
@@ -106,12 +135,28 @@ def translation(predicted: Sequence[str], gold: Sequence[str]) -> TranslationSco
     )
 
 
+def corpus_sums(
+    metric: "SacrebleuMetric", predicted: Sequence[str], gold: Sequence[str]
+) -> tuple[list[list[float]], Callable[[NDArray[np.float64]], float]]:
+    """What each sentence adds to the counts that a metric of sacrebleu is a function of, and that
+    function. Its own significance tests use the same two methods; nothing public gives them."""
+    counts = metric._extract_corpus_statistics(list(predicted), [list(gold)])
+    return counts, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
+
+
 def r_squared(predicted: Sequence[float], gold: Sequence[float]) -> float:
     """1 - squared error / variance: 1 is perfect, 0 as good as the mean, below 0 worse than it."""
     mean = sum(gold) / max(len(gold), 1)
     error = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
     spread = sum((g - mean) ** 2 for g in gold)
     return 1 - error / spread if spread else 0.0
+
+
+def r_squared_of_sums(sums: NDArray[np.float64]) -> float:
+    """The same of squared errors, count, and the sums of gold values and of their squares."""
+    error, count, total, squares = sums.tolist()
+    spread = squares - total**2 / max(count, 1)
+    return 1 - error / spread if spread > 0 else 0.0
 
 
 def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Pairs to translate: one by one, and several in a row of a batch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ class TranslateItem:
     source: list[int]  # with the end token
     target: list[int]  # without start and end
     line: int
+    # The target as it is written, of what is scored; None: as its tokens say, which may lack words.
+    reference: str | None = field(default=None, compare=False)
 
 
 class PackedPairs:

@@ -7,7 +7,7 @@ data.standardise says otherwise; what people ask and get is in their own units.
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -29,6 +29,7 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.scale import Scale
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words
@@ -214,7 +215,39 @@ class Regress(Task[Numbers, RegressItem]):
         return in_batches(model, items, self, act)
 
     def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
-        return self._score(self.predict(model, items), items)
+        answers = self.predict(model, items)
+        lines = [self.answer_text(answer) for answer in answers]
+        return replace(
+            self._score(answers, items), predictions=lines, sums=lambda: self._sums(answers, items)
+        )
+
+    def _sums(
+        self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]
+    ) -> dict[str, Sums]:
+        lines, units = [item.line for item in items], self._units
+        errors, learned = [], []
+        for row, item in zip(predicted, items, strict=True):
+            off = [p - g for p, g in zip(row, item.targets, strict=True)]
+            wanted = item.targets
+            squares = sum(error**2 for error in off)
+            errors.append((squares, float(len(off)), sum(wanted), sum(y**2 for y in wanted)))
+            scaled = sum((e / units[i % len(units)]) ** 2 for i, e in enumerate(off))
+            learned.append((scaled / 2, float(len(off))))
+        return {
+            "r_squared": of_lines(lines, errors, metrics.r_squared_of_sums),
+            "rmse": of_lines(lines, errors, lambda sums: ratio(sums) ** 0.5),
+            "loss": of_lines(lines, learned, ratio),
+        }
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        scale = self.target_scale
+        own = None if scale is None else (*scale.mean, *scale.deviation)
+        return {"loss": ("in deviations of the model's own training data", own)}
+
+    @property
+    def _units(self) -> Sequence[float]:
+        return [1.0] if self.target_scale is None else self.target_scale.deviation
 
     def baseline(self, train: Sequence[RegressItem], held_out: Sequence[RegressItem]) -> Baseline:
         columns = zip(*(item.targets for item in train), strict=True)
@@ -226,8 +259,7 @@ class Regress(Task[Numbers, RegressItem]):
         made = [y for row in predicted for y in row]
         gold = [y for item in items for y in item.targets]
         errors = [p - g for p, g in zip(made, gold, strict=True)]
-        scale = self.target_scale
-        units = [1.0] if scale is None else scale.deviation
+        units = self._units
         count = max(len(gold), 1)
         squared = sum(error**2 for error in errors)
         learned = sum((error / units[i % len(units)]) ** 2 for i, error in enumerate(errors))
@@ -236,7 +268,7 @@ class Regress(Task[Numbers, RegressItem]):
             "rmse": (squared / count) ** 0.5,
             "loss": learned / 2 / count,
         }
-        return Score(numbers, () if scale is None else (LOSS_NOTE,))
+        return Score(numbers, () if self.target_scale is None else (LOSS_NOTE,))
 
     # ---- what people see ----
 

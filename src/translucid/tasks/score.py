@@ -1,8 +1,11 @@
 """How well a model does, what it does better than, and by which number the best one is chosen."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from translucid.tasks.resampling import Sums
 
 
 @dataclass(frozen=True)
@@ -11,9 +14,23 @@ class Score:
 
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
+    # The very answers that were scored, a line of text for each example; none where a task gives
+    # none.
+    predictions: Sequence[str] = field(default=(), compare=False, repr=False)
+    # Those of the numbers that are functions of sums over examples, by name. Computed when asked
+    # for, with the network as it was scored.
+    sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes into a pickle: all but the way back to the network."""
+        return vars(self) | {"sums": dict}
 
     def line(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
+
+    def predictions_text(self) -> str:
+        """The predictions as a file: as many lines as examples, whatever stands in an answer."""
+        return "".join(" ".join(line.splitlines()) + "\n" for line in self.predictions)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.words import Words, readable
@@ -271,7 +272,36 @@ class Tag(Task[Tagged, TagItem]):
         ]
         loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
         score = self._score(predicted, items)
-        return replace(score, numbers=score.numbers | {"loss": loss})
+        lines = [" ".join(tags) for tags in predicted]
+        return replace(
+            score, numbers=score.numbers | {"loss": loss}, predictions=lines,
+            sums=lambda: self._sums(predicted, [loss for _, loss in rows], items),
+        )  # fmt: skip
+
+    def _sums(
+        self,
+        predicted: Sequence[Sequence[str]],
+        losses: Sequence[float],
+        items: Sequence[TagItem],
+    ) -> dict[str, Sums]:
+        lines, gold = [item.line for item in items], self._gold(items)
+        hits = [
+            (float(sum(p == g for p, g in zip(one, other, strict=True))), float(len(other)))
+            for one, other in zip(predicted, gold, strict=True)
+        ]
+        spans = hits
+        if self.has_spans:
+            counts = [metrics.span_counts(*pair) for pair in zip(predicted, gold, strict=True)]
+            spans = [(2.0 * hit, float(made + wanted)) for hit, made, wanted in counts]
+        nats = [(loss, float(self.targets(item))) for loss, item in zip(losses, items, strict=True)]
+        return {
+            "span_f1": of_lines(lines, spans, ratio),
+            "accuracy": of_lines(lines, hits, ratio),
+            "loss": of_lines(lines, nats, ratio),
+        }
+
+    def _gold(self, items: Sequence[TagItem]) -> list[list[str]]:
+        return [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
 
     def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
         counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
@@ -288,7 +318,7 @@ class Tag(Task[Tagged, TagItem]):
         return Baseline("the most frequent tag of each word", self._score(predicted, held_out))
 
     def _score(self, predicted: Sequence[Sequence[str]], items: Sequence[TagItem]) -> Score:
-        gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
+        gold = self._gold(items)
         flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
         accuracy = metrics.accuracy(*flat)
         # Without spans (parts of speech, say) the accuracy stands in for the F1.

@@ -26,13 +26,14 @@ from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
-from translucid.tasks.in_batches import in_batches, summed_loss
+from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.packed_pairs import PackedPairs
 from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
+from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
@@ -156,6 +157,12 @@ class Translate(Task[Pair, TranslateItem]):
             for source, target, record in zip(sources, targets, records, strict=True)
         ]
 
+    def held_out_items(self, records: Sequence[Pair], row: int) -> list[TranslateItem]:
+        """With the references as they are written: what a tokenizer does not know still counts."""
+        items = super().held_out_items(records, row)
+        pairs = zip(items, records, strict=True)
+        return [replace(item, reference=record.target) for item, record in pairs]
+
     def sizes(self, item: TranslateItem) -> tuple[int, ...]:
         return len(item.source), len(item.target) + 1
 
@@ -164,7 +171,8 @@ class Translate(Task[Pair, TranslateItem]):
 
     def shorten(self, item: TranslateItem, max_length: int) -> TranslateItem:
         source = self.frame.shorten(item.source, max_length)
-        return replace(item, source=source, target=item.target[: max_length - 1])
+        target = item.target[: max_length - 1]
+        return TranslateItem(source, target, item.line)  # and the reference is as short
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
@@ -197,8 +205,35 @@ class Translate(Task[Pair, TranslateItem]):
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
         tokens = sum(self.targets(item) for item in items)
-        score = self._score(self.predict(model, items), items)
-        return replace(score, numbers=score.numbers | {"loss": nats / max(tokens, 1)})
+        written = self.predict(model, items)
+        score = self._score(written, items)
+        numbers = score.numbers | {"loss": nats / max(tokens, 1)}
+        lines = [self.answer_text(translation) for translation in written]
+        return replace(
+            score, numbers=numbers, predictions=lines,
+            sums=lambda: self._sums(written, items, item_losses(model, items, self)),
+        )  # fmt: skip
+
+    def _sums(
+        self, written: Sequence[str], items: Sequence[TranslateItem], losses: Sequence[float]
+    ) -> dict[str, Sums]:
+        lines, gold = [item.line for item in items], self._references(items)
+        bleu, chrf = (
+            of_lines(lines, *metrics.corpus_sums(metric, written, gold))
+            for metric in metrics.translation_metrics()
+        )
+        exact = [(float(one == other), 1.0) for one, other in zip(written, gold, strict=True)]
+        nats = [(loss, self.targets(item)) for loss, item in zip(losses, items, strict=True)]
+        return {
+            "bleu": bleu,
+            "chrf": chrf,
+            "exact_match": of_lines(lines, exact, ratio),
+            "loss": of_lines(lines, nats, ratio),
+        }
+
+    @property
+    def units(self) -> Mapping[str, tuple[str, object]]:
+        return {"loss": (PER_TOKEN, self.target.fingerprint)}
 
     def baseline(
         self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
@@ -207,14 +242,19 @@ class Translate(Task[Pair, TranslateItem]):
         return Baseline("a copy of the source", self._score(copied, held_out))
 
     def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
-        gold = [self.target.decode(item.target) for item in items]
-        score = metrics.translation(written, gold)
+        score = metrics.translation(written, self._references(items))
         numbers = {
             "bleu": score.bleu,
             "chrf": score.chrf,
             "exact_match": score.exact,
         }
-        return Score(numbers, (score.bleu_signature, score.chrf_signature))
+        return Score(numbers, (f"bleu: {score.bleu_signature}", f"chrf: {score.chrf_signature}"))
+
+    def _references(self, items: Sequence[TranslateItem]) -> list[str]:
+        return [
+            self.target.decode(item.target) if item.reference is None else item.reference
+            for item in items
+        ]
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
         """The best translation of each source, in their order."""

@@ -1,0 +1,75 @@
+"""`translucid compare`: models on the same examples, with intervals and a paired test."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from translucid.cli.shared.generation_options import Device, check_device, tell
+from translucid.errors import InputError
+
+BEGINNINGS = ("demo:", "hf:")
+ENDINGS = (".gguf", ".bin")  # of other tools' models that are one file
+
+
+def compare(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL MODEL... [FILE]... [SECTION.KEY=VALUE]...",
+            help="Two models or more, the first to compare with: runs, model folders, demo:NAME. "
+            "Behind them a file as in training; for translation two [the test data of the runs, "
+            "which must be the same]. decoding.beam_size=1 and the like hold for all models.",
+        ),
+    ],
+    data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Samples of the bootstrap, and of the test.")
+    ] = 1000,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the random generator that draws them.")
+    ] = 12345,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Score models on the same data: is one better than the first, or was it luck?
+
+    Each score has a 95 % interval by bootstrap, each difference to the first model the p-value of
+    approximate randomization, both over the examples.
+
+    Example: translucid compare runs/a runs/b test.en test.de
+    """
+    from translucid.cli.predict import files_and_keys
+    from translucid.comparison import compare as compared
+    from translucid.device import pick_device
+
+    words, keys = files_and_keys(words, ("data", "decoding"))
+    models, files = split(words)
+    if len(models) < 2:
+        raise InputError(
+            f"{shlex.join(words)}: {len(models)} model; give two or more: translucid compare "
+            "RUN_A RUN_B FILE; one is scored by: translucid evaluate RUN FILE"
+        )
+    result = compared(
+        models, *files, *(data or ()), samples=samples, seed=seed,
+        device=str(pick_device(check_device(device))), say=tell, **keys,
+    )  # fmt: skip
+    typer.echo(json.dumps(result.as_dict()) if as_json else result.table())
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Models, and files behind them."""
+    models = [word for word in words if is_model(word)]
+    files = [word for word in words if not is_model(word)]
+    for file in files:
+        if not Path(file).exists():
+            raise InputError(f"{file}: no such model or file")
+    return models, files
+
+
+def is_model(word: str) -> bool:
+    """Whether something that was typed is a model, not data: a folder, or named like one."""
+    return word.startswith(BEGINNINGS) or word.endswith(ENDINGS) or Path(word).is_dir()

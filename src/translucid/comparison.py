@@ -1,0 +1,196 @@
+"""Models beside each other on the same examples: is one better, or was it luck?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from translucid.errors import ConfigError, InputError
+from translucid.model import Model, load
+from translucid.tasks.base import Score
+from translucid.tasks.resampling import Sums, interval, p_value, paired
+
+SAMPLES, SEED = 1000, 12345  # as sacrebleu's
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric of one model."""
+
+    model: str
+    score: float
+    interval: tuple[float, float] | None  # 95 %; None: there is nothing to resample
+    difference: float | None  # to the first model; None: it is the first
+    p: float | None  # of the difference, two-sided; None: the examples are not the same
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The scores of models, the first of which the others are compared with."""
+
+    metrics: Mapping[str, Sequence[Compared]]  # by name, a model after the other
+    examples: int | None  # that were resampled; None: there is nothing to resample
+    samples: int
+    seed: int
+    notes: tuple[str, ...] = ()  # what is left out, and why
+
+    def table(self) -> str:
+        """A row for each metric and model."""
+        head = ("metric", "model", "score", "95 % interval", "difference", "p")
+        rows = [
+            (name if place == 0 else "", *_cells(one))
+            for name, compared in self.metrics.items()
+            for place, one in enumerate(compared)
+        ]
+        wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        lines = [
+            "  ".join(
+                f"{cell:<{width}}" if place < 2 else f"{cell:>{width}}"
+                for place, (cell, width) in enumerate(zip(row, wide, strict=True))
+            ).rstrip()
+            for row in (head, *rows)
+        ]
+        if self.examples is not None:
+            lines.append(
+                f"{self.examples:,} examples; intervals by bootstrap, p by approximate "
+                f"randomization (two-sided), {self.samples:,} samples, seed {self.seed}"
+            )
+        return "\n".join([*lines, *self.notes])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def compare(
+    models: Sequence[Model | str | Path],
+    *files: str | Sequence[str],
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Comparison:
+    """The scores of two models or more on the same file (for translation, two), or on the test data
+    of their runs, with 95 % intervals; and of all but the first the difference to it, with the
+    p-value of a paired test.
+
+    options: as of `model.evaluate`, for all of them. device: of models that are named by folder.
+    """
+    if isinstance(models, str | Path) or len(models) < 2:
+        raise ConfigError("to compare, give two models or more, the first to compare with")
+    if samples < 1:
+        raise ConfigError(f"samples = {samples}: at least 1 is needed; 1,000 are usual")
+    names = [_name(model, place) for place, model in enumerate(models, start=1)]
+    held = [model if isinstance(model, Model) else load(model, device, say=say) for model in models]
+    _check_tasks(names, held)
+    if not files:
+        _check_test_data(names, held)
+    scores = []
+    for name, model in zip(names, held, strict=True):
+        say(f"{name}:")
+        scores.append(model.evaluate(*files, say=say, **options))
+    sums = [score.sums() for score in scores]
+    _check_examples(names, held[0], sums)
+    apart = _not_comparable(held)
+    metrics = [metric for metric in scores[0].numbers if metric not in apart]
+    unpaired = [metric for metric in metrics if not paired(sums, metric)]
+    notes = [f"{metric} is left out: it is {why}" for metric, why in apart.items()]
+    notes += [f"{metric} has no p-value: {_why(sums, metric)}" for metric in unpaired]
+    first = next(iter(sums[0].values()), None)
+    return Comparison(
+        {m: _compared(names, scores, sums, m, samples, seed, m not in unpaired) for m in metrics},
+        None if first is None else len(first.examples),
+        samples,
+        seed,
+        tuple(notes),
+    )
+
+
+def _compared(
+    names: Sequence[str],
+    scores: Sequence[Score],
+    sums: Sequence[Mapping[str, Sums]],
+    metric: str,
+    samples: int,
+    seed: int,
+    same_examples: bool,
+) -> list[Compared]:
+    rows: list[Compared] = []
+    for name, score, own in zip(names, scores, sums, strict=True):
+        value = score.numbers[metric]
+        around = interval(own[metric], samples, seed) if metric in own else None
+        difference = value - rows[0].score if rows else None
+        p = None
+        if rows and same_examples:
+            p = p_value(sums[0][metric], own[metric], samples, seed)
+        rows.append(Compared(name, value, around, difference, p))
+    return rows
+
+
+def _name(model: Model | str | Path, place: int) -> str:
+    if isinstance(model, Model):
+        return str(model.folder or f"model {place}")
+    return str(model)
+
+
+def _check_tasks(names: Sequence[str], models: Sequence[Model]) -> None:
+    tasks = [model.task.name for model in models]
+    for name, task in zip(names, tasks, strict=True):
+        if task != tasks[0]:
+            raise InputError(
+                f"{name} is for task {task}, but {names[0]} for task {tasks[0]}; compare models of "
+                "one task"
+            )
+
+
+def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
+    """Without files every model is scored on what its run was tested on."""
+    first = models[0].texts()
+    for name, model in zip(names[1:], models[1:], strict=True):
+        if model.texts() != first:
+            raise InputError(
+                f"the test data of {name} is not that of {names[0]}; name the files to score "
+                "all of them on"
+            )
+
+
+def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[str, Sums]]) -> None:
+    """Refuse scores of different examples; rows of running text are cut as each model reads it."""
+    if first.task.running_text or not all(sums):
+        return
+    examples = [next(iter(by_metric.values())).examples for by_metric in sums]
+    for name, own in zip(names[1:], examples[1:], strict=True):
+        if own != examples[0]:
+            raise InputError(
+                f"{names[0]} was scored on {len(examples[0]):,} examples and {name} on "
+                f"{len(own):,}, not on the same ones: they leave out long ones by data.max_length "
+                "and data.long of their runs; give both, such as data.max_length=1000"
+            )
+
+
+def _not_comparable(models: Sequence[Model]) -> dict[str, str]:
+    """Metrics that are in units of each model's own, and in which."""
+    first, *others = [model.task.units for model in models]
+    return {
+        metric: f"{words}, which differs between these models"
+        for metric, (words, unit) in first.items()
+        if any(own[metric][1] != unit for own in others)
+    }
+
+
+def _why(sums: Sequence[Mapping[str, Sums]], metric: str) -> str:
+    if all(metric in by_metric for by_metric in sums):
+        return "the models read the text in different rows, which make no pairs"
+    return "it is not a function of sums over examples, so nothing can be resampled"
+
+
+def _cells(one: Compared) -> tuple[str, ...]:
+    between = "" if one.interval is None else "{:.4f} to {:.4f}".format(*one.interval)
+    return (
+        one.model,
+        f"{one.score:.4f}",
+        between,
+        "" if one.difference is None else f"{one.difference:+.4f}",
+        "" if one.p is None else f"{one.p:.4f}",
+    )

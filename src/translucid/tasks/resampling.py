@@ -1,0 +1,102 @@
+"""Metrics as functions of sums over examples: computed again for any sample of the examples, they
+tell how far a score may be off, and whether two models differ by more than luck.
+
+The interval is the percentile bootstrap of Koehn (2004), the test approximate randomization
+(Riezler and Maxwell 2005): were two models alike, it would not matter whose answer is whose.
+Samples are those of sacrebleu with the same seed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK = 32  # samples that are drawn at once, for one bit each of a word of the generator
+TIE = 1e-12  # of a score: differences that only rounding tells apart
+PER_TOKEN = "per token of the model's own tokenizer"  # of a loss
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A metric and what each example adds to the sums that it is a function of.
+
+    examples: what tells them apart, such as their lines; rows: (examples, terms).
+    """
+
+    examples: tuple[object, ...]
+    rows: Floats
+    metric: Callable[[Floats], float]
+
+    def values(self, sums: Floats) -> Floats:
+        """The metric of each row of sums. (samples, terms) -> (samples,)"""
+        return np.array([self.metric(row) for row in sums])
+
+    @property
+    def value(self) -> float:
+        """Of all examples."""
+        return float(self.metric(self.rows.sum(axis=0)))
+
+
+def of_lines(
+    lines: Sequence[int],
+    terms: Sequence[Sequence[float]] | Floats,
+    metric: Callable[[Floats], float],
+) -> Sums:
+    """Of items, one row of terms each; those of one line are one example."""
+    numbers, places = np.unique(np.array(lines, dtype=np.int64), return_inverse=True)
+    added = np.asarray(terms, dtype=np.float64)  # (items, terms)
+    rows = np.zeros((len(numbers), added.shape[1]))
+    np.add.at(rows, places, added)
+    return Sums(tuple(numbers.tolist()), rows, metric)
+
+
+def ratio(sums: Floats) -> float:
+    """Of two terms: hits and how many there are, or a loss and its targets."""
+    return float(sums[0] / sums[1]) if sums[1] else 0.0
+
+
+def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
+    """What 95 % of bootstrap samples score between."""
+    scores = np.sort(
+        np.concatenate([sums.values(part) for part in _resampled(sums, samples, seed)])
+    )
+    tail = samples // 40
+    return float(scores[tail]), float(scores[samples - tail - 1])
+
+
+def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
+    """How often two models that are one would differ as much as these, or more; two-sided."""
+    difference = abs(one.value - other.value)
+    least = difference - TIE * max(abs(one.value), abs(other.value))
+    random = np.random.default_rng(seed)
+    reached = 0
+    for count in _chunks(samples):
+        swapped = random.integers(2, size=(count, len(one.rows)), dtype=bool)
+        kept = ~swapped
+        first = one.values(swapped @ one.rows + kept @ other.rows)
+        second = other.values(kept @ one.rows + swapped @ other.rows)
+        reached += int((~(np.abs(first - second) < least)).sum())  # what is no number, too
+    return (reached + 1) / (samples + 1)
+
+
+def _resampled(sums: Sums, samples: int, seed: int) -> Iterator[Floats]:
+    """As many examples as there are, drawn with replacement; their sums. (samples, terms)"""
+    random, size = np.random.default_rng(seed), len(sums.rows)
+    for count in _chunks(samples):
+        drawn = random.choice(size, size=(count, size), replace=True)
+        places = (drawn + size * np.arange(count)[:, None]).ravel()
+        yield np.bincount(places, minlength=count * size).reshape(count, size) @ sums.rows
+
+
+def _chunks(samples: int) -> Iterator[int]:
+    for start in range(0, samples, CHUNK):
+        yield min(CHUNK, samples - start)
+
+
+def paired(sums: Sequence[Mapping[str, Sums]], metric: str) -> bool:
+    """Whether all models have this metric of the same examples."""
+    having = [by_metric[metric].examples for by_metric in sums if metric in by_metric]
+    return len(having) == len(sums) and all(examples == having[0] for examples in having)
