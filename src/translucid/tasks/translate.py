@@ -60,6 +60,7 @@ class Translate(Task[Pair, TranslateItem]):
     costly_metric = True
     data_keys = ("source_column", "target_column", "max_length", "long")
     decoding_keys = ("beam_size", "alpha")
+    task_keys = ("label_smoothing",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
