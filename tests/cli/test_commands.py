@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import doctor
+from translucid.cli import app, doctor, parser
+from translucid.cli.shared.unknown_command import ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "translucid"]
@@ -109,6 +111,13 @@ def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code:
         (["doctor", "--jsn"], "--json"),
         (["doctor", "more"], "unexpected extra argument"),
         ([], "Usage: translucid"),
+        (["scores"], "No such command 'scores'. Did you mean 'score'?"),
+        (["score-all"], "No such command 'score-all'.\n"),  # letters in common are no reason
+        (["serve"], "No such command 'serve'.\n"),
+        (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["recipe", "test"], "No such command 'test'.\n"),
+        (["fit"], "No such command 'fit'. What does that here: translucid train translate --tr"),
+        (["build-vocab", "a"], "What does that here: translucid tokenizer train train.en train.de"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str) -> None:
@@ -116,6 +125,19 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
     assert answer.returncode == 2
     assert message in answer.stderr
     assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) -> None:
+    assert name not in parser(app).commands
+    answer = in_process.run(name, "more")
+    words = shlex.split(answer.stderr.partition("What does that here: translucid ")[2])
+    group = parser(app)
+    while words and words[0] in getattr(group, "commands", {}):
+        group = group.commands[words.pop(0)]
+    options = {word for word in words if word.startswith("-")}
+    assert words
+    assert options <= {"--help", *(option for param in group.params for option in param.opts)}
 
 
 def test_quick_answers_do_not_import_torch() -> None:
