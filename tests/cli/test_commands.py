@@ -115,6 +115,7 @@ def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code:
         (["score-all"], "No such command 'score-all'.\n"),  # letters in common are no reason
         (["serve"], "No such command 'serve'.\n"),
         (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["work", "atention"], "No such command 'atention'. Did you mean 'attention'?"),
         (["recipe", "test"], "No such command 'test'.\n"),
         (["fit"], "No such command 'fit'. What does that here: translucid train translate --tr"),
         (["build-vocab", "a"], "What does that here: translucid tokenizer train train.en train.de"),

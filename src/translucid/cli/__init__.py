@@ -98,7 +98,7 @@ def options(
 
 # The commands, in the order in which help lists them.
 app.command()(demo.demo)
-app.add_typer(work.app, name="work", cls=Commands)
+app.add_typer(work.app, name="work")
 app.add_typer(lab.app, name="lab", cls=Commands)
 app.add_typer(data.app, name="data", cls=Commands)
 app.add_typer(tokenizer.app, name="tokenizer", cls=Commands)
@@ -171,7 +171,7 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     except TranslucidError as error:
         if train.speaks():
             if isinstance(error, WrongTaskError):
-                _report(other_command(error, arguments), debug)
+                _report(other_command(error, arguments, parser(app)), debug)
             else:
                 _report(str(error), debug)
         sys.exit(2)
