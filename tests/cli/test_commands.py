@@ -141,6 +141,50 @@ def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) 
     assert options <= {"--help", *(option for param in group.params for option in param.opts)}
 
 
+FURTHER = [
+    ("translate m --ensemble a b in.txt", "--ensemble a --ensemble b in.txt"),
+    ("translate m --ensemble a b c", "--ensemble a --ensemble b --ensemble c"),
+    ("translate m in.txt --json --forbid=der die --seed 3",
+     "in.txt --json --forbid=der --forbid die --seed 3"),
+    ("score m --ensemble a b in.txt in.txt", "--ensemble a --ensemble b in.txt in.txt"),
+    ("embed m --text this that", "--text this --text that"),
+    ("train translate --code a.py b.py training.steps=1", "--code a.py --code b.py training.ste"),
+    ("new tag --code a.py b.py", "--code a.py --code b.py"),
+    ("evaluate m --code a.py b.py in.txt", "--code a.py --code b.py in.txt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "right"), FURTHER)
+def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
+    typed: str, right: str, tmp_path: Path
+) -> None:
+    for name in ("in.txt", "a.py", "b.py"):
+        (tmp_path / name).write_text("")
+    answer = in_process.run(*typed.split(), cwd=tmp_path)
+    command = " ".join(typed.split()[:2])
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert " takes one value" in answer.stderr
+    assert f"; for several, repeat it: translucid {command} {right}" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "translate --forbid der m in.txt",  # the model and its file
+        "translate m --forbid der in.txt",
+        "translate m --forbid der -- die",
+        "generate m --stop . Once",  # a text, which may be anything
+        "train translate --code a.py training.steps=1",
+        "evaluate m --code a.py in.txt",
+        "check translate --train in.txt in.txt --code a.py",
+    ],
+)
+def test_what_follows_an_option_may_be_an_argument(typed: str, tmp_path: Path) -> None:
+    for name in ("in.txt", "a.py"):
+        (tmp_path / name).write_text("")
+    assert "takes one value" not in in_process.run(*typed.split(), cwd=tmp_path).stderr
+
+
 def test_quick_answers_do_not_import_torch() -> None:
     asked = ["--help"], ["--version"], ["docter"], ["doctor", "--help"], ["doctor", "--jsn"]
     code = (
