@@ -176,6 +176,8 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
         "generate m --stop . Once",  # a text, which may be anything
         "train translate --code a.py training.steps=1",
         "evaluate m --code a.py in.txt",
+        "translate m --ensemble a in.txt more",
+        "train translate --code a.py in.txt",
         "check translate --train in.txt in.txt --code a.py",
     ],
 )

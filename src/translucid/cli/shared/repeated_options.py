@@ -24,7 +24,7 @@ def refuse_several(params: Sequence[Any], words: Sequence[str], command: str) ->
     names = {param.name for param in params}
     if not names & {*FILES, KEYS}:  # a text may follow anything
         return
-    typed = list(_typed(params, words, keys=KEYS in names))
+    typed = list(_typed(params, words))
     further = [word for word, option in typed if option]
     if not further:
         return
@@ -38,9 +38,7 @@ def refuse_several(params: Sequence[Any], words: Sequence[str], command: str) ->
     )
 
 
-def _typed(
-    params: Sequence[Any], words: Sequence[str], *, keys: bool
-) -> Iterator[tuple[str, str | None]]:
+def _typed(params: Sequence[Any], words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Each word, and for a further value the option that it belongs to."""
     options = [param for param in params if isinstance(param, TyperOption)]
     repeated = {name for option in options if option.multiple for name in option.opts}
@@ -59,18 +57,18 @@ def _typed(
             option = name if name in repeated else None
             value_next = not equals and name in taking
             yield word, None
-        elif option and first_seen and _is_further(word, value, keys=keys):
+        elif option and first_seen and _is_further(word, value):
             yield word, option
         else:
             option, first_seen = None, True
             yield word, None
 
 
-def _is_further(word: str, value: str, *, keys: bool) -> bool:
+def _is_further(word: str, value: str) -> bool:
     """Not what the command's own arguments may be, or a file or folder just as the value is."""
     if _OVERRIDE.match(word) or word == "-":
         return False
-    if keys or not _exists(word):
+    if not _exists(word):
         return True
     return Path(word).suffix == Path(value).suffix != "" or (
         Path(word).is_dir() and Path(value).is_dir()
