@@ -87,6 +87,17 @@ def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) 
     assert not any((tmp_path / "runs").glob("*")), "a run that never began left a folder"
 
 
+def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)))
+    said = " ".join(run("train", "--help").stdout.split())
+    assert "[runs/TASK or runs/RECIPE, -2 behind if taken]" in said
+    for name in ("runs/regress", "runs/regress-2"):
+        words = ["--train", "a.csv", "--test", "a.csv", "--quiet", "training.steps=1"]
+        done = run("train", "regress", *words, cwd=tmp_path)
+        assert done.stdout.startswith(f"{name}: the best model is in {name}/best\n"), done.stderr
+        assert (tmp_path / name / "test.json").is_file()
+
+
 def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.de"
     short.write_text("".join((files / "train.de").read_text().splitlines(keepends=True)[:-1]))
