@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -132,15 +131,16 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*TRANSLUCID, *words, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    log = out / "metrics.jsonl"
-    deadline = time.monotonic() + 600
-    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    assert running.stderr is not None
+    before = ""
+    while "step 2 " not in before and (line := running.stderr.readline()):  # it trains
+        before += line
     running.send_signal(signal.SIGINT)
     stdout, stderr = running.communicate(timeout=300)
-    assert running.returncode == 130, stderr
+    assert running.returncode == 130, before + stderr
     assert "stopping after this step" in stderr
     assert "stopped and saved after step" in stdout
     assert f"go on with: translucid resume {out}" in stdout
+    assert (out / "log.txt").read_text("utf-8").splitlines()[-1:] == stdout.splitlines()
     answer = run("classify", str(out), stdin="The food was good.\n")
     assert answer.stdout.split("\t")[0] in ("negative", "neutral", "positive")
