@@ -381,7 +381,10 @@ REFUSED = {
     "which column": Bad(
         "classify",
         {"a.csv": "id,stars,words\n7,1,good film\n"},
-        ("a.csv: which column holds the label? there are 3 columns", "data.label_column = ..."),
+        (
+            "a.csv: which column holds the label? there are 3 columns",
+            "data.label_column=1 data.text_",
+        ),
     ),
     "missing column": Bad(
         "classify",

@@ -42,6 +42,15 @@ def test_clean_data(folder: Path) -> None:
     assert f"next: translucid train {' '.join(words)} --self-test" in told.stdout
 
 
+def test_a_header_that_is_said_to_be_one_is_enough(folder: Path) -> None:
+    (folder / "p.tsv").write_text("mine\tyours\n" + "".join(f"a {n}\tb {n}\n" for n in range(40)))
+    told = run("check", "translate", "--train", "p.tsv", "data.header=true", cwd=folder)
+    first, why, columns = told.stdout.splitlines()[:3]
+    assert first == "p.tsv: 40 records"
+    assert "first the source, then the target (data.source_column and data.target_column" in why
+    assert "source = column 1 ('mine'), target = column 2 ('yours')" in columns
+
+
 def test_the_same_as_json(folder: Path) -> None:
     told = run("check", "classify", "--train", "train.csv", "--json", *COLUMNS, cwd=folder)
     report = json.loads(told.stdout)
