@@ -114,8 +114,10 @@ def read_pairs(
     target: Column | None = None,
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
+    keep_empty: bool = False,
 ) -> Iterator[Pair]:
-    """Sentence pairs from one table. Of two columns without names, the source is the first."""
+    """Sentence pairs from one table. Of two columns without names, the source is the first.
+    keep_empty: a row with an empty cell is a pair too."""
     loading = _begin(loading, path)
     for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
         pair = Pair(
@@ -123,7 +125,7 @@ def read_pairs(
             as_text(cells[1], f"{path}:{line}: target"),
             line,
         )
-        if not pair.source.strip() or not pair.target.strip():
+        if not keep_empty and not (pair.source.strip() and pair.target.strip()):
             loading.leave_out("empty", line)
             continue
         loading.records += 1
