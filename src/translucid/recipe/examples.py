@@ -14,7 +14,10 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
-NO_DATA = "data.train: must be given, or data.toyland = 20000 for made-up examples"
+NO_DATA = (
+    "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
+    "--train FILE ..., or --toyland 20000"
+)
 
 
 @dataclass(frozen=True)

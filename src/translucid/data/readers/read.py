@@ -226,6 +226,12 @@ def read_tagged(
         return
     for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
         where = f"{path}:{line}"
+        if isinstance(cells[0], str):
+            raise InputError(
+                f"{where}: words is a text, {cells[0]!r:.60}, but a list of words is needed, as "
+                "JSON lines have it; or a file with one word and its tag a line, named .conll or "
+                "read with data.format=conll"
+            )
         sentence = tuple(
             as_text(w, f"{where}: words") for w in as_list(cells[0], f"{where}: words")
         )
