@@ -652,4 +652,5 @@ def test_a_model_of_another_task_says_what_it_is_for(
     assert_refused(answer, "this model is for task language; use translucid generate")
     for more in ([], ["--beam-size", "2"]):
         answer = command(["generate", folders["one"], "a", *more])
-        assert_refused(answer, "this model is for task translate; use translucid translate")
+        line = " ".join(["echo a | translucid translate", folders["one"], *more])
+        assert_refused(answer, f"this model is for task translate; use {line};")
