@@ -149,6 +149,7 @@ FURTHER = [
     ("score m --ensemble a b in.txt in.txt", "--ensemble a --ensemble b in.txt in.txt"),
     ("embed m --text this that", "--text this --text that"),
     ("train translate --code a.py b.py training.steps=1", "--code a.py --code b.py training.ste"),
+    ("embed m --text 'a dog' 'a cat'", '--text "a dog" --text "a cat"'),
     ("new tag --code a.py b.py", "--code a.py --code b.py"),
     ("evaluate m --code a.py b.py in.txt", "--code a.py --code b.py in.txt"),
 ]  # fmt: skip
@@ -160,7 +161,7 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
 ) -> None:
     for name in ("in.txt", "a.py", "b.py"):
         (tmp_path / name).write_text("")
-    answer = in_process.run(*typed.split(), cwd=tmp_path)
+    answer = in_process.run(*shlex.split(typed), cwd=tmp_path)
     command = " ".join(typed.split()[:2])
     assert (answer.returncode, answer.stdout) == (2, "")
     assert " takes one value" in answer.stderr
@@ -173,6 +174,7 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
         "translate --forbid der m in.txt",  # the model and its file
         "translate m --forbid der in.txt",
         "translate m --forbid der -- die",
+        "translate m --forbid der 'The dog sleeps.'",
         "generate m --stop . Once",  # a text, which may be anything
         "train translate --code a.py training.steps=1",
         "evaluate m --code a.py in.txt",
@@ -184,7 +186,7 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
 def test_what_follows_an_option_may_be_an_argument(typed: str, tmp_path: Path) -> None:
     for name in ("in.txt", "a.py"):
         (tmp_path / name).write_text("")
-    assert "takes one value" not in in_process.run(*typed.split(), cwd=tmp_path).stderr
+    assert "takes one value" not in in_process.run(*shlex.split(typed), cwd=tmp_path).stderr
 
 
 def test_quick_answers_do_not_import_torch() -> None:

@@ -65,6 +65,7 @@ def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name
          "translucid predict demo:translate a.tsv --out b.tsv;"),
         ("classify --device=cpu demo:tag a.txt data.text_column=2",
          "translucid tag demo:tag a.txt --device cpu;"),
+        ("classify demo:tag data.text_column=2", "translucid tag demo:tag;"),
         ("score demo:tag a.txt", "translucid tag demo:tag a.txt\n"),
         ("generate demo:translate 'A dog.' --seed 3",
          'echo "A dog." | translucid translate demo:translate --seed 3;'),

@@ -69,7 +69,7 @@ def _is_further(word: str, value: str) -> bool:
     if _OVERRIDE.match(word) or word == "-":
         return False
     if not _exists(word):
-        return True
+        return " " in value or " " not in word  # a text where a file stands is another mistake
     return Path(word).suffix == Path(value).suffix != "" or (
         Path(word).is_dir() and Path(value).is_dir()
     )
