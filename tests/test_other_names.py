@@ -12,6 +12,8 @@ from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
 from translucid.recipe.recipe import MODELS, SECTIONS, keys_by_section, parse
 from translucid.renamed import ELSEWHERE, VALUES, Renamed
+from translucid.tasks.base import Task
+from translucid.tasks.registry import TASKS
 
 TASK = {"task": {"kind": "translate"}}
 
@@ -40,6 +42,45 @@ def test_every_name_leads_to_one_that_is_here() -> None:
 def test_keys(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(TASK, [override])
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides", "message"),
+    [
+        ("translate", ["model.kind=recurrent", "model.heads=4"],
+         r"^model.heads: a key of model.kind=transformer, not of recurrent; recurrent has cell"),
+        ("tag", ["model.kind=recurrent", "model.num_heads=4"],
+         r"kind=transformer \(here heads\), not"),
+        ("tag", ["model.cell=gru"], "^model.cell: a key of model.kind=recurrent, not of trans"),
+        ("regress", ["model.heads=4"], "not of mlp; task regress takes mlp; mlp has hidden, activ"),
+        ("translate", ["model.shpe=4"], "^model.shpe: no such key; the keys are d_model"),
+        ("translate", ["task.temperature=1"],
+         "^task.temperature: a key of task embed, not of translate, which has task.label_smooth"),
+        ("translate", ["data.label_column=3"],
+         "a key of task classify, not of translate, which has data.source_column, data.target"),
+        ("classify", ["decoding.spans=free"], "task tag, not of classify, which has no key of"),
+    ],
+)  # fmt: skip
+def test_keys_of_another_family_or_task(task: str, overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse({"task": {"kind": task}}, overrides)
+
+
+def test_every_key_is_of_some_task() -> None:
+    for section, keys in Task.uses().items():
+        assert {*keys} == {key for name in TASKS.names() for key in TASKS[name].uses()[section]}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_key_is_refused_with_its_family_where_this_one_has_it_not(kind: str) -> None:
+    task = next(name for name in TASKS.names() if kind in TASKS[name].models)
+    model = dict.fromkeys(keys_by_section()["model"], object()) | {"kind": kind}
+    with pytest.raises(ConfigError) as refused:
+        parse({"task": {"kind": task}, "model": model})
+    others = {
+        m[6:].partition(":")[0] for m in refused.value.mistakes if ": a key of model.kind=" in m
+    }
+    assert others == {key for key in model if key not in MODELS[kind].model_fields}
 
 
 def test_options_of_generation() -> None:

@@ -70,6 +70,7 @@ def with_overrides(
 ) -> dict[str, Any]:
     """Nested values with `section.key=value` laid over them; a value is TOML, or else text.
     full_name: the section and key that a key alone may stand for, for the message."""
+    overrides = list(overrides)
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
         if not override.isascii() and _half_a_character(override):
@@ -80,7 +81,8 @@ def with_overrides(
             meant = full_name(path.strip()) if equals else None
             hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
             if Path(override).is_file():
-                hint = f"; the file {override} is data? Then give it as --train {override}"
+                data = " ".join(file for file in overrides if Path(file).is_file())
+                hint = f"; the file {override} is data? Then give it as --train {data}"
             raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result

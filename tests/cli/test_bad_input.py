@@ -41,7 +41,7 @@ GOOD: dict[str, dict[str, str]] = {
 }
 TEXT = [
     "model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
-    "training.steps=1", "training.batch_tokens=500", "training.device=cpu", "decoding.beam_size=1",
+    "training.steps=1", "training.batch_tokens=500", "training.device=cpu",
 ]  # fmt: skip
 NUMERIC = ["model.hidden=[4]", "training.steps=1", "training.device=cpu"]
 LEARNED = ["model.positions=learned", "model.max_length=16", "data.max_length=16"]
@@ -381,7 +381,10 @@ REFUSED = {
     "which column": Bad(
         "classify",
         {"a.csv": "id,stars,words\n7,1,good film\n"},
-        ("a.csv: which column holds the label? there are 3 columns", "data.label_column = ..."),
+        (
+            "a.csv: which column holds the label? there are 3 columns",
+            "data.label_column=1 data.text_",
+        ),
     ),
     "missing column": Bad(
         "classify",

@@ -42,6 +42,15 @@ def test_clean_data(folder: Path) -> None:
     assert f"next: translucid train {' '.join(words)} --self-test" in told.stdout
 
 
+def test_a_header_that_is_said_to_be_one_is_enough(folder: Path) -> None:
+    (folder / "p.tsv").write_text("mine\tyours\n" + "".join(f"a {n}\tb {n}\n" for n in range(40)))
+    told = run("check", "translate", "--train", "p.tsv", "data.header=true", cwd=folder)
+    first, why, columns = told.stdout.splitlines()[:3]
+    assert first == "p.tsv: 40 records"
+    assert "first the source, then the target (data.source_column and data.target_column" in why
+    assert "source = column 1 ('mine'), target = column 2 ('yours')" in columns
+
+
 def test_the_same_as_json(folder: Path) -> None:
     told = run("check", "classify", "--train", "train.csv", "--json", *COLUMNS, cwd=folder)
     report = json.loads(told.stdout)
@@ -138,3 +147,58 @@ def test_what_cannot_be_learnt_fails_the_self_test(folder: Path) -> None:
     told = run(*words, "data.standardise=false", cwd=folder)
     assert told.returncode == 2
     assert "numbers are far too large" in lines_of(told, "learns one batch")
+
+
+PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))
+BAD = {
+    "a table by no name": ("p.txt", PAIRS, "a tab between them: data.format=tsv\n"),
+    "lines of JSON": ("p.json", '{"source": "a", "target": "b"}\n', "objects: data.format=jsonl\n"),
+    "a list of JSON": ("p.json", '[{"source": "a"}]\n', "jq -c '.[]' FILE > pairs.jsonl\n"),
+    "one column": ("p.tsv", "a dog\n", "there is 1 column, but each line needs source and target"),
+    "a spreadsheet": (
+        "p.xlsx",
+        "PK\x03\x04...",
+        "is a .xlsx document, which is not read here; save",
+    ),
+    "nothing near": ("other.en", None, "other.en: no such file; . holds p.en"),
+    "something near": ("pp.en", None, "pp.en: no such file; did you mean p.en?"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_file_that_is_no_pair_of_texts_is_answered_with_what_to_do(
+    case: str, tmp_path: Path
+) -> None:
+    name, content, message = BAD[case]
+    if content is None:
+        (tmp_path / "p.en").write_text("a\n")
+    else:
+        (tmp_path / name).write_text(content, "utf-8")
+    told = run("check", "translate", "--train", name, cwd=tmp_path)
+    assert told.returncode == 2
+    assert message in told.stderr
+
+
+def test_what_the_messages_say_helps(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text(PAIRS, "utf-8")
+    told = run("check", "translate", "--train", "p.txt", "data.format=tsv", cwd=tmp_path)
+    assert "p.txt: 40 records" in told.stdout
+    (tmp_path / "l.tsv").write_bytes("Hund\tschläft\n".encode("latin-1"))
+    told = run("check", "translate", "--train", "l.tsv", cwd=tmp_path)
+    line = told.stderr.strip().partition("for example: ")[2]
+    assert line == "iconv -f LATIN1 -t UTF-8 l.tsv > l.utf8.tsv"
+
+
+def test_data_where_keys_stand_names_the_option_with_all_files(tmp_path: Path) -> None:
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("a\n")
+    told = run("check", "translate", "a.en", "a.de", cwd=tmp_path)
+    assert told.stderr.endswith("Then give it as --train a.en a.de\n")
+    assert "--train FILE ..., or --toyland" in run("check", "translate", cwd=tmp_path).stderr
+
+
+def test_texts_are_no_words_with_tags(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
+    told = run("check", "tag", "--train", "p.tsv", cwd=tmp_path)
+    assert "p.tsv:1: words is a text, 'a dog 0', but a list of words is needed" in told.stderr
+    assert told.stderr.endswith("data.format=conll\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import doctor
+from translucid.cli import app, doctor, parser
+from translucid.cli.shared.unknown_command import ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "translucid"]
@@ -109,6 +111,14 @@ def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code:
         (["doctor", "--jsn"], "--json"),
         (["doctor", "more"], "unexpected extra argument"),
         ([], "Usage: translucid"),
+        (["scores"], "No such command 'scores'. Did you mean 'score'?"),
+        (["score-all"], "No such command 'score-all'.\n"),  # letters in common are no reason
+        (["serve"], "No such command 'serve'.\n"),
+        (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["work", "atention"], "No such command 'atention'. Did you mean 'attention'?"),
+        (["recipe", "test"], "No such command 'test'.\n"),
+        (["fit"], "No such command 'fit'. What does that here: translucid train translate --tr"),
+        (["build-vocab", "a"], "What does that here: translucid tokenizer train train.en train.de"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str) -> None:
@@ -116,6 +126,67 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
     assert answer.returncode == 2
     assert message in answer.stderr
     assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) -> None:
+    assert name not in parser(app).commands
+    answer = in_process.run(name, "more")
+    words = shlex.split(answer.stderr.partition("What does that here: translucid ")[2])
+    group = parser(app)
+    while words and words[0] in getattr(group, "commands", {}):
+        group = group.commands[words.pop(0)]
+    options = {word for word in words if word.startswith("-")}
+    assert words
+    assert options <= {"--help", *(option for param in group.params for option in param.opts)}
+
+
+FURTHER = [
+    ("translate m --ensemble a b in.txt", "--ensemble a --ensemble b in.txt"),
+    ("translate m --ensemble a b c", "--ensemble a --ensemble b --ensemble c"),
+    ("translate m in.txt --json --forbid=der die --seed 3",
+     "in.txt --json --forbid=der --forbid die --seed 3"),
+    ("score m --ensemble a b in.txt in.txt", "--ensemble a --ensemble b in.txt in.txt"),
+    ("embed m --text this that", "--text this --text that"),
+    ("train translate --code a.py b.py training.steps=1", "--code a.py --code b.py training.ste"),
+    ("embed m --text 'a dog' 'a cat'", '--text "a dog" --text "a cat"'),
+    ("new tag --code a.py b.py", "--code a.py --code b.py"),
+    ("evaluate m --code a.py b.py in.txt", "--code a.py --code b.py in.txt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "right"), FURTHER)
+def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
+    typed: str, right: str, tmp_path: Path
+) -> None:
+    for name in ("in.txt", "a.py", "b.py"):
+        (tmp_path / name).write_text("")
+    answer = in_process.run(*shlex.split(typed), cwd=tmp_path)
+    command = " ".join(typed.split()[:2])
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert " takes one value" in answer.stderr
+    assert f"; for several, repeat it: translucid {command} {right}" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "translate --forbid der m in.txt",  # the model and its file
+        "translate m --forbid der in.txt",
+        "translate m --forbid der -- die",
+        "translate m --forbid der 'The dog sleeps.'",
+        "generate m --stop . Once",  # a text, which may be anything
+        "train translate --code a.py training.steps=1",
+        "evaluate m --code a.py in.txt",
+        "translate m --ensemble a in.txt more",
+        "train translate --code a.py in.txt",
+        "check translate --train in.txt in.txt --code a.py",
+    ],
+)
+def test_what_follows_an_option_may_be_an_argument(typed: str, tmp_path: Path) -> None:
+    for name in ("in.txt", "a.py"):
+        (tmp_path / name).write_text("")
+    assert "takes one value" not in in_process.run(*shlex.split(typed), cwd=tmp_path).stderr
 
 
 def test_quick_answers_do_not_import_torch() -> None:

@@ -548,12 +548,37 @@ def test_score(command: Command, folders: dict[str, str], one: Model) -> None:
     )
 
 
+TABLES = {
+    "a.tsv": "the dog\tder Hund\na cat eats\t\n",
+    "named.csv": "target,source\nder Hund,the dog\n,a cat eats\n",
+    "a.jsonl": '{"source": "the dog", "target": "der Hund"}\n'
+               '{"source": "a cat eats", "target": ""}\n',
+    "chosen.tsv": "1\tder Hund\tthe dog\n2\t\ta cat eats\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_scored_as_two_files_are(
+    name: str, command: Command, folders: dict[str, str]
+) -> None:
+    files = {"a.en": "the dog\na cat eats\n", "a.de": "der Hund\n\n", name: TABLES[name]}
+    keys = ["data.source_column=3", "data.target_column=2"] * (name == "chosen.tsv")
+    answer = command(["score", folders["one"], name, *keys, "--json"], files)
+    assert "columns: source = column " in answer.err
+    rows, lines = ([json.loads(line) for line in text.splitlines()] for text in (
+        answer.out, command(["score", folders["one"], "a.en", "a.de", "--json"]).out
+    ))  # fmt: skip
+    header = name == "named.csv"
+    assert [row | {"line": row["line"] - header} for row in rows] == lines
+    assert len(rows) == 2
+
+
 def test_scores_that_cannot_be(command: Command, folders: dict[str, str]) -> None:
     files = {"a.en": "the dog\na cat\n", "a.de": "der Hund\n"}
     answer = command(["score", folders["one"], "a.en", "a.de"], files)
     assert_refused(answer, "a.en:2: a.de has no such line; give files with as many lines")
     answer = command(["score", folders["one"], "a.en"])
-    assert_refused(answer, "task translate needs source and target files")
+    assert_refused(answer, "task translate needs source and target: two files, or one table")
     answer = command(["score", folders["language"], "a.en", "a.de"])
     assert_refused(answer, "task language needs one file of texts")
     answer = command(["score", folders["short"], "long.en", "long.de"],
@@ -627,4 +652,5 @@ def test_a_model_of_another_task_says_what_it_is_for(
     assert_refused(answer, "this model is for task language; use translucid generate")
     for more in ([], ["--beam-size", "2"]):
         answer = command(["generate", folders["one"], "a", *more])
-        assert_refused(answer, "this model is for task translate; use translucid translate")
+        line = " ".join(["echo a | translucid translate", folders["one"], *more])
+        assert_refused(answer, f"this model is for task translate; use {line};")

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,9 +49,43 @@ def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name
     other = "classify" if about["command"] == "tag" else "tag"
     wrong = run(other, name, stdin="a\n")
     assert wrong.returncode == 2
-    assert f"use translucid {about['command']} {name};" in wrong.stderr
+    read = " --prompts -" * (about["command"] == "generate")  # what was piped
+    assert f"use translucid {about['command']} {name}{read};" in wrong.stderr
     assert f"for {other} there are demo:{other}" in wrong.stderr
     assert "model." not in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "instead"),
+    [
+        ("translate demo:tag a.tsv", "translucid tag demo:tag a.tsv;"),
+        ("tag demo:translate a.txt --json --probabilities",
+         "translucid translate demo:translate a.txt --json;"),
+        ("tag demo:translate a.tsv --out b.tsv",
+         "translucid predict demo:translate a.tsv --out b.tsv;"),
+        ("classify --device=cpu demo:tag a.txt data.text_column=2",
+         "translucid tag demo:tag a.txt --device cpu;"),
+        ("classify demo:tag data.text_column=2", "translucid tag demo:tag;"),
+        ("score demo:tag a.txt", "translucid tag demo:tag a.txt\n"),
+        ("generate demo:translate 'A dog.' --seed 3",
+         'echo "A dog." | translucid translate demo:translate --seed 3;'),
+        ("generate demo:tag --prompts a.txt", "translucid tag demo:tag a.txt;"),
+        ("translate demo:generate a.txt --beam-size 3",
+         "translucid generate demo:generate --prompts a.txt --beam-size 3;"),
+        ("translate demo:generate 'A dog.'", 'translucid generate demo:generate "A dog.";'),
+    ],
+)  # fmt: skip
+def test_a_model_for_something_else_is_answered_with_the_line_to_type(
+    typed: str, instead: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("A dog sleeps.\n")
+    (tmp_path / "a.tsv").write_text("words\ttags\nA dog sleeps.\tO O O\n")
+    wrong = run(*shlex.split(typed), cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert f"; use {instead}" in wrong.stderr
+    if "a.txt" in instead:
+        done = run(*shlex.split(instead.rstrip(";\n"))[1:], cwd=tmp_path)
+        assert (done.returncode, done.stdout != "") == (0, True), done.stderr
 
 
 def test_info_says_what_a_shipped_model_was_trained_on() -> None:

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
+from translucid.recipe import recipe
+from translucid.recipe.toml import dump
+from translucid.tasks.registry import TASKS
+
 
 def test_recipes_are_listed_and_shown() -> None:
     listed = run("recipe", "list")
@@ -150,3 +154,24 @@ def test_tensorboard_on_request(tmp_path: Path) -> None:
     losses = [json.loads(line)["loss"] for line in lines if '"norm"' in line]
     drawn = [event.value for event in events.Scalars("train/loss")]
     assert drawn == pytest.approx(losses, rel=1e-5)
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_a_short_recipe_is_the_long_one(task: str, tmp_path: Path) -> None:
+    changes = ["training.warmup=7", "data.max_length=9", "tokenizer.kind=word"]
+    sizes = []
+    for words in ([], ["--short"]):
+        out = tmp_path / f"{len(words)}.toml"
+        made = run(
+            "new", task, *changes[: 1 if task == "regress" else 3], "--out", str(out), *words
+        )
+        assert made.returncode == 0, made.stderr
+        sizes.append(out.read_text("utf-8").count("\n"))
+    long, short = (dump(recipe.read(tmp_path / f"{n}.toml")) for n in (0, 1))
+    assert long == short
+    assert sizes[1] < 25 < 80 < sizes[0]
+    first = run("new", task).stdout.splitlines()[0].removeprefix("# What people change first: ")
+    known = tomllib.loads((tmp_path / "0.toml").read_text("utf-8"))
+    sections = [key.split(".") for key in first.split(", ")]
+    assert len(sections) > 4
+    assert all(key in known[section] for section, key in sections)

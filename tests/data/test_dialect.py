@@ -73,12 +73,42 @@ def test_a_header_with_unknown_names_is_no_record(
     make: Make, content: str, options: dict[str, int], read: Callable, records: list[object]
 ) -> None:
     path, loading = make("a.tsv", content), Loading()
-    with pytest.raises(InputError, match=r"which column holds the .*data\.header = false"):
+    with pytest.raises(InputError, match=r"which column holds the .*data\.header=false"):
         list(read(path))
     assert list(read(path, loading=loading, **options)) == records
     assert any("line 1 was taken as the header" in note for note in loading.notes)
     whole = list(read(path, rule=TableRule(header=False), **options))
     assert len(whole) == len(records) + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "read", "note"),
+    [
+        ("mine\tyours\n" + PAIRS, {"source": 1, "target": 2}, read_pairs, "first the source, then"),
+        ("mine\tmark\n" + STARS, {"text": 1, "label": 2}, read_labelled, "repeat is the label"),
+        ("mark\tmine\n" + "".join("\t".join(row.split("\t")[::-1]) + "\n"
+                                   for row in STARS.splitlines()),
+         {"text": 2, "label": 1}, read_labelled, "repeat is the label"),
+    ],
+)  # fmt: skip
+def test_two_columns_below_what_is_said_to_be_a_header(
+    make: Make, content: str, options: dict[str, int], read: Callable, note: str
+) -> None:
+    path, loading, rule = make("a.tsv", content), Loading(), TableRule(header=True)
+    records = list(read(path, rule=rule, loading=loading))
+    assert records == list(read(path, rule=rule, **options))
+    assert len(records) == content.count("\n") - 1
+    assert any(note in line and "_column" in line for line in loading.notes)
+    for role in options:  # one of them is enough
+        assert list(read(path, rule=rule, **{role: options[role]})) == records
+
+
+def test_labels_that_cannot_be_told_from_texts_are_asked_about(make: Make) -> None:
+    for rows in ("a\tb\nc\td\n", "a\tb\na\tb\na\tb\n"):
+        with pytest.raises(
+            InputError, match=r"such as data.label_column=x data.text_column=\"y z\""
+        ):
+            list(read_labelled(make("a.tsv", "x\ty z\n" + rows), rule=TableRule(header=True)))
 
 
 @pytest.mark.parametrize(

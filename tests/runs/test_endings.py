@@ -53,11 +53,12 @@ def test_training_says_why_it_ended(end: str, tmp_path: Path) -> None:
 
 
 def test_an_interruption_is_an_end_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(Interrupted, match=r"stopped and saved after step 1 of 3"):
+    with pytest.raises(Interrupted, match=r"stopped and saved after step 1 of 3") as stopped:
         train_recipe(
             small("classify", "still"), tmp_path / "run", quiet=True, interrupted=lambda: True
         )
-    assert journal(tmp_path / "run")[-1] == "training ended after step 1 of 3: it was interrupted"
+    why = "training ended after step 1 of 3: it was interrupted"
+    assert journal(tmp_path / "run")[-2:] == [why, str(stopped.value)]
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("loss", -1), ("macro_f1", 1), (None, 1)])

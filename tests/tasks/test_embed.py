@@ -231,7 +231,11 @@ def test_data_that_holds_no_pairs(tmp_path: Path) -> None:
     scores = "sentence1,sentence2,score"
     for name, text, words in (
         ("a.txt", "a dog\n", "learns from pairs of texts, and this is one text a line"),
-        ("a.tsv", "a dog\n", "which column holds the"),
+        (
+            "a.tsv",
+            "a dog\n",
+            "there is 1 column, but each line needs source and target, with a tab",
+        ),
         ("a.tsv", "a\tb\tc\n", r"which column holds the source\? there are 3 columns"),
         ("a.csv", f"{scores}\na,b,4.5\n", r"score is 4.5, but .* divided by 5"),
         ("a.csv", f"{scores}\na,b,\n", r"a.csv:2: score .* number"),

@@ -50,6 +50,7 @@ from translucid.cli import (
 from translucid.cli.shared.code import with_code
 from translucid.cli.shared.files import CommandWithFiles
 from translucid.cli.shared.old_options import CommandOfToday
+from translucid.cli.shared.unknown_command import Commands
 from translucid.cli.shared.wrong_task import other_command
 from translucid.errors import CutText, TranslucidError, WrongTaskError
 from translucid.extensions import ChangedCode
@@ -60,6 +61,7 @@ from translucid.terminal import visible_output
 atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
 
 app = typer.Typer(
+    cls=Commands,
     help="Sequence models you can see through.",
     epilog="Example: translucid doctor",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -98,10 +100,10 @@ def options(
 # The commands, in the order in which help lists them.
 app.command()(demo.demo)
 app.add_typer(work.app, name="work")
-app.add_typer(lab.app, name="lab")
-app.add_typer(data.app, name="data")
-app.add_typer(tokenizer.app, name="tokenizer")
-app.add_typer(recipe.app, name="recipe")
+app.add_typer(lab.app, name="lab", cls=Commands)
+app.add_typer(data.app, name="data", cls=Commands)
+app.add_typer(tokenizer.app, name="tokenizer", cls=Commands)
+app.add_typer(recipe.app, name="recipe", cls=Commands)
 app.command(cls=CommandOfToday)(with_code(recipe.new))
 app.command(cls=CommandWithFiles)(with_code(check.check))
 app.command(cls=CommandWithFiles)(with_code(train.train))
@@ -171,7 +173,7 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     except TranslucidError as error:
         if train.speaks():
             if isinstance(error, WrongTaskError):
-                _report(other_command(error, arguments), debug)
+                _report(other_command(error, arguments, parser(app)), debug)
             else:
                 _report(str(error), debug)
         sys.exit(2)

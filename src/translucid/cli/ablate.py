@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
+from translucid.cli.shared.generation_options import (
+    Device,
+    Folder,
+    check_device,
+    name_of_model,
+    tell,
+)
 from translucid.errors import InputError
 from translucid.render.progress import Progress
 
@@ -118,9 +124,9 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
 
 
 def _next(model: Path, data: list[str], figure: Path | None, *, metric: bool) -> str:
-    words = ["translucid", "ablate", str(model), "--data", *data]
+    words = ["translucid", "ablate", name_of_model(model), "--data", *data]
     if figure is None:
         return shlex.join([*words, "--figure", "ablation.svg"])
     if not metric:
         return shlex.join([*words, "--metric"])
-    return shlex.join(["translucid", "info", str(model)])
+    return shlex.join(["translucid", "info", name_of_model(model)])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid import shipped_models
-from translucid.cli.shared.generation_options import Folder, tell
+from translucid.cli.shared.generation_options import Folder, name_of_model, tell
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
 
 def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
     """What to try after this."""
-    name = shipped_models.name_of(folder) or str(folder)
+    name = name_of_model(folder)
     start = f"translucid explain {shlex.quote(name)}"
     if len(text) > LONG:
         return f"{_next(walked, folder, '...', layer=layer, html=html)}  (... is the same text)"

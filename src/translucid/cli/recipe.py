@@ -103,17 +103,28 @@ def new(
     task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS.names())}", autocompletion=tasks)],
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Write this file; else print.")] = None,
+    short: Annotated[
+        bool, typer.Option("--short", help="Only the keys that people change first.")
+    ] = False,
 ) -> None:
     """Write a recipe to begin from, every key explained.
 
     Example: translucid new tag model.kind=recurrent --out tagger.toml
+
+    Example: translucid new translate --short
     """
     from translucid.errors import InputError
     from translucid.recipe import recipe as recipes
     from translucid.recipe.named import task_named
-    from translucid.recipe.toml import dump
+    from translucid.recipe.toml import FIRST, dump, full_model
 
-    text = dump(recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ()))
+    chosen = recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ())
+    typed = [override.partition("=")[0].strip() for override in overrides or ()]
+    text = dump(chosen, only=[*FIRST, *typed] if short else None)
+    if not short:
+        sizes = [f"model.{key}" for key in full_model(chosen)]
+        first = ", ".join(key for key in FIRST[1:] if not key.startswith("model.") or key in sizes)
+        text = f"# What people change first: {first}\n# (only these: --short)\n\n{text}"
     if out is None:
         typer.echo(text, nl=False)
         return

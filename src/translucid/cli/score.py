@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,14 +13,22 @@ from translucid.errors import InputError
 if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.model import Model
+    from translucid.tasks.options import DataConfig
 
 CHUNK = 256
 
 
 def score(
     model: o.Folder,
-    source: Annotated[str, typer.Argument(help="Sources, or for a language model texts.")],
-    target: Annotated[str | None, typer.Argument(help="Translations, line by line.")] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE [TARGET] [data.KEY=VALUE]...",
+            help="For a translator sources and translations, line by line, or one table of both; "
+            "for a language model texts. Columns are those of the training data, or "
+            "data.source_column=de and the like.",
+        ),
+    ],
     per_token: Annotated[
         bool, typer.Option("--per-token", help="Also each token's log-probability.")
     ] = False,
@@ -30,23 +38,26 @@ def score(
 ) -> None:
     """Give the log-probability of each line, the end included.
 
-    For a translator: of the translation in the second file, given the source in the first.
+    For a translator: of the translation, given the source. Of a table each row has its line.
 
     Example: translucid score runs/toy test.en test.de --per-token
+
+    Example: translucid score runs/toy pairs.tsv --json
     """
+    from translucid.cli.predict import files_and_keys
+
+    files, keys = files_and_keys(files)
     held, *others = o.load_models(model, ensemble, device)
     held.search()  # a model that does not write says so before files are read
-    if (target is None) == (held.task.shape == "encoder-decoder"):
-        needed = "source and target files" if target is None else "one file of texts"
-        raise InputError(f"a model for task {held.task.name} needs {needed}")
-    for lines in _chunks(source, target):
+    rows = _rows(held, files, held.settings(**keys).data)
+    while lines := list(islice(rows, CHUNK)):
+        for line in lines:
+            _check(held, line, files)
         texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
-        for pair in lines:
-            _check(held, pair, source, target)
-        scored = held.scores(texts[0], texts[1] if target is not None else None, ensemble=others)
-        for pair, text_score in zip(lines, scored, strict=True):
+        scored = held.scores(texts[0], texts[1] if len(texts) > 1 else None, ensemble=others)
+        for line, text_score in zip(lines, scored, strict=True):
             if as_json:
-                values = {"line": pair[0].line, **vars(text_score)}
+                values = {"line": line[0].line, **vars(text_score)}
                 typer.echo(json.dumps(values, ensure_ascii=False))
             else:
                 tokens = zip(text_score.pieces, text_score.token_log_probs, strict=True)
@@ -54,30 +65,66 @@ def score(
                 typer.echo(f"{text_score.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
 
 
-def _check(held: "Model", pair: "Sequence[Text]", source: str, target: str | None) -> None:
+def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:
     """Refuse what is too long for the model."""
     from translucid.tasks.base import check_length
 
-    held.check_text(pair[0].text, f"{source}:{pair[0].line}")
-    tokens = len(held.output_tokenizer.encode(pair[-1].text)) + 1
-    check_length(tokens, held.context_length, f"{target or source}:{pair[-1].line}")
+    held.check_text(line[0].text, f"{files[0]}:{line[0].line}")
+    tokens = len(held.output_tokenizer.encode(line[-1].text)) + 1
+    check_length(tokens, held.context_length, f"{files[-1]}:{line[-1].line}")
 
 
-def _chunks(source: str, target: str | None) -> "Iterator[list[tuple[Text, ...]]]":
+def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
+    """What is scored together: a text, or source and target."""
+    from translucid.data.readers.loading import Loading
+    from translucid.data.readers.read import read_text
+    from translucid.data.readers.tables import format_of
+
+    table = len(files) == 1 and (data.format or format_of(files[0], "text")) != "text"
+    if held.task.shape == "encoder-decoder":
+        if table:
+            return _pairs(held, files[0], data)
+        if len(files) == 2:
+            return _side_by_side(files)
+        raise InputError(
+            f"a model for task {held.task.name} needs source and target: two files, or one table "
+            "whose name tells its format, such as pairs.tsv"
+        )
+    if len(files) != 1:
+        raise InputError(f"a model for task {held.task.name} needs one file of texts")
+    loading = Loading(expected=held.columns)
+    column = data.text_column if table else None
+    texts = read_text(files[0], column=column, keep_empty=True, rule=data.rule, loading=loading)
+    return ((text,) for text in texts)
+
+
+def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
+    """Rows of a table, read as `train` and `evaluate` do; which columns it has been is said."""
+    from translucid.data.readers.loading import Loading
+    from translucid.data.readers.read import read_pairs
+    from translucid.data.records import Text
+
+    loading = Loading(expected=held.columns)
+    pairs = read_pairs(
+        file, source=data.source_column, target=data.target_column, rule=data.rule,
+        loading=loading, keep_empty=True,
+    )  # fmt: skip
+    for number, pair in enumerate(pairs):
+        if not number:
+            for note in loading.notes:
+                o.tell(f"{file}: {note}")
+        yield Text(pair.source, pair.line), Text(pair.target, pair.line)
+
+
+def _side_by_side(files: Sequence[str]) -> "Iterator[tuple[Text, ...]]":
+    """Line n of one file with line n of the other."""
     from translucid.data.readers.read import read_text
 
-    files = [source] if target is None else [source, target]
-    streams = [read_text(file, keep_empty=True) for file in files]
-    while True:
-        sides = [list(islice(stream, CHUNK)) for stream in streams]
-        counts = {len(side) for side in sides}
-        if len(counts) > 1:
-            short = min(range(2), key=lambda i: len(sides[i]))
-            line = sides[1 - short][len(sides[short])].line
+    for sides in zip_longest(*(read_text(file, keep_empty=True) for file in files)):
+        if None in sides:
+            short = sides.index(None)
             raise InputError(
-                f"{files[1 - short]}:{line}: {files[short]} has no such line; give files with as "
-                "many lines"
+                f"{files[1 - short]}:{sides[1 - short].line}: {files[short]} has no such line; "
+                "give files with as many lines"
             )
-        if not sides[0]:
-            return
-        yield list(zip(*sides, strict=True))
+        yield sides

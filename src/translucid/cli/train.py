@@ -55,9 +55,15 @@ def train(
         ),
     ],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
+        list[str] | None,
+        typer.Argument(
+            help="Changes to the recipe: section.key=value ...; `translucid new TASK` has all keys."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; new.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run; new [runs/TASK or runs/RECIPE, -2 behind if taken]."),
+    ] = None,
     start_from: Annotated[
         str | None,
         typer.Option("--from", help="Start from a trained model: a run, or what `info` opens."),

@@ -69,7 +69,6 @@ def translate(
         beam_groups=beam_groups, diversity_penalty=diversity_penalty,
     )  # fmt: skip
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    _check_lines(file, model)
     _check(search, drawing, sample=sample, explain=explain)
     word_constraints: dict[str, Any] = {
         "prefix": prefix,
@@ -78,6 +77,7 @@ def translate(
     }
     plain = o.load_models(model, ensemble, device)
     plain[0].check_task("translate")
+    _check_lines(file, model)
     held, *others = o.in_precision(plain, precision)
     unmeasured = precision == "int8"
     options = search | word_constraints | {"n_best": n_best, "tree": explain, "ensemble": others}
@@ -125,7 +125,7 @@ def _check_lines(file: str, folder: Path) -> None:
         return
     check_is_file([file], "translate", folder)
     if (kind := format_for(file, ())) != "text":
-        again = shlex.join(["translucid", "predict", str(folder), file])
+        again = shlex.join(["translucid", "predict", o.name_of_model(folder), file])
         raise InputError(
             f"{file}: is {kind}, but translate reads one text a line; the same table with a column "
             f"of translations: {again}"

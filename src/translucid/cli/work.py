@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
+from translucid.cli.shared.unknown_command import Commands
 from translucid.cli.work_command import WorkCommand
 
 # In the order in which help lists them, each with its file in `worked`.
@@ -177,7 +177,7 @@ class _Commands(UserDict[str, Any]):
         return build_command(name)
 
 
-class _Group(TyperGroup):
+class _Group(Commands):
     def __init__(self, **settings: Any) -> None:
         commands = _Commands(dict.fromkeys(EXERCISES))
         super().__init__(**{**settings, "commands": commands})

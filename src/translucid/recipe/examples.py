@@ -15,7 +15,10 @@ from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
 MOSTLY = 0.5  # of the records must differ, for copies to be an oversight
-NO_DATA = "data.train: must be given, or data.toyland = 20000 for made-up examples"
+NO_DATA = (
+    "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
+    "--train FILE ..., or --toyland 20000"
+)
 
 
 @dataclass(frozen=True)

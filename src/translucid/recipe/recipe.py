@@ -16,6 +16,7 @@ from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.renamed import ADDED, KEYS, as_here, is_now, keys_today
+from translucid.tasks.base import Task
 from translucid.tasks.options import DataConfig as DataConfig
 from translucid.tasks.options import DecodingConfig as DecodingConfig
 from translucid.tasks.options import TaskConfig as TaskConfig
@@ -78,6 +79,7 @@ def full_name(key: str) -> str | None:
 
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
+    overrides = list(overrides)
     values = _carrying(with_overrides(values, overrides, full_name))
     written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
     old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
@@ -98,6 +100,7 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     mistakes += [f"model.{mistake}" for mistake in _check_model(model, task, starts=starts)]
     if task is not None:
         mistakes += _check_carrying(model, task, parsed)
+        mistakes += _of_other_tasks((word.partition("=")[0].strip() for word in overrides), task)
     if mistakes:
         raise ConfigError(*mistakes)
     return Recipe(model=model, **parsed)
@@ -151,17 +154,53 @@ def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> li
         return [f"{key}: comes from the task and the data; leave it out" for key in decided]
     options = {key: value for key, value in model.items() if key != "kind"}
     kinds = task.models if kind is None else (kind,)
-    return min((_mistakes(MODELS[kind], options, task.smallest_sizes()) for kind in kinds), key=len)
+    return min((_mistakes(kind, options, task) for kind in kinds), key=len)
 
 
-def _mistakes(
-    config: type[Config], options: Mapping[str, Any], sizes: Mapping[str, Any]
-) -> list[str]:
+def _mistakes(kind: str, options: Mapping[str, Any], task: Any) -> list[str]:
+    fields = MODELS[kind].model_fields
+    unknown = [_unknown_model_key(key, kind, task) for key in options if key not in fields]
+    known = {key: value for key, value in options.items() if key in fields}
     try:
-        config(**options, **sizes)
+        MODELS[kind](**known, **task.smallest_sizes())
     except ConfigError as error:
-        return list(error.mistakes)
-    return []
+        return [*unknown, *error.mistakes]
+    return unknown
+
+
+def _unknown_model_key(key: str, kind: str, task: Any) -> str:
+    """The message for a key that this family does not have; perhaps another has it."""
+    own = [name for name in MODELS[kind].model_fields if name not in DECIDED]
+    name = as_here(key, own) or as_here(key, keys_by_section()["model"]) or key
+    others = [other for other, config in MODELS.items() if name in config.model_fields]
+    if name in own or not others:
+        return unknown_key(key, own)
+    first = [other for other in others if other in task.models] or others
+    takes = (
+        "" if first[0] in task.models else f"; task {task.name} takes {' or '.join(task.models)}"
+    )
+    declared = [name for name in vars(MODELS[kind])["__annotations__"] if name in own]
+    also = "" if name == key else f" (here {name})"
+    return (
+        f"{key}: a key of model.kind={' or '.join(first)}{also}, not of {kind}{takes}; {kind} has "
+        f"{', '.join(name for name in declared if name != 'kind')}"
+    )
+
+
+def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
+    """The messages for keys, section and all, of which only other tasks make use."""
+    mistakes = []
+    for key in keys:
+        section, _, name = key.partition(".")
+        own = TASKS[task].uses().get(section, ())
+        if name in own or name not in Task.uses().get(section, ()):
+            continue
+        others = [other for other in TASKS.names() if name in TASKS[other].uses()[section]]
+        has = ", ".join(f"{section}.{other}" for other in own) or f"no key of {section}"
+        mistakes.append(
+            f"{key}: a key of task {' or '.join(others)}, not of {task}, which has {has}"
+        )
+    return mistakes
 
 
 def of_run(

@@ -1,6 +1,6 @@
 """The recipe for people and editors: TOML in which every key is explained, and a JSON schema."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -13,13 +13,19 @@ from translucid.registry import choices as names_of
 from translucid.tasks.registry import TASKS
 
 ORDER = tuple(Recipe.model_fields)
+# What people change first, as far as a recipe has it; the rest may be left out of a file.
+FIRST = (
+    "task.kind", "data.train", "data.valid", "data.test", "model.kind", "model.d_model",
+    "model.hidden", "model.layers", "training.steps",
+)  # fmt: skip
 COMMENT_AT = 36  # the column where explanations begin, unless a value is longer
 
 
-def dump(recipe: Recipe) -> str:
-    """The recipe as TOML: every key with its value and what it means. A key that is not set
-    stands there as a comment, since TOML has no null."""
-    return "\n".join("\n".join(_section(recipe, name)) + "\n" for name in ORDER)
+def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
+    """The recipe as TOML: every key, or only these, with its value and what it means. A key that is
+    not set stands there as a comment, since TOML has no null."""
+    sections = [list(_section(recipe, name, only)) for name in ORDER]
+    return "\n".join("\n".join(lines) + "\n" for lines in sections if lines[1:])
 
 
 def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
@@ -33,7 +39,7 @@ def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
     return "\n".join([*top, "", keys] if top else [keys])
 
 
-def _section(recipe: Recipe, name: str) -> Iterator[str]:
+def _section(recipe: Recipe, name: str, only: Collection[str] | None) -> Iterator[str]:
     yield f"[{name}]"
     values: Mapping[str, Any]
     if name == "model":
@@ -46,6 +52,8 @@ def _section(recipe: Recipe, name: str) -> Iterator[str]:
         values, fields = getattr(recipe, name).model_dump(), SECTIONS[name].model_fields
     family = f"the family ({' | '.join(TASKS[recipe.task.kind].models)})"
     for key, value in values.items():
+        if only is not None and f"{name}.{key}" not in only:
+            continue
         meaning = family if (name, key) == ("model", "kind") else explain(fields[key])
         shown = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
         yield f"{shown:<{COMMENT_AT}}  # {meaning}"

@@ -84,9 +84,13 @@ class RunLog:
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
-        write_line(self._log, visible(line))  # it may be shown by `cat`
+        self.note(line)
         if not self._quiet:
             (print_line if self._bar is None else self._bar.say)(line)
+
+    def note(self, line: str) -> None:
+        """A line for the log alone, which somebody else shows."""
+        write_line(self._log, visible(line))  # it may be shown by `cat`
 
     def tick(self, step: int) -> None:
         """After each step: the bar goes on."""

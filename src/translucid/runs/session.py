@@ -190,10 +190,12 @@ class Session:
 
     def _stop(self, progress: str) -> NoReturn:
         steps, command = self.setup.recipe.training.steps, self.processes.command
-        raise Interrupted(
+        line = (
             f"{progress} after step {self.state.step:,} of {steps:,}; "
             f"go on with: {command} resume {shlex.quote(str(self.out))}"
-        ) from None
+        )
+        self.run_log.note(line)
+        raise Interrupted(line) from None
 
     def _why(self, ending: Ending) -> str:
         """Why training ended, in words."""

@@ -23,7 +23,13 @@ from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import LazyItems
 from translucid.tasks.in_batches import in_batches as in_batches
-from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.options import (
+    DataConfig,
+    DecodingConfig,
+    Resources,
+    TaskConfig,
+    TokenizerConfig,
+)
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.score import Baseline, Criterion
 from translucid.tasks.score import Score as Score
@@ -75,8 +81,15 @@ class Task(ABC, Generic[Record, Item]):
     # What of the sections data and decoding decides a score; by default all that a model keeps.
     data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
     decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)
+    # What of the section task it makes use of.
+    task_keys: ClassVar[Collection[str]] = tuple(k for k in TaskConfig.model_fields if k != "kind")
 
     # ---- before there is a vocabulary ----
+
+    @classmethod
+    def uses(cls) -> dict[str, Collection[str]]:
+        """Of the keys of which not every task makes use, those it does; by section."""
+        return {"task": cls.task_keys, "data": cls.data_keys, "decoding": cls.decoding_keys}
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Record]:

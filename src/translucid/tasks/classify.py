@@ -64,6 +64,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     asks_about = ("text",)
     data_keys = ("text_column", "label_column", "max_length", "long")
     decoding_keys = ()
+    task_keys = ("label_smoothing",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:

@@ -80,6 +80,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
     asks_about, answer_name = ("text",), "embedding"
     data_keys = ("source_column", "target_column", "score_column", "max_length", "long")
     decoding_keys = ()
+    task_keys = ("temperature",)
     loss_by_evaluating = True
     samples = ("A man is eating food.", "The girl is carrying a baby.")
 

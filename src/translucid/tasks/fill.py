@@ -65,6 +65,7 @@ class Fill(Task[Text, FillItem]):
     asks_about, answer_name = ("text",), "filled"
     data_keys = ("text_column", "unit", "keep_empty", "max_length")
     decoding_keys = ()
+    task_keys = ()
     loss_by_evaluating = True
 
     @classmethod

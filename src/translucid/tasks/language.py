@@ -103,6 +103,7 @@ class Language(Task[Text, LanguageItem]):
     asks_about, answer_name = ("text",), "continuation"
     data_keys = ("text_column", "unit", "keep_empty", "max_length")
     decoding_keys = ("context", "carry_state")
+    task_keys = ("label_smoothing",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:

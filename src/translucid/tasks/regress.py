@@ -61,6 +61,7 @@ class Regress(Task[Numbers, RegressItem]):
     asks_about = ("input",)
     data_keys = ("input_columns", "output_columns")
     decoding_keys = ()
+    task_keys = ()
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}
     }

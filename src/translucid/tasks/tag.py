@@ -60,6 +60,7 @@ class Tag(Task[Tagged, TagItem]):
     asks_about = ("words", "text")
     data_keys = ("words_column", "tags_column", "max_length", "long")
     decoding_keys = ("spans",)
+    task_keys = ("label_smoothing",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
+from translucid.data.readers import dialect, tables
 from translucid.data.readers import read as read_files
-from translucid.data.readers import tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -61,6 +61,7 @@ class Translate(Task[Pair, TranslateItem]):
     costly_metric = True
     data_keys = ("source_column", "target_column", "max_length", "long")
     decoding_keys = ("beam_size", "alpha")
+    task_keys = ("label_smoothing",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
@@ -69,7 +70,7 @@ class Translate(Task[Pair, TranslateItem]):
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
                 f"{files[0]}: translation reads two files, the source and the target, or one "
-                "table whose name tells its format, such as pairs.tsv"
+                f"table whose name tells its format, such as pairs.tsv{dialect.as_table(files[0])}"
             )
         return read_files.read_pairs(
             files[0], source=data.source_column, target=data.target_column, rule=data.rule,

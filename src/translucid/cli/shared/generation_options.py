@@ -24,6 +24,15 @@ def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path |
     return [fetched(m) for m in models] if isinstance(models, list) else fetched(models)
 
 
+def name_of_model(folder: Path) -> str:
+    """As it can be typed again: `fetch`, the other way round."""
+    from translucid import shipped_models
+    from translucid.interop.hub import BEGIN, repository_of
+
+    on_hub = repository_of(folder)
+    return f"{BEGIN}{on_hub}" if on_hub else shipped_models.name_of(folder) or str(folder)
+
+
 Folder = Annotated[
     Path,
     typer.Argument(

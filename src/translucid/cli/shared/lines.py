@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 
 import typer
 
+from translucid.cli.shared.generation_options import name_of_model
 from translucid.errors import InputError
 from translucid.render.progress import Progress, duration
 from translucid.spelling import quoted
@@ -101,7 +102,7 @@ def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
         pass
     raise InputError(
         f"{text!r:.80}: no such file; a text is given on standard input: "
-        f"echo {quoted(text)} | translucid {command} {shlex.quote(str(folder))}"
+        f"echo {quoted(text)} | translucid {command} {shlex.quote(name_of_model(folder))}"
     )
 
 

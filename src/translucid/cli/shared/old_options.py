@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from translucid.cli.shared.repeated_options import refuse_several
 from translucid.errors import ConfigError
 from translucid.renamed import GENERATION, OPTIONS, as_here, counted, is_now
 
@@ -21,7 +22,10 @@ class CommandOfToday(TyperCommand):
         takes_keys = any(param.name == "overrides" for param in self.params)
         end = args.index("--") if "--" in args else len(args)
         before = [_today(word, known, takes_keys=takes_keys) for word in args[:end]]
-        return super().parse_args(ctx, [*before, *args[end:]])
+        words = [*before, *args[end:]]
+        if not ctx.resilient_parsing:  # completion looks at half a command
+            refuse_several(self.params, words, ctx.command_path)
+        return super().parse_args(ctx, words)
 
 
 def _today(word: str, known: Collection[str], *, takes_keys: bool) -> str:

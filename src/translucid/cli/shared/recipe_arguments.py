@@ -15,14 +15,17 @@ if TYPE_CHECKING:  # a command's top stays light
 # The options that say so, for every command that takes them.
 TrainFiles = Annotated[
     list[str] | None,
-    typer.Option("--train", help="Training data: one file; for translation two, or one table."),
+    typer.Option(
+        "--train", help="Training data: one file; for translation source and target, or one table."
+    ),
 ]
 ValidFiles = Annotated[
     list[str] | None,
     typer.Option("--valid", help="Validation data, held out to choose the best model."),
 ]
 TestFiles = Annotated[
-    list[str] | None, typer.Option("--test", help="Test data, scored once at the end.")
+    list[str] | None,
+    typer.Option("--test", help="Test data, scored once at the end, into test.json."),
 ]
 MadeUp = Annotated[int | None, typer.Option(help="Train on this many made-up sentences.")]
 DataFolder = Annotated[str | None, typer.Option("--data", help="Folder of the recipe's files.")]

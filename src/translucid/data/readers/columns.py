@@ -17,7 +17,9 @@ from translucid.data.readers.tables import (
     open_delimited,
     open_jsonl,
 )
+from translucid.data.readers.two_columns import of_two
 from translucid.errors import ConfigError, InputError
+from translucid.spelling import quoted
 
 Following = Callable[[], list[Sequence[object]]]
 
@@ -80,7 +82,12 @@ def open_columns(
         return unlike_the_rest(row, following())
 
     table = open_table(path, rule, loading, is_header)
-    return table, _find(table, wanted, loading)
+    columns = _known(table, wanted, loading)
+    missing = [role for role in wanted if role not in columns]
+    if missing and table.width == len(table.names) == len(wanted) == 2:
+        table, rest = of_two(table, missing, columns.values(), rule, loading)
+        columns |= rest
+    return table, _in_order(table, wanted, columns)
 
 
 def _if_any(table: Table, role: str, loading: Loading) -> int | str | None:
@@ -151,7 +158,10 @@ def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
     return list(roles) == ["source", "target"] and pair and all(map(is_language, names))
 
 
-def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -> list[int | str]:
+def _known(
+    table: Table, wanted: Mapping[str, Column | None], loading: Loading
+) -> dict[str, int | str]:
+    """Where the columns stand that were chosen, or that their names tell."""
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
     for role in missing:
@@ -172,13 +182,26 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
             usual = next((name for name in USUAL[role] if name in lowered), None)
             if usual is not None:
                 columns[role] = table.place(table.names[lowered.index(usual)], role)
-    unknown = [role for role in missing if role not in columns]
+    return columns
+
+
+def _in_order(
+    table: Table, wanted: Mapping[str, Column | None], columns: Mapping[str, int | str]
+) -> list[int | str]:
+    """The places of all that is wanted, if they are known."""
+    unknown = [role for role in wanted if role not in columns]
+    if unknown and 0 < table.width < len(wanted):
+        between = {"\t": "a tab"}.get(table.delimiter, repr(table.delimiter))
+        raise InputError(
+            f"{table.file}: {table.describe()}, but each line needs {' and '.join(wanted)}, with "
+            f"{between} between them"
+        )
     if unknown:
         raise InputError(
-            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; "
-            f"say {unknown[0]} = ..., in a recipe data.{unknown[0]}_column = ..., behind a command "
-            f"data.{unknown[0]}_column=..."
-            + ("; if line 1 is data, data.header = false" if table.width and table.names else "")
+            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; say it behind "
+            f"the command, such as {_such_as(table, unknown, columns)}, or with these keys in a "
+            "recipe"
+            + ("; if line 1 is data, data.header=false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):
         raise ConfigError(
@@ -187,3 +210,13 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
             + f" are one column; {table.describe()}"
         )
     return [columns[role] for role in wanted]
+
+
+def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
+    """The keys to add, with columns that nobody has chosen yet."""
+    places: Sequence[int | str] = range(table.width) if table.width else table.names
+    free = [table.column(place) for place in places if place not in columns.values()]
+    return " ".join(
+        f"data.{role}_column={quoted(str(column))}"
+        for role, column in zip(unknown, free, strict=False)
+    )

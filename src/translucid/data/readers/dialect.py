@@ -4,14 +4,28 @@ row is a header."""
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 from translucid.data.readers.cells import is_number
+from translucid.data.readers.lines import read_lines
 
 Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
 LOOKED_AT = 50  # rows below the first one
 _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: three words at most, no full stop
+
+
+def as_table(path: str | Path) -> str:
+    """What to add for a file whose name says nothing, but whose first line is one of a table."""
+    first = next((text for _, text in read_lines(path) if text and text.strip()), "")
+    if first.count("\t") == 1:
+        return "; its lines have two cells with a tab between them: data.format=tsv"
+    if first.startswith("{"):
+        return "; if its lines are JSON objects: data.format=jsonl"
+    if first.startswith("[") and str(path).endswith(".json"):
+        return "; of a JSON list, one object a line is needed: jq -c '.[]' FILE > pairs.jsonl"
+    return ""
 
 
 def find_delimiter(first: str, following: Iterator[str]) -> str:

@@ -19,10 +19,12 @@ from typing import BinaryIO, Literal, Protocol, cast
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import standard_input
 from translucid.errors import InputError, nearest
+from translucid.spelling import quoted
 
 BOM = b"\xef\xbb\xbf"
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+OFFICE = (".xlsx", ".ods", ".docx", ".odt")  # zip archives, but nobody thinks of them as such
 NOT_READ = {  # what people try next, and how it begins
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
@@ -135,8 +137,15 @@ def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
         raise InputError(
             f"{name}:{number}: byte {error.start + skipped + 1} of the line "
             f"(0x{line[error.start]:02x}) is not UTF-8; convert the file, for example: "
-            "iconv -f LATIN1 -t UTF-8"
+            f"iconv -f LATIN1 -t UTF-8{_into_another(Path(name))}"
         ) from None
+
+
+def _into_another(path: Path) -> str:
+    """` a.txt > a.utf8.txt`, where there is such a file."""
+    if not path.is_file() or path.suffix in (".gz", ".xz"):
+        return ""
+    return f" {quoted(str(path))} > {quoted(str(path.with_suffix('.utf8' + path.suffix)))}"
 
 
 class _Part:
@@ -202,8 +211,9 @@ def _look_around(path: Path) -> str:
         names = sorted(os.listdir(folder))
     except OSError:
         return f"the folder {folder} cannot be read either"
-    close = nearest(path.name, names)
-    if close:
+    stems = {name: Path(name).stem for name in nearest(path.name, names)}
+    close = [name for name, stem in stems.items() if nearest(path.stem, [stem])]
+    if close:  # the ending alone is no likeness
         return f"did you mean {folder / close[0]}?"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"{folder} holds {listed}" if names else f"the folder {folder} is empty"
@@ -222,6 +232,8 @@ def packing_of(path: str | Path, file: BufferedReader) -> str:
             )
     for magic, (what, advice) in NOT_READ.items():
         if head.startswith(magic):
+            if path.suffix in OFFICE:
+                what, advice = f"a {path.suffix} document", "save it as CSV, or as text in UTF-8"
             raise InputError(f"{path}: is {what}, which is not read here; {advice}")
     return "plain"
 

@@ -114,8 +114,10 @@ def read_pairs(
     target: Column | None = None,
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
+    keep_empty: bool = False,
 ) -> Iterator[Pair]:
-    """Sentence pairs from one table. Of two columns without names, the source is the first."""
+    """Sentence pairs from one table. Of two columns without names, the source is the first.
+    keep_empty: a row with an empty cell is a pair too."""
     loading = _begin(loading, path)
     for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
         pair = Pair(
@@ -123,7 +125,7 @@ def read_pairs(
             as_text(cells[1], f"{path}:{line}: target"),
             line,
         )
-        if not pair.source.strip() or not pair.target.strip():
+        if not keep_empty and not (pair.source.strip() and pair.target.strip()):
             loading.leave_out("empty", line)
             continue
         loading.records += 1
@@ -224,6 +226,12 @@ def read_tagged(
         return
     for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
         where = f"{path}:{line}"
+        if isinstance(cells[0], str):
+            raise InputError(
+                f"{where}: words is a text, {cells[0]!r:.60}, but a list of words is needed, as "
+                "JSON lines have it; or a file with one word and its tag a line, named .conll or "
+                "read with data.format=conll"
+            )
         sentence = tuple(
             as_text(w, f"{where}: words") for w in as_list(cells[0], f"{where}: words")
         )
