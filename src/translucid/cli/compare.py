@@ -62,8 +62,8 @@ def compare(
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Models, and files behind them."""
-    models = [word for word in words if is_model(word)]
-    files = [word for word in words if not is_model(word)]
+    models = [word for word in words if named_like_a_model(word) or Path(word).is_dir()]
+    files = [word for word in words if word not in models]
     for file in files:
         if not Path(file).exists():
             raise InputError(f"{file}: no such model or file")
@@ -71,5 +71,11 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def is_model(word: str) -> bool:
-    """Whether something that was typed is a model, not data: a folder, or named like one."""
-    return word.startswith(BEGINNINGS) or word.endswith(ENDINGS) or Path(word).is_dir()
+    """Whether something that was typed is a model, not data."""
+    from translucid.interop import unknown
+
+    return named_like_a_model(word) or (Path(word).is_dir() and unknown.is_model(Path(word)))
+
+
+def named_like_a_model(word: str) -> bool:
+    return word.startswith(BEGINNINGS) or word.endswith(ENDINGS)

@@ -34,9 +34,7 @@ def refusal(folder: Path) -> InputError:
     with os.scandir(folder) as listing:
         entries = sorted(islice(listing, LOOKED_AT), key=lambda entry: entry.name)
     names = [entry.name for entry in entries]
-    models = [
-        e.name for e in entries if e.is_dir(follow_symlinks=False) and _is_model(Path(e.path))
-    ]
+    models = [e.name for e in entries if e.is_dir(follow_symlinks=False) and is_model(Path(e.path))]
     held = ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * (len(names) > NAMED)
     return InputError(
         f"{folder} is no model folder: it holds no {CONFIG}, but {held or 'nothing'}; "
@@ -53,7 +51,8 @@ def _remedy(folder: Path, names: Sequence[str], models: Sequence[str]) -> str:
     return f"give {KNOWN}"
 
 
-def _is_model(folder: Path) -> bool:
+def is_model(folder: Path) -> bool:
+    """Whether a folder looks like a model's, of ours or of another tool."""
     try:
         return os.path.lexists(bundle.place(folder) / CONFIG) or kind_of(folder) is not None
     except (InputError, OSError):
