@@ -295,6 +295,9 @@ def test_results_come_back_as_they_were(planted: Experiment, tmp_path: Path) -> 
     results.keep(tmp_path, full)
     results.keep(tmp_path, made)
     assert not results.latest(tmp_path)["planted"].quick  # a quick run takes no full one's place
+    few = results.keep(tmp_path, only(list(run([planted], tmp_path, seeds=3))))
+    assert results.read(tmp_path, results.QUICK) == {"planted": few}
+    assert results.latest(tmp_path)["planted"].seeds == 10, "nor does a look at a few seeds"
 
 
 def test_ones_own_results_come_before_the_shipped(

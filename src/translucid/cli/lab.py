@@ -166,7 +166,7 @@ def show(
         typer.echo(json.dumps(row_as_dict(row), indent=2, ensure_ascii=False))
         return
     typer.echo(f"{row.claim.key}  {row.state}\n")
-    for name, text in facts(row):
+    for name, text in [*facts(row), *_look(row, results)]:
         say(f"{name:11} {text}", indent=12)
     typer.echo("")
     if row.finding is not None:
@@ -175,6 +175,17 @@ def show(
         typer.echo(f"next: translucid lab run {row.claim.key}")
     else:
         typer.echo("next: translucid lab list")
+
+
+def _look(row: "Row", folder: Path) -> list[tuple[str, str]]:
+    """What a quick run or one of few seeds gave, beside the result that it does not replace."""
+    from translucid.lab.engine.results import QUICK, read
+
+    look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None
+    finding = look.findings.get(row.claim.key) if look is not None else None
+    if look is None or finding is None or look == row.kept:
+        return []
+    return [("your look", f"{look.when}: {finding.verdict}: {finding.why}")]
 
 
 @app.command()

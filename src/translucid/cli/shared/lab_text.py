@@ -35,13 +35,18 @@ def tell(kept: "Kept") -> None:
 
 
 def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
+    from translucid.lab.engine.results import QUICK, read
+
     if not results:
         return
     counts = Counter(finding.verdict for kept in results for finding in kept.findings.values())
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
     typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
+    aside = read(out, QUICK)
     if any(kept.quick for kept in results):
         typer.echo("a quick run measures less: it refutes nothing and replaces no full result")
+    elif any(aside.get(kept.experiment) == kept for kept in results):
+        typer.echo("other than the rule's number of seeds: a look, which replaces no full result")
     first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:

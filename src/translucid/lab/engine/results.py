@@ -3,7 +3,8 @@
 A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
 package. The numbers of every seed are in it, so that a report needs no further file. What was
 measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
-measured in `quick.json`: neither takes a full result's place. What was measured again on another
+measured, or one of fewer seeds than the rule asks for, in `quick.json`: neither takes a full
+result's place. What was measured again on another
 kind of machine stands in `elsewhere.json`. What was asked again of real text and real weights
 stands in `real.json`, as a second answer.
 """
@@ -133,7 +134,8 @@ def keep(folder: Path, result: Result) -> Kept:
     first = read(folder).get(made.experiment)
     if file == AGAIN and first is not None and first.machine != made.machine:
         file = ELSEWHERE
-    file = QUICK if result.quick else REAL if result.experiment.real else file
+    decides = not result.quick and len(result.data) == result.experiment.seeds
+    file = QUICK if not decides else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
     content = {"about": "what `translucid lab run` measured last", "results": []}
     content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
