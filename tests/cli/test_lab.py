@@ -193,14 +193,15 @@ def test_a_claim_is_shown(folder: Path, word: str) -> None:
 
 
 def test_a_look_at_a_few_seeds_stands_beside_the_result(tmp_path: Path) -> None:
-    full = run("lab", "run", "C49", cwd=tmp_path)
+    shutil.copy(PLANTED, tmp_path / "mine.py")
+    full = run("lab", "run", "mine.py", cwd=tmp_path)
     assert "a look" not in full.stdout, full.stderr
-    looked = run("lab", "run", "C49", "--seeds", "2", cwd=tmp_path)
+    looked = run("lab", "run", "mine.py", "--seeds", "2", cwd=tmp_path)
     assert "a look, which replaces no full result" in looked.stdout
-    said = " ".join(run("lab", "show", "C49", cwd=tmp_path).stdout.split())
-    assert said.startswith("C49 supported claim ")
+    said = " ".join(run("lab", "show", "planted", cwd=tmp_path).stdout.split())
+    assert said.startswith("planted supported claim ")
     assert "your look 2 seeds, 20" in said
-    assert ": undecided: 2 seeds measured, and the rule asks for " in said
+    assert ": undecided: 2 seeds measured, and the rule asks for 10" in said
 
 
 def test_what_has_not_run_is_shown_with_its_rule(folder: Path) -> None:
