@@ -10,10 +10,11 @@ import pytest
 from tests.in_process import run
 
 import translucid as tl
-from translucid.comparison import Comparison
+from translucid.comparison import Compared, Comparison
 from translucid.errors import ConfigError, InputError
 from translucid.recipe import recipe
 from translucid.runs.run import train_recipe
+from translucid.tasks.score import Criterion
 from translucid.toyland import Toyland
 
 PAIR = ("demo:translate", "demo:translate-lstm")
@@ -74,6 +75,41 @@ def test_a_model_does_not_differ_from_itself(files: list[str]) -> None:
         assert [(row.difference, row.p) for row in rows] == [(None, None), (0.0, 1.0), (0.0, 1.0)]
 
 
+def row(
+    model: str, score: float, difference: float | None = None, p: float | None = None
+) -> Compared:
+    return Compared(model, score, None, difference, p)
+
+
+def test_what_follows_is_said_in_words() -> None:
+    def answers(higher: bool, *others: Compared) -> list[str]:
+        rows = {
+            "metric": [row("a", 5.0), *others],
+            "loss": [row("a", 1.0), row("b", 2.0, 1.0, 0.9)],
+        }
+        return Comparison(rows, 10, 99, 0, Criterion("metric", higher)).answers()
+
+    more, less = row("b", 6.0, 1.0, 0.01), row("c", 4.0, -1.0, 0.049)
+    rarely = "by metric: luck alone does as much in"
+    assert answers(True, more, less) == [
+        f"b is better than a {rarely} 1.0% of cases", f"c is worse than a {rarely} 4.9% of cases",
+    ]  # fmt: skip
+    assert [line.split()[2] for line in answers(False, more, less)] == ["worse", "better"]
+    assert answers(True, row("b", 6.0, 1.0, 0.05)) == [
+        f"b is not shown to be better than a {rarely} 5.0% of cases"
+    ]
+    assert answers(True, row("b", 5.0, 0.0, 1.0)) == ["b is as good as a by metric"]
+    assert answers(True, row("b", 6.0, 1.0)) == [], "examples that make no pairs"
+
+
+def test_metrics_that_are_better_when_less_say_so(comparison: Comparison) -> None:
+    table = comparison.table()
+    assert comparison.less_is_better == ("loss",)
+    assert "\nloss (less is better)  demo:translate " in table
+    assert "\nbleu                   demo:translate " in table
+    assert table.splitlines()[-1] == comparison.answers()[-1]
+
+
 def test_on_the_command_line(comparison: Comparison, files: list[str]) -> None:
     done = run("compare", *PAIR, *files, "--samples", "200", "--json")
     assert done.returncode == 0, done.stderr
@@ -96,8 +132,8 @@ def test_on_the_command_line(comparison: Comparison, files: list[str]) -> None:
     assert rows[0][:3] == ["bleu", "demo:translate", f"{bleu[0].score:.4f}"]
     assert rows[1][:2] == ["demo:translate-lstm", f"{bleu[1].score:.4f}"]
     assert rows[1][5] == f"{bleu[1].difference:+.4f}"
-    assert f"{FEW} examples; intervals by bootstrap" in lines[-1]
-    assert "200 samples, seed 1" in lines[-1]
+    assert f"{FEW} examples; intervals by bootstrap" in lines[-2]
+    assert "200 samples, seed 1" in lines[-2]
 
 
 def test_decoding_options_hold_for_all(files: list[str]) -> None:

@@ -9,8 +9,10 @@ from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.resampling import Sums, interval, p_value, paired
+from translucid.tasks.score import Criterion
 
 SAMPLES, SEED = 1000, 12345  # as sacrebleu's
+RARE = 0.05  # a p-value below it is hardly luck
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,15 @@ class Comparison:
     examples: int | None  # that were resampled; None: there is nothing to resample
     samples: int
     seed: int
+    criterion: Criterion  # by which models are chosen
+    less_is_better: tuple[str, ...] = ()  # of which metrics
     notes: tuple[str, ...] = ()  # what is left out, and why
 
     def table(self) -> str:
-        """A row for each metric and model."""
+        """A row for each metric and model, and what follows from it."""
         head = ("metric", "model", "score", "95 % interval", "difference", "p")
         rows = [
-            (name if place == 0 else "", *_cells(one))
+            (self._named(name) if place == 0 else "", *_cells(one))
             for name, compared in self.metrics.items()
             for place, one in enumerate(compared)
         ]
@@ -53,9 +57,34 @@ class Comparison:
         if self.examples is not None:
             lines.append(
                 f"{self.examples:,} examples; intervals by bootstrap, p by approximate "
-                f"randomization (two-sided), {self.samples:,} samples, seed {self.seed}"
+                f"randomization (two-sided, at least 1/{self.samples + 1:,}), {self.samples:,} "
+                f"samples, seed {self.seed}"
             )
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self.notes, *self.answers()])
+
+    def answers(self) -> list[str]:
+        """Of each model but the first: is it better by the task's metric, or was it luck?"""
+        metric = self.criterion.metric
+        if metric not in self.metrics:
+            return []
+        first, *others = self.metrics[metric]
+        lines = []
+        for other in others:
+            if other.p is None or other.difference is None:
+                continue
+            if not other.difference:
+                lines.append(f"{other.model} is as good as {first.model} by {metric}")
+                continue
+            better = (other.difference > 0) == self.criterion.higher_is_better
+            shown = "is" if other.p < RARE else "is not shown to be"
+            lines.append(
+                f"{other.model} {shown} {'better' if better else 'worse'} than {first.model} by "
+                f"{metric}: luck alone does as much in {other.p:.1%} of cases"
+            )
+        return lines
+
+    def _named(self, metric: str) -> str:
+        return f"{metric} (less is better)" if metric in self.less_is_better else metric
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -103,6 +132,8 @@ def compare(
         None if first is None else len(first.examples),
         samples,
         seed,
+        held[0].task.criterion(),
+        tuple(m for m in metrics if not held[0].task.criterion(m).higher_is_better),
         tuple(notes),
     )
 
