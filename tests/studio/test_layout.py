@@ -32,6 +32,8 @@ NAMELESS = """() => [...document.querySelectorAll(
     .filter(el => !(el.getAttribute('aria-label') || el.textContent.trim() || el.title
                     || el.getAttribute('aria-labelledby') || el.labels?.length))
     .map(el => el.outerHTML.slice(0, 120))"""
+BEYOND = """() => [...document.querySelectorAll('.steps button')]
+    .map(el => el.scrollWidth - el.clientWidth)"""
 # Canvases pixel by pixel, and every text with its place.
 PICTURE = """() => [
     ...[...document.querySelectorAll('canvas')].map(el => el.toDataURL()),
@@ -67,6 +69,18 @@ def test_texts_keep_to_their_places(
         assert leaf.inner.evaluate(NAMELESS) == [], view
         wide = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
         assert leaf.inner.evaluate(wide) <= list(size), view
+
+
+@pytest.mark.parametrize("wide", [1280, 1366, 1600, 1700, 1860, 1920])
+def test_the_moments_of_attention_fit_into_their_buttons(
+    studio: Served, leaf: Page, wide: int  # noqa: F811
+) -> None:  # fmt: skip
+    leaf.inner.set_viewport_size({"width": wide, "height": 900})
+    leaf.turn(address_of(studio, "translate", "attention"))
+    for _ in range(2):  # then larger, for a projector
+        assert leaf.inner.evaluate(BEYOND) == [0, 0, 0, 0]
+        leaf.inner.keyboard.press("p")
+    leaf.inner.keyboard.press("p")
 
 
 def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) -> None:  # noqa: F811
