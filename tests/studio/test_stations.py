@@ -148,6 +148,64 @@ def test_a_task_is_undone_until_it_is_done(library: Library, key: str, title: st
     assert "{" not in plain(verdict["say"])
 
 
+# What is asked for, and a sentence with nothing that any stop points at.
+@pytest.mark.parametrize(
+    ("place", "text", "pieces"),
+    [
+        (6, "The dog that the old man sees are tired.", ["dog", "man", "sees"]),
+        (7, "The dog is tired.", ["dog"]),
+        (7, "The dog sees the dogs.", ["dog"]),
+        (8, "The dog that the old man sees is tired.", ["is", "dog", "sees", "man", "dog"]),
+    ],
+)
+def test_who_does_as_asked_keeps_the_stop(
+    library: Library, place: int, text: str, pieces: list[str]
+) -> None:
+    """The RNN's stops on one dog: they tell of it, with its own numbers."""
+    run = run_of(library, "rnn", text)
+    stop = lessons.on_run(run, "rnn")["steps"][place - 1]
+    assert "lacks" not in stop, stop
+    assert [piece["word"] for piece in stop["say"] if "word" in piece] == pieces
+    model = run.opened.model
+    assert isinstance(model, Model)
+    trace = model.trace(text)
+    row = run.example.words.target.index(pieces[-1])
+    for piece in stop["say"] if place == 7 else ():
+        if "value" in piece:
+            chances = trace["head.logits"][0, row].softmax(-1)
+            assert piece["value"] == pytest.approx(float(chances[piece["index"][1]]), abs=1e-5)
+
+
+@pytest.mark.parametrize(("key", "title"), SOLVED, ids=lambda part: part)
+def test_no_sentence_takes_a_task_away(library: Library, key: str, title: str) -> None:
+    station = lessons.lesson(key)
+    if station["model"] in ("demo:perceptron", "demo:regress"):
+        return  # these read numbers
+    place = 1 + [stop["title"] for stop in station["steps"]].index(title)
+    run = run_of(library, key, "Cats sing.")
+    stop = lessons.on_run(run, key)["steps"][place - 1]
+    assert stop["task"]
+    assert "{" not in plain(stop["say"]) + plain(stop["do"]) + stop["address"]
+    verdict = lesson_checks.check(run, run, station, place, f"#/{stop['address']}")
+    assert not verdict["done"]
+    assert "no such part" not in plain(verdict["say"])
+    for word in ("dogs or dog", "not"):
+        if f"there is no {word} in this sentence" in station["steps"][place - 1]["needs"].values():
+            assert plain(stop["say"]).startswith("Not in this sentence: ")
+
+
+def test_a_stop_that_the_sentence_lacks_is_not_called_the_models(library: Library) -> None:
+    stops = lessons.on_run(run_of(library, "rnn", "Cats sing."), "rnn")
+    assert stops["text"] == STATIONS["rnn"]["text"]
+    (stop,) = (stop for stop in stops["steps"] if stop["title"] == "What is remembered")
+    assert stop["lacks"] == "there is no sees in this sentence"
+    assert stop["in_sentence"]
+    other = lessons.on_run(run_of(library, "lstm"), "rnn")["steps"]  # another model
+    assert {(stop["lacks"], "in_sentence" in stop) for stop in other} == {
+        ("it is no plain RNN", False)
+    }
+
+
 def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
     """Every head of the translator: the check says what its weights say."""
     run, station = run_of(library, "transformer"), lessons.lesson("transformer")
