@@ -1,6 +1,7 @@
 """Start here: every stop of every station on its model, every task undone and then done, and what
 is drawn of a training in the plane."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -128,6 +129,60 @@ def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
             return float(bars.values[bars.labels.index(other)])
     value = trace[at]
     return float(value[(0, *index)] if value.dim() else value)
+
+
+@pytest.mark.parametrize("corner", ["0 0", "0 1", "1 0", "1 1"])
+def test_what_stands_beside_a_number_holds_for_it(library: Library, corner: str) -> None:
+    run = run_of(library, "layers", corner)
+    for stop in lessons.on_run(run, "layers")["steps"]:
+        for piece, after in itertools.pairwise(stop.get("say", [])):
+            if near := re.match(r",? near (\d)", after.get("text", "")):
+                assert piece["value"] == pytest.approx(float(near[1]), abs=0.2), stop["title"]
+
+
+def test_a_stop_that_speaks_of_a_switch_sets_it() -> None:
+    switched = re.compile(r"\bHere [^.:]*(switched off|stands at)|\bTake \w+ other switch away")
+    stops = [stop for station in STATIONS.values() for stop in station["steps"]]
+    speaking = [stop for stop in stops if switched.search(f"{stop['say']} {stop['do']}")]
+    assert speaking
+    assert speaking == [stop for stop in stops if "off=" in stop["address"]]
+
+
+@pytest.mark.parametrize("key", ["rnn", "lstm"])
+def test_the_panel_shows_the_step_that_is_worked_out(library: Library, key: str) -> None:
+    """It shows the first of the pins."""
+    stops = [stop for stop in lessons.on_run(run_of(library, key), key)["steps"]
+             if "unit=" in stop["address"] and stop["pin"]]  # fmt: skip
+    assert len(stops) >= 3
+    for stop in stops:
+        result = [piece for piece in stop["say"] if "value" in piece][-1]
+        assert int(stop["pin"][0].partition(":")[2]) == result["index"][0], stop["title"]
+
+
+def test_all_that_a_decoder_starts_with_is_counted(library: Library) -> None:
+    run = run_of(library, "attention")
+    starts = sum(run[name].numel() for name in run.shapes if name.startswith("decoder.bridge."))
+    text = plain(lessons.on_run(run, "attention")["steps"][0]["say"])
+    assert sum(map(int, re.findall(r"\d+", text))) == starts
+
+
+def test_the_cell_lasts_as_the_lab_has_it() -> None:
+    """C26: that the cell prevents gradients from vanishing."""
+    path = Path(__file__).parents[2] / "docs" / "lab" / "results.json"
+    results = json.loads(path.read_text("utf-8"))["results"]
+    (finding,) = (entry["findings"]["C26"] for entry in results if "C26" in entry["findings"])
+    text = " ".join(stop["say"] for stop in STATIONS["lstm"]["steps"])
+    assert ("does not fade" in text) == (finding["verdict"] == "supported")
+    assert ("the cell fades too" in text) == (finding["verdict"] == "depends")
+
+
+def test_no_stop_goes_by_a_theme() -> None:
+    """What is bright in the one is dark in the other."""
+    for lesson in [*STATIONS.values(), *lesson_files.tours().values(), lesson_files.opening()]:
+        for step in lesson["steps"]:
+            for stop in step.get("one_of", [step]):
+                text = f"{stop['say']} {stop['do']}"
+                assert not re.search(r"\b(bright|dark|pale)", text, re.IGNORECASE), text
 
 
 # ---- the tasks ----
