@@ -18,11 +18,12 @@ from tests.studio.test_access import RULES, violations
 
 import translucid as tl
 from translucid import shipped_models
+from translucid.cli import explore
 from translucid.errors import InputError
 from translucid.model import Model
 from translucid.models import build
 from translucid.models.perceptron import Perceptron, PerceptronConfig
-from translucid.studio import lesson_checks, lesson_files, lessons, plane
+from translucid.studio import lesson_checks, lesson_files, lesson_refusals, lessons, plane
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
@@ -346,6 +347,20 @@ def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> 
         ("q = ", "qq = ", r"let: 'qq' is no name; one letter"),
         ("[[steps]]", "[[stops]]", r"no key stops; did you mean steps\?"),
         ("name = ", "name ", r"is not TOML"),
+        (
+            "flow?at={E}",
+            "attention?kind=selfish",
+            r"address: kind: encoder, decoder, cross is wanted",
+        ),
+        ("flow?at={E}", "attention?layer=x", r"address: layer: a number is wanted, not 'x'"),
+        ("flow?at={E}", "attention?moment=late", r"address: moment: scores, scaled, .* is wanted"),
+        ("reads cat", "kind self", r"that: kind: encoder, decoder, cross is wanted, not 'self'"),
+        ("reads cat", "view flaw", r"that: there is no view flaw; choose flow"),
+        (
+            '"1 of E"',
+            '"word not"',
+            r"let: q = 'word not' is no place; write 2, 2 of E, word not of E",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_with_file_stop_and_key(
@@ -365,6 +380,107 @@ def test_a_bad_lesson_ends_the_command_before_anything_opens(tmp_path: Path) -> 
     assert ran.returncode != 0
     assert "stop 1 'A row': no key sya; did you mean say?" in ran.stderr
     assert ran.stdout == ""
+
+
+ASKING = """
+name = "Mine"
+text = "The dog does not sleep."
+[let]
+A = "decoder.layers.1.cross_attention.pattern"
+q = "writes nicht of A"
+k = "column not of A"
+[[steps]]
+title = "A weight"
+say = "It is {A[0, q, k]}."
+address = "attention?kind=cross&layer=1&head=0"
+[steps.check]
+that = ["A[0, q, k] >= 0.5"]
+right = "{A[0, q, k]}"
+wrong = "{A[0, q, k]}"
+"""
+POINT = "decoder.layers.1.cross_attention.pattern"
+# What a lesson may ask for, and why the translator cannot show it.
+NOT_THERE = [
+    ("{A[0, q, k]}.", "{A[9, q, k]}.", f"A[9, q, k]: there is no head 9; {POINT} has heads 0 to 3"),
+    ("{A[0, q, k]}.", "{A[q, k]}.", f"{POINT} has 3 indices (heads, queries, keys), not 2"),
+    ("{A[0, q, k]}.", "{A[0, q, k, 0]}.", f"A[0, q, k, 0]: {POINT} has 3 indices"),
+    ("{A[0, q, k]}.", "{mean A[q]}.", f"mean A[q]: {POINT} has 3 indices"),
+    ("{A[0, q, k]}.", "{size A 3}.", f"size A 3: {POINT} has 3 axes"),
+    ("{A[0, q, k]}.", "{word A}.", "A: write a point and its places, as in A[h, q, k]"),
+    ("{A[0, q, k]}.", "{weight none[0]}.", "this model has no weight none"),
+    ("layers.1", "layers.9", "this model has no decoder.layers.9.cross_attention.pattern"),
+    ("layer=1", "layer=9", "there is no layer 9; cross attention has layers 0 to 1"),
+    ("head=0", "head=4", "there is no head 4; cross attention has heads 0 to 3"),
+    ("A[0, q, k] >= 0.5", "A[q, k] >= 0.5", f"A[q, k]: {POINT} has 3 indices"),
+    ('"{A[0, q, k]}"', '"{A[7, q, k]}"', "A[7, q, k]: there is no head 7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), NOT_THERE, ids=[new for _, new, _ in NOT_THERE])
+def test_what_the_model_lacks_is_refused_when_it_is_opened(
+    library: Library, tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(ASKING)
+    translator = Library({"demo:translate": library.opened[LETTERS["demo:translate"]].model})
+    lesson_refusals.refuse(translator, lesson_files.read(path), str(path))
+    assert old in ASKING
+    path.write_text(ASKING.replace(old, new, 1))
+    own = lesson_files.read(path)
+    for opened in (translator, library):  # among others the reason is the same
+        with pytest.raises(InputError) as refused:
+            lesson_refusals.refuse(opened, own, str(path))
+        assert str(refused.value).startswith(f"{path}, stop 1 'A weight': on demo:")
+        if opened is translator:
+            assert reason in str(refused.value)
+    if old in ASKING.partition("[steps.check]")[0]:
+        (stop,) = lessons.on_run(translator.run("a", own["text"]), lesson_files.OWN, own)["steps"]
+        assert reason in stop["lacks"]
+
+
+def test_a_lesson_may_need_what_a_model_has_not(library: Library, tmp_path: Path) -> None:
+    """Its needs are the lesson's own reasons; of what it names without them nothing is known."""
+    path = tmp_path / "mine.toml"
+    needs = ASKING.replace("[[steps]]", '[needs]\nA = "it has two layers only"\n[[steps]]')
+    path.write_text(needs.replace("layers.1", "layers.9"))
+    lesson_refusals.refuse(library, lesson_files.read(path), str(path))
+    path.write_text('model = "demo:translate"' + ASKING)
+    others = {name: library.opened[LETTERS[name]].model for name in ("demo:classify",)}
+    lesson_refusals.refuse(Library(others), lesson_files.read(path), str(path))
+    path.write_text(ASKING.replace("column not of A", "column horrible of A"))
+    lesson_refusals.refuse(library, lesson_files.read(path), str(path))
+
+
+def test_nothing_of_the_stations_is_refused(library: Library) -> None:
+    for key, station in STATIONS.items():
+        lesson_refusals.refuse(library, station, key)
+
+
+def test_the_command_looks_at_the_lesson_before_it_serves(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(ASKING.replace("layer=1", "layer=9"))
+    own = lesson_files.read(tmp_path / "mine.toml")
+    folder = shipped_models.find("demo:translate")
+    with pytest.raises(InputError, match=r"mine.toml, stop 1 'A weight': .*there is no layer 9"):
+        explore._handlers([folder], "cpu", own, tmp_path / "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "reason"),
+    [
+        ("column horrible of A", None, "there is no horrible in this sentence"),
+        ("column not of A", "The dog sleeps.", "it writes no nicht here"),
+        ("largest A[0, r]", None, "there is no cat in this sentence"),
+    ],
+)
+def test_a_word_that_is_not_there_is_named(
+    library: Library, tmp_path: Path, place: str, text: str | None, reason: str
+) -> None:
+    written = ASKING.replace('k = "column not of A"', f'r = "word cat of A"\nk = "{place}"')
+    (tmp_path / "mine.toml").write_text(written.partition("[steps.check]")[0])
+    own = lesson_files.read(tmp_path / "mine.toml")
+    run = run_of(library, "transformer", text)
+    (stop,) = lessons.on_run(run, lesson_files.OWN, own)["steps"]
+    assert stop == {"title": "A weight", "lacks": reason, "in_sentence": True}
 
 
 def test_the_example_of_the_manual_can_be_followed(library: Library, tmp_path: Path) -> None:

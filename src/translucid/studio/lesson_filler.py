@@ -50,6 +50,13 @@ def _matches(pattern: str) -> Callable[[str], object]:
     return re.compile(translate(pattern)).match
 
 
+def matched(pattern: re.Pattern[str], asked: str) -> re.Match[str]:
+    match = pattern.fullmatch(asked)
+    if match is None:
+        raise Mistake(f"{asked}: write a point and its places, as in A[h, q, k]")
+    return match
+
+
 class Filler:
     """Puts the numbers of a run into one step."""
 
@@ -133,7 +140,7 @@ class Filler:
                 row = self._row(rest)
                 return int(row.argsort(descending=True)[int(way == "second")])
             case "mildest":
-                heads = self._point(rest[0])[:, self.index(NAMED.fullmatch(rest)[2])]  # type: ignore[index]
+                heads = self._point(rest[0])[:, self.index(matched(NAMED, rest)[2])]
                 return int(heads.amax(-1).argmin())
             case "group":
                 head, keys, queries = rest.split(" ")
@@ -175,8 +182,7 @@ class Filler:
         return place
 
     def _row(self, asked: str) -> Tensor:
-        match = NAMED.fullmatch(asked)
-        assert match is not None, asked
+        match = matched(NAMED, asked)
         row, at, places = self._number(match[1], match[2])
         if row.dim() != 1:
             raise Mistake(f"largest {asked}: all indices of {at} but the last, not {len(places)}")
@@ -222,8 +228,7 @@ class Filler:
 
     def numbers(self, asked: str) -> Tensor:
         """What stands at A[h, q, k], or at a part of it, as A[h]."""
-        match = NAMED.fullmatch(asked)
-        assert match is not None, asked
+        match = matched(NAMED, asked)
         return self._number(match[1], match[2])[0]
 
     def _number(self, name: str, index: str) -> tuple[Tensor, str, tuple[int, ...]]:
@@ -235,8 +240,7 @@ class Filler:
 
     def one_number(self, asked: str) -> tuple[float, str, tuple[int, ...]]:
         """As `_number`, where every index is given."""
-        match = NAMED.fullmatch(asked)
-        assert match is not None, asked
+        match = matched(NAMED, asked)
         value, at, places = self._number(match[1], match[2])
         if value.dim():
             raise miscounted(asked, at, self._point(match[1]).shape, places)
@@ -307,8 +311,7 @@ class Filler:
         kind, _, rest = asked.partition(" ")
         match kind:
             case "word" | "id":  # {word A[k]}: of a row; {word A column[k]}: of a column
-                named = re.fullmatch(r"(\w+)( column)?\[([^\]]*)\]", rest)
-                assert named is not None, asked
+                named = matched(re.compile(r"(\w+)( column)?\[([^\]]*)\]"), rest)
                 self._point(named[1])
                 side, words = self._words(named[1], int(bool(named[2])))
                 place = self.index(named[3])
@@ -321,15 +324,13 @@ class Filler:
                     return {"text": str(int(ids[0, place]))}
                 return {"word": words[place], "means": f"{side}:{place}"}
             case "follows":
-                named = NAMED.fullmatch(rest)
-                assert named is not None, asked
+                named = matched(NAMED, rest)
                 follows, place = self.run.example.words.follows, self.index(named[2])
                 if place >= len(follows):
                     raise SentenceLacks("the sentence is too short")
                 return {"word": follows[place], "means": f"tgt:{place}"}
             case "mean":  # {mean A[q, k]}: over the heads
-                named = NAMED.fullmatch(rest)
-                assert named is not None, asked
+                named = matched(NAMED, rest)
                 return self._over_heads(asked, named[1], named[2])
             case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
                 return self._outside_the_trace(kind, rest)
@@ -393,8 +394,7 @@ class Filler:
             if place >= len(typed):
                 raise Lacks("it reads words, not numbers")
             return {"text": f"{typed[place]:g}"}
-        match = re.fullmatch(r"([\w.]+)\[([^\]]*)\] ?(\w*)", rest)
-        assert match is not None, rest
+        match = matched(re.compile(r"([\w.]+)\[([^\]]*)\] ?(\w*)"), rest)
         places = [self.index(part) for part in match[2].split(",") if part.strip()]
         if kind == "weight":
             weight = lesson_numbers.weight(self.run, match[1])
