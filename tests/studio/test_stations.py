@@ -247,7 +247,7 @@ def test_no_sentence_takes_a_task_away(library: Library, key: str, title: str) -
     assert "no such part" not in plain(verdict["say"])
     for word in ("dogs or dog", "not"):
         if f"there is no {word} in this sentence" in station["steps"][place - 1]["needs"].values():
-            assert plain(stop["say"]).startswith("Not in this sentence: ")
+            assert plain(stop["say"]).startswith("Not here: ")
 
 
 def test_a_stop_that_the_sentence_lacks_is_not_called_the_models(library: Library) -> None:
@@ -605,3 +605,29 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
     assert page.words("#lesson .stop a") == [stops[3]["title"]]
     assert page.drawn().startswith("flow ")
     assert page.inner.evaluate(ALONE) == []
+
+
+@pytest.mark.slow
+def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:  # noqa: F811
+    """The RNN's station with sentences of one's own, and the LSTM's step in the panel."""
+    names = ("demo:generate-rnn", "demo:classify")
+    with serving({name: tl.load(name) for name in names}) as served:
+        page.see(f"{served.address}#/lesson?lesson=rnn.7&m=a&text={quote('The dog is tired.')}")
+        assert page.words("#lesson .noun.word") == ["dog"]
+        page.inner.click("#lesson .check button")
+        page.wait("() => document.querySelector('#lesson .check.right .verdict')")
+        page.turn(f"{served.address}#/recurrent?lesson=rnn.7&m=a&text={quote('Cats sing.')}")
+        assert page.words("#lesson .says") == [
+            "Not here: there is no dogs or dog in this sentence."
+        ]
+        page.inner.click("#lesson .check button")
+        page.wait("() => document.querySelector('#lesson .check.wrong .verdict')")
+        page.turn(f"{served.address}#/recurrent?lesson=rnn.6&m=a&text={quote('Cats sing.')}")
+        assert page.words("#lesson .says") == ["Not here: there is no sees in this sentence."]
+        page.changed(lambda: page.inner.click("#lesson .task a"))
+        assert page.words("#lesson .noun.word") == ["dogs", "man", "sees"]
+        page.turn(f"{served.address}#/lesson?lesson=lstm.5")
+        assert page.words("#lesson .stop a") == ["One step by hand"]
+        cell = re.search(r"\bcell\t([\d.]+)", page.inner.inner_text("#stage"))
+        assert cell is not None
+        assert f"{float(cell[1]):.3f}" == page.words("#lesson .told-number")[-1]

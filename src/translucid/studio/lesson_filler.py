@@ -99,7 +99,7 @@ class Filler:
         view, _, query = self.description["address"].partition("?")
         asked = [pair for pair in map(self._if_there, query.split("&")) if pair]
         return {
-            "say": [{"text": f"Not in this sentence: {reason}."}],
+            "say": [{"text": f"Not here: {reason}."}],
             "do": list(self.pieces(self.description["do"], gaps=True)),
             "address": f"{view}?{'&'.join(asked)}" if asked else view, "pin": [], "light": [],
             "task": True,
