@@ -1,6 +1,7 @@
 """Start here: every stop of every station on its model, every task undone and then done, and what
 is drawn of a training in the plane."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -17,11 +18,12 @@ from tests.studio.test_access import RULES, violations
 
 import translucid as tl
 from translucid import shipped_models
+from translucid.cli import explore
 from translucid.errors import InputError
 from translucid.model import Model
 from translucid.models import build
 from translucid.models.perceptron import Perceptron, PerceptronConfig
-from translucid.studio import lesson_checks, lesson_files, lessons, plane
+from translucid.studio import lesson_checks, lesson_files, lesson_refusals, lessons, plane
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
@@ -130,6 +132,60 @@ def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
     return float(value[(0, *index)] if value.dim() else value)
 
 
+@pytest.mark.parametrize("corner", ["0 0", "0 1", "1 0", "1 1"])
+def test_what_stands_beside_a_number_holds_for_it(library: Library, corner: str) -> None:
+    run = run_of(library, "layers", corner)
+    for stop in lessons.on_run(run, "layers")["steps"]:
+        for piece, after in itertools.pairwise(stop.get("say", [])):
+            if near := re.match(r",? near (\d)", after.get("text", "")):
+                assert piece["value"] == pytest.approx(float(near[1]), abs=0.2), stop["title"]
+
+
+def test_a_stop_that_speaks_of_a_switch_sets_it() -> None:
+    switched = re.compile(r"\bHere [^.:]*(switched off|stands at)|\bTake \w+ other switch away")
+    stops = [stop for station in STATIONS.values() for stop in station["steps"]]
+    speaking = [stop for stop in stops if switched.search(f"{stop['say']} {stop['do']}")]
+    assert speaking
+    assert speaking == [stop for stop in stops if "off=" in stop["address"]]
+
+
+@pytest.mark.parametrize("key", ["rnn", "lstm"])
+def test_the_panel_shows_the_step_that_is_worked_out(library: Library, key: str) -> None:
+    """It shows the first of the pins."""
+    stops = [stop for stop in lessons.on_run(run_of(library, key), key)["steps"]
+             if "unit=" in stop["address"] and stop["pin"]]  # fmt: skip
+    assert len(stops) >= 3
+    for stop in stops:
+        result = [piece for piece in stop["say"] if "value" in piece][-1]
+        assert int(stop["pin"][0].partition(":")[2]) == result["index"][0], stop["title"]
+
+
+def test_all_that_a_decoder_starts_with_is_counted(library: Library) -> None:
+    run = run_of(library, "attention")
+    starts = sum(run[name].numel() for name in run.shapes if name.startswith("decoder.bridge."))
+    text = plain(lessons.on_run(run, "attention")["steps"][0]["say"])
+    assert sum(map(int, re.findall(r"\d+", text))) == starts
+
+
+def test_the_cell_lasts_as_the_lab_has_it() -> None:
+    """C26: that the cell prevents gradients from vanishing."""
+    path = Path(__file__).parents[2] / "docs" / "lab" / "results.json"
+    results = json.loads(path.read_text("utf-8"))["results"]
+    (finding,) = (entry["findings"]["C26"] for entry in results if "C26" in entry["findings"])
+    text = " ".join(stop["say"] for stop in STATIONS["lstm"]["steps"])
+    assert ("does not fade" in text) == (finding["verdict"] == "supported")
+    assert ("the cell fades too" in text) == (finding["verdict"] == "depends")
+
+
+def test_no_stop_goes_by_a_theme() -> None:
+    """What is bright in the one is dark in the other."""
+    for lesson in [*STATIONS.values(), *lesson_files.tours().values(), lesson_files.opening()]:
+        for step in lesson["steps"]:
+            for stop in step.get("one_of", [step]):
+                text = f"{stop['say']} {stop['do']}"
+                assert not re.search(r"\b(bright|dark|pale)", text, re.IGNORECASE), text
+
+
 # ---- the tasks ----
 
 
@@ -146,6 +202,64 @@ def test_a_task_is_undone_until_it_is_done(library: Library, key: str, title: st
     verdict = lesson_checks.check(changed, unchanged, station, place, f"#/{solved}")
     assert verdict["done"], plain(verdict["say"])
     assert "{" not in plain(verdict["say"])
+
+
+# What is asked for, and a sentence with nothing that any stop points at.
+@pytest.mark.parametrize(
+    ("place", "text", "pieces"),
+    [
+        (6, "The dog that the old man sees are tired.", ["dog", "man", "sees"]),
+        (7, "The dog is tired.", ["dog"]),
+        (7, "The dog sees the dogs.", ["dog"]),
+        (8, "The dog that the old man sees is tired.", ["is", "dog", "sees", "man", "dog"]),
+    ],
+)
+def test_who_does_as_asked_keeps_the_stop(
+    library: Library, place: int, text: str, pieces: list[str]
+) -> None:
+    """The RNN's stops on one dog: they tell of it, with its own numbers."""
+    run = run_of(library, "rnn", text)
+    stop = lessons.on_run(run, "rnn")["steps"][place - 1]
+    assert "lacks" not in stop, stop
+    assert [piece["word"] for piece in stop["say"] if "word" in piece] == pieces
+    model = run.opened.model
+    assert isinstance(model, Model)
+    trace = model.trace(text)
+    row = run.example.words.target.index(pieces[-1])
+    for piece in stop["say"] if place == 7 else ():
+        if "value" in piece:
+            chances = trace["head.logits"][0, row].softmax(-1)
+            assert piece["value"] == pytest.approx(float(chances[piece["index"][1]]), abs=1e-5)
+
+
+@pytest.mark.parametrize(("key", "title"), SOLVED, ids=lambda part: part)
+def test_no_sentence_takes_a_task_away(library: Library, key: str, title: str) -> None:
+    station = lessons.lesson(key)
+    if station["model"] in ("demo:perceptron", "demo:regress"):
+        return  # these read numbers
+    place = 1 + [stop["title"] for stop in station["steps"]].index(title)
+    run = run_of(library, key, "Cats sing.")
+    stop = lessons.on_run(run, key)["steps"][place - 1]
+    assert stop["task"]
+    assert "{" not in plain(stop["say"]) + plain(stop["do"]) + stop["address"]
+    verdict = lesson_checks.check(run, run, station, place, f"#/{stop['address']}")
+    assert not verdict["done"]
+    assert "no such part" not in plain(verdict["say"])
+    for word in ("dogs or dog", "not"):
+        if f"there is no {word} in this sentence" in station["steps"][place - 1]["needs"].values():
+            assert plain(stop["say"]).startswith("Not here: ")
+
+
+def test_a_stop_that_the_sentence_lacks_is_not_called_the_models(library: Library) -> None:
+    stops = lessons.on_run(run_of(library, "rnn", "Cats sing."), "rnn")
+    assert stops["text"] == STATIONS["rnn"]["text"]
+    (stop,) = (stop for stop in stops["steps"] if stop["title"] == "What is remembered")
+    assert stop["lacks"] == "there is no sees in this sentence"
+    assert stop["in_sentence"]
+    other = lessons.on_run(run_of(library, "lstm"), "rnn")["steps"]  # another model
+    assert {(stop["lacks"], "in_sentence" in stop) for stop in other} == {
+        ("it is no plain RNN", False)
+    }
 
 
 def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
@@ -233,6 +347,20 @@ def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> 
         ("q = ", "qq = ", r"let: 'qq' is no name; one letter"),
         ("[[steps]]", "[[stops]]", r"no key stops; did you mean steps\?"),
         ("name = ", "name ", r"is not TOML"),
+        (
+            "flow?at={E}",
+            "attention?kind=selfish",
+            r"address: kind: encoder, decoder, cross is wanted",
+        ),
+        ("flow?at={E}", "attention?layer=x", r"address: layer: a number is wanted, not 'x'"),
+        ("flow?at={E}", "attention?moment=late", r"address: moment: scores, scaled, .* is wanted"),
+        ("reads cat", "kind self", r"that: kind: encoder, decoder, cross is wanted, not 'self'"),
+        ("reads cat", "view flaw", r"that: there is no view flaw; choose flow"),
+        (
+            '"1 of E"',
+            '"word not"',
+            r"let: q = 'word not' is no place; write 2, 2 of E, word not of E",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_with_file_stop_and_key(
@@ -252,6 +380,107 @@ def test_a_bad_lesson_ends_the_command_before_anything_opens(tmp_path: Path) -> 
     assert ran.returncode != 0
     assert "stop 1 'A row': no key sya; did you mean say?" in ran.stderr
     assert ran.stdout == ""
+
+
+ASKING = """
+name = "Mine"
+text = "The dog does not sleep."
+[let]
+A = "decoder.layers.1.cross_attention.pattern"
+q = "writes nicht of A"
+k = "column not of A"
+[[steps]]
+title = "A weight"
+say = "It is {A[0, q, k]}."
+address = "attention?kind=cross&layer=1&head=0"
+[steps.check]
+that = ["A[0, q, k] >= 0.5"]
+right = "{A[0, q, k]}"
+wrong = "{A[0, q, k]}"
+"""
+POINT = "decoder.layers.1.cross_attention.pattern"
+# What a lesson may ask for, and why the translator cannot show it.
+NOT_THERE = [
+    ("{A[0, q, k]}.", "{A[9, q, k]}.", f"A[9, q, k]: there is no head 9; {POINT} has heads 0 to 3"),
+    ("{A[0, q, k]}.", "{A[q, k]}.", f"{POINT} has 3 indices (heads, queries, keys), not 2"),
+    ("{A[0, q, k]}.", "{A[0, q, k, 0]}.", f"A[0, q, k, 0]: {POINT} has 3 indices"),
+    ("{A[0, q, k]}.", "{mean A[q]}.", f"mean A[q]: {POINT} has 3 indices"),
+    ("{A[0, q, k]}.", "{size A 3}.", f"size A 3: {POINT} has 3 axes"),
+    ("{A[0, q, k]}.", "{word A}.", "A: write a point and its places, as in A[h, q, k]"),
+    ("{A[0, q, k]}.", "{weight none[0]}.", "this model has no weight none"),
+    ("layers.1", "layers.9", "this model has no decoder.layers.9.cross_attention.pattern"),
+    ("layer=1", "layer=9", "there is no layer 9; cross attention has layers 0 to 1"),
+    ("head=0", "head=4", "there is no head 4; cross attention has heads 0 to 3"),
+    ("A[0, q, k] >= 0.5", "A[q, k] >= 0.5", f"A[q, k]: {POINT} has 3 indices"),
+    ('"{A[0, q, k]}"', '"{A[7, q, k]}"', "A[7, q, k]: there is no head 7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), NOT_THERE, ids=[new for _, new, _ in NOT_THERE])
+def test_what_the_model_lacks_is_refused_when_it_is_opened(
+    library: Library, tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(ASKING)
+    translator = Library({"demo:translate": library.opened[LETTERS["demo:translate"]].model})
+    lesson_refusals.refuse(translator, lesson_files.read(path), str(path))
+    assert old in ASKING
+    path.write_text(ASKING.replace(old, new, 1))
+    own = lesson_files.read(path)
+    for opened in (translator, library):  # among others the reason is the same
+        with pytest.raises(InputError) as refused:
+            lesson_refusals.refuse(opened, own, str(path))
+        assert str(refused.value).startswith(f"{path}, stop 1 'A weight': on demo:")
+        if opened is translator:
+            assert reason in str(refused.value)
+    if old in ASKING.partition("[steps.check]")[0]:
+        (stop,) = lessons.on_run(translator.run("a", own["text"]), lesson_files.OWN, own)["steps"]
+        assert reason in stop["lacks"]
+
+
+def test_a_lesson_may_need_what_a_model_has_not(library: Library, tmp_path: Path) -> None:
+    """Its needs are the lesson's own reasons; of what it names without them nothing is known."""
+    path = tmp_path / "mine.toml"
+    needs = ASKING.replace("[[steps]]", '[needs]\nA = "it has two layers only"\n[[steps]]')
+    path.write_text(needs.replace("layers.1", "layers.9"))
+    lesson_refusals.refuse(library, lesson_files.read(path), str(path))
+    path.write_text('model = "demo:translate"' + ASKING)
+    others = {name: library.opened[LETTERS[name]].model for name in ("demo:classify",)}
+    lesson_refusals.refuse(Library(others), lesson_files.read(path), str(path))
+    path.write_text(ASKING.replace("column not of A", "column horrible of A"))
+    lesson_refusals.refuse(library, lesson_files.read(path), str(path))
+
+
+def test_nothing_of_the_stations_is_refused(library: Library) -> None:
+    for key, station in STATIONS.items():
+        lesson_refusals.refuse(library, station, key)
+
+
+def test_the_command_looks_at_the_lesson_before_it_serves(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(ASKING.replace("layer=1", "layer=9"))
+    own = lesson_files.read(tmp_path / "mine.toml")
+    folder = shipped_models.find("demo:translate")
+    with pytest.raises(InputError, match=r"mine.toml, stop 1 'A weight': .*there is no layer 9"):
+        explore._handlers([folder], "cpu", own, tmp_path / "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "reason"),
+    [
+        ("column horrible of A", None, "there is no horrible in this sentence"),
+        ("column not of A", "The dog sleeps.", "it writes no nicht here"),
+        ("largest A[0, r]", None, "there is no cat in this sentence"),
+    ],
+)
+def test_a_word_that_is_not_there_is_named(
+    library: Library, tmp_path: Path, place: str, text: str | None, reason: str
+) -> None:
+    written = ASKING.replace('k = "column not of A"', f'r = "word cat of A"\nk = "{place}"')
+    (tmp_path / "mine.toml").write_text(written.partition("[steps.check]")[0])
+    own = lesson_files.read(tmp_path / "mine.toml")
+    run = run_of(library, "transformer", text)
+    (stop,) = lessons.on_run(run, lesson_files.OWN, own)["steps"]
+    assert stop == {"title": "A weight", "lacks": reason, "in_sentence": True}
 
 
 def test_the_example_of_the_manual_can_be_followed(library: Library, tmp_path: Path) -> None:
@@ -376,3 +605,29 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
     assert page.words("#lesson .stop a") == [stops[3]["title"]]
     assert page.drawn().startswith("flow ")
     assert page.inner.evaluate(ALONE) == []
+
+
+@pytest.mark.slow
+def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:  # noqa: F811
+    """The RNN's station with sentences of one's own, and the LSTM's step in the panel."""
+    names = ("demo:generate-rnn", "demo:classify")
+    with serving({name: tl.load(name) for name in names}) as served:
+        page.see(f"{served.address}#/lesson?lesson=rnn.7&m=a&text={quote('The dog is tired.')}")
+        assert page.words("#lesson .noun.word") == ["dog"]
+        page.inner.click("#lesson .check button")
+        page.wait("() => document.querySelector('#lesson .check.right .verdict')")
+        page.turn(f"{served.address}#/recurrent?lesson=rnn.7&m=a&text={quote('Cats sing.')}")
+        assert page.words("#lesson .says") == [
+            "Not here: there is no dogs or dog in this sentence."
+        ]
+        page.inner.click("#lesson .check button")
+        page.wait("() => document.querySelector('#lesson .check.wrong .verdict')")
+        page.turn(f"{served.address}#/recurrent?lesson=rnn.6&m=a&text={quote('Cats sing.')}")
+        assert page.words("#lesson .says") == ["Not here: there is no sees in this sentence."]
+        page.changed(lambda: page.inner.click("#lesson .task a"))
+        assert page.words("#lesson .noun.word") == ["dogs", "man", "sees"]
+        page.turn(f"{served.address}#/lesson?lesson=lstm.5")
+        assert page.words("#lesson .stop a") == ["One step by hand"]
+        cell = re.search(r"\bcell\t([\d.]+)", page.inner.inner_text("#stage"))
+        assert cell is not None
+        assert f"{float(cell[1]):.3f}" == page.words("#lesson .told-number")[-1]

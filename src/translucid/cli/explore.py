@@ -93,7 +93,9 @@ def explore(
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once + begin,), daemon=True
         ).start()
-    page.run_opening(lambda: _handlers(models, device, own), serving.HEAD_START if browser else 0.0)
+    page.run_opening(
+        lambda: _handlers(models, device, own, lesson), serving.HEAD_START if browser else 0.0
+    )
 
 
 def _first(own: "Own") -> str:
@@ -117,12 +119,19 @@ def _loads(device: str) -> "Load":
     return lambda folder: load(folder, device, say=tell)
 
 
-def _handlers(models: list[Path], device: str, own: "Own") -> "Handlers":
+def _handlers(
+    models: list[Path], device: str, own: "Own", lesson: Path | None = None
+) -> "Handlers":
+    """lesson: the file of a teacher's own."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     library = Library(opened, start=secrets.token_hex(8))
+    if own is not None:
+        from translucid.studio.lesson_refusals import refuse
+
+        refuse(library, own, str(lesson))
     return Handlers(library, followed_runs(models, opened), own)
 
 

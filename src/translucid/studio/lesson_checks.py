@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 
 from translucid.models.perceptron import Perceptron
 from translucid.studio import plane
-from translucid.studio.lesson_filler import Filler, Lacks
+from translucid.studio.lesson_filler import Filler
+from translucid.studio.lesson_lacks import Lacks, attention_kind
 from translucid.studio.text_runs import Run
 
 COMPARED: dict[str, Callable[[float, float], bool]] = {
@@ -93,9 +94,7 @@ class Checked(Filler):
             case "view":
                 return self.view == rest
             case "kind":
-                here = self.points.get("Here", "")
-                across = "cross_attention" in here or "alignment" in here
-                return rest == ("cross" if across else here.partition(".")[0])
+                return "Here" in self.points and rest == attention_kind(self.points["Here"])
             case "at":
                 here = self.points.get("Here", "?").rpartition(".")[0]
                 return here == self.points.get(rest, "").rpartition(".")[0]
@@ -123,6 +122,5 @@ class Checked(Filler):
             made = {"mean": value.mean(), "largest": value.amax(), "least": value.amin()}
             return float(made[way])
         if "[" in text:
-            value = self.numbers(text)
-            return float(value)
+            return self.one_number(text)[0]
         return float(self.index(text))

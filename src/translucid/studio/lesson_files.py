@@ -14,11 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from translucid.errors import InputError, nearest
+from translucid.studio.lesson_lacks import KINDS as ATTENTION
 
 FOLDER = Path(__file__).parent / "lessons"
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "data", "train")
 ADDRESS = ("at", "i", "head", "moment", "unit", "step", "off", "kind", "layer",
            "problem", "seed")  # fmt: skip
+MOMENTS = ("scores", "scaled", "biased", "masked", "weights")
+# What the keys of an address may be; a name in braces stands for anything.
+VALUES = {
+    "kind": ("|".join(ATTENTION), ", ".join(ATTENTION)),
+    "moment": ("|".join(MOMENTS), ", ".join(MOMENTS)),
+    "head": (r"\d+|mean", "a number or mean"),
+    **dict.fromkeys(("layer", "unit", "step", "seed"), (r"\d+", "a number")),
+}
 LESSON = ("name", "teaches", "model", "text", "needs", "let", "steps")
 STOP = ("title", "say", "do", "address", "pin", "light", "needs", "let", "check", "one_of", "lacks")
 CHECK = ("that", "right", "wrong", "needs")
@@ -31,6 +40,10 @@ CONDITION = re.compile(
 )
 FUNCTIONS = ("word", "id", "size", "likeliest", "probability", "row", "column", "layer", "follows",
              "weight", "input", "gradient", "neighbour", "cosine", "answer", "mean")  # fmt: skip
+PLACE = re.compile(
+    r"\d+( of [A-Z])?|(word|column|writes) .+ of [A-Z]|(largest|second|mildest) [A-Z]\[.*\]|"
+    r"(lowest|highest) [A-Z]|telling (head|row|column) of [A-Z]|group \w [A-Z] [A-Z]"
+)
 NAME = re.compile(r"(?<![\w.=\"])[A-Za-z](?![\w.=\"])")  # one letter by itself
 
 
@@ -103,9 +116,10 @@ def _filled(stop: dict[str, Any], let: Mapping[str, Any], where: str) -> dict[st
     if view not in VIEWS:
         raise InputError(f"{where}: address: there is no view {view}; choose {', '.join(VIEWS)}")
     for pair in filter(None, query.split("&")):
-        key = pair.partition("=")[0]
+        key, _, value = pair.partition("=")
         if key not in ADDRESS:
             raise InputError(f"{where}: address: no key {key}; there are {', '.join(ADDRESS)}")
+        _value(key, value, f"{where}: address")
     texts = {"say": stop["say"], "do": stop.get("do", ""), "address": stop["address"]}
     texts |= {f"pin {n}": pin for n, pin in enumerate(stop.get("pin", []), start=1)}
     if "check" in stop:
@@ -128,9 +142,20 @@ def _check(check: Mapping[str, Any], where: str, known: Mapping[str, Any]) -> di
                 "(or <=, >, <, =), view NAME, kind NAME, at A, off SWITCH, reads WORD, says WORD, "
                 "problem NAME, differs"
             )
+        key, _, value = condition.partition(" ")
+        if key == "kind":
+            _value(key, value, f"{where}: that")
+        if key == "view" and value not in VIEWS:
+            raise InputError(f"{where}: that: there is no view {value}; choose {', '.join(VIEWS)}")
         if re.search(r" (>=|<=|=|>|<) ", condition):
             _check_names(condition, known, f"{where}: that")
     return {"check: right": check["right"], "check: wrong": check["wrong"]}
+
+
+def _value(key: str, value: str, where: str) -> None:
+    pattern, allowed = VALUES.get(key, (".*", ""))
+    if "{" not in value and not re.fullmatch(pattern, value):
+        raise InputError(f"{where}: {key}: {allowed} is wanted, not {_shown(value)}")
 
 
 def _keys(
@@ -151,11 +176,17 @@ def _keys(
 
 
 def _names(let: Mapping[str, Any], where: str) -> None:
-    for name in let:
+    for name, value in let.items():
         if not re.fullmatch(r"[A-Za-z]", name):
             raise InputError(
                 f"{where}: let: {_shown(name)} is no name; one letter: a capital names a point, "
                 "a small one a place"
+            )
+        if name.islower() and not PLACE.fullmatch(str(value)):
+            raise InputError(
+                f"{where}: let: {name} = {_shown(value)} is no place; write 2, 2 of E, word not of "
+                "E, column not of A, writes nicht of A, largest A[h, q], lowest F or another of "
+                "docs/lessons.md"
             )
 
 

@@ -12,17 +12,16 @@ what it names. Beside the trace there are `{weight NAME[i, j]}`, `{input 0}`, `{
 `let` gives names to points and places, in order. A capital letter is the first point that fits one
 of the patterns, in which `{A}` is the part that A belongs to. A small letter is a place: `2 of E`
 is row 2, or the last of a shorter text; `word not of E`, `column not of A` and `writes nicht of A`
-are where a word stands; `largest A[h, q]` and `second A[h, q]` are where a row has its largest
-numbers; `lowest F` and `highest F` the rows with the least and the largest mean; `mildest A[q]` is
-the head whose row q is the most even one; `group h K A` is the head of K that head h of A asks;
-`telling head of A`, `telling row of A` and `telling column of A` are where a word that is written
-looks most at one in another place of the source.
+are where a word stands, `word dogs or dog of E` where the first of them does; `largest A[h, q]` and
+`second A[h, q]` are where a row has its largest numbers; `lowest F` and `highest F` the rows with
+the least and the largest mean; `mildest A[q]` is the head whose row q is the most even one; `group
+h K A` is the head of K that head h of A asks; `telling head of A`, `telling row of A` and `telling
+column of A` are where a word that is written looks most at one in another place of the source.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from fnmatch import translate
 from functools import cache
 from typing import Any
@@ -32,6 +31,14 @@ from torch import Tensor
 from translucid.catalogue import describe
 from translucid.studio import lesson_numbers
 from translucid.studio.answers import steps
+from translucid.studio.lesson_lacks import (
+    Lacks,
+    Mistake,
+    SentenceLacks,
+    check_attention,
+    check_places,
+    miscounted,
+)
 from translucid.studio.text_runs import Run
 
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
@@ -43,8 +50,11 @@ def _matches(pattern: str) -> Callable[[str], object]:
     return re.compile(translate(pattern)).match
 
 
-class Lacks(Exception):
-    """What a step needs and this model has not got."""
+def matched(pattern: re.Pattern[str], asked: str) -> re.Match[str]:
+    match = pattern.fullmatch(asked)
+    if match is None:
+        raise Mistake(f"{asked}: write a point and its places, as in A[h, q, k]")
+    return match
 
 
 class Filler:
@@ -54,6 +64,7 @@ class Filler:
         self.run, self.description = run, step
         self.points: dict[str, str] = {}
         self.places: dict[str, int] = {}
+        self.lacks: dict[str, Lacks] = {}  # of names without a point or a place: why
         for name, value in {**let, **step.get("let", {})}.items():
             if name[0].isupper():
                 self._find(name, value if isinstance(value, list) else [value])
@@ -63,11 +74,12 @@ class Filler:
     def check(self) -> None:
         for need, reason in self.description["needs"].items():
             if not self._has(need):
-                raise Lacks(reason)
+                raise (SentenceLacks if self._is_of_sentence(need) else Lacks)(reason)
 
     def step(self) -> dict[str, Any]:
         self.check()
         address = self._filled(self.description["address"])
+        check_attention(address, ((at, shape[1:]) for at, shape in self.run.shapes.items()))
         pins = [
             key for key in map(self._filled, self.description.get("pin", [])) if self._is_there(key)
         ]
@@ -81,74 +93,106 @@ class Filler:
             **({"task": True} if "check" in self.description else {}),
         }  # fmt: skip
 
+    def unfilled(self, reason: str) -> dict[str, Any]:
+        """A task on a sentence that lacks what it points at: it is set all the same, for a task
+        may be to write another sentence."""
+        view, _, query = self.description["address"].partition("?")
+        asked = [pair for pair in map(self._if_there, query.split("&")) if pair]
+        return {
+            "say": [{"text": f"Not here: {reason}."}],
+            "do": list(self.pieces(self.description["do"], gaps=True)),
+            "address": f"{view}?{'&'.join(asked)}" if asked else view, "pin": [], "light": [],
+            "task": True,
+        }  # fmt: skip
+
+    def _if_there(self, text: str) -> str:
+        try:
+            return self._filled(text)
+        except SentenceLacks:
+            return ""
+
     # ---- names and places ----
 
     def _find(self, name: str, patterns: list[str]) -> None:
-        for pattern in patterns:
-            filled = re.sub(r"\{(\w+)\}", self._part, pattern)
-            at = next(filter(_matches(filled), self.run.shapes), None)
+        filled = [re.sub(r"\{(\w+)\}", self._part, pattern) for pattern in patterns]
+        for pattern in filled:
+            at = next(filter(_matches(pattern), self.run.shapes), None)
             if at is not None:
                 self.points[name] = at
                 return
+        known = [pattern for pattern in filled if not pattern.startswith("?")]
+        self.lacks[name] = Lacks(f"this model has no {' or '.join(known) or 'such part'}")
 
     def _part(self, match: re.Match[str]) -> str:
         return self.points.get(match[1], "?").rpartition(".")[0]
 
     def _place(self, name: str, value: str) -> None:
         """Where it cannot be told, the name has no place, and steps that need it are left out."""
-        with suppress(Lacks):
-            way, _, rest = value.partition(" ")
-            match way:
-                case "largest" | "second":
-                    row = self._row(rest)
-                    self.places[name] = int(row.argsort(descending=True)[int(way == "second")])
-                case "mildest":
-                    heads = self._point(rest[0])[:, self.index(NAMED.fullmatch(rest)[2])]  # type: ignore[index]
-                    self.places[name] = int(heads.amax(-1).argmin())
-                case "group":
-                    head, keys, queries = rest.split(" ")
-                    group_size = len(self._point(queries)) // len(self._point(keys))
-                    self.places[name] = self.index(head) // group_size
-                case "lowest" | "highest":
-                    means = self._point(rest).flatten(1).mean(-1)
-                    self.places[name] = int(means.argmin() if way == "lowest" else means.argmax())
-                case "word" | "column" | "writes":
-                    self.places[name] = self._place_of_word(way, *rest.split(" of "))
-                case "telling":
-                    axis, point = rest.split(" of ")
-                    link = lesson_numbers.telling_link(self._point(point), self.run.example.words)
-                    if link is None:
-                        raise Lacks("no word looks strongly at one in another place")
-                    self.places[name] = link[("head", "row", "column").index(axis)]
-                case _:
-                    number, _, point = value.partition(" of ")
-                    place = int(number)
-                    if point:
-                        self._point(point)
-                        place = min(place, len(self._words(point, 0)[1]) - 1)
-                    self.places[name] = place
+        try:
+            self.places[name] = self._place_of(value)
+        except Lacks as error:
+            self.lacks[name] = error
+
+    def _place_of(self, value: str) -> int:
+        way, _, rest = value.partition(" ")
+        match way:
+            case "largest" | "second":
+                row = self._row(rest)
+                return int(row.argsort(descending=True)[int(way == "second")])
+            case "mildest":
+                heads = self._point(rest[0])[:, self.index(matched(NAMED, rest)[2])]
+                return int(heads.amax(-1).argmin())
+            case "group":
+                head, keys, queries = rest.split(" ")
+                group_size = len(self._point(queries)) // len(self._point(keys))
+                return self.index(head) // group_size
+            case "lowest" | "highest":
+                means = self._point(rest).flatten(1).mean(-1)
+                return int(means.argmin() if way == "lowest" else means.argmax())
+            case "word" | "column" | "writes":
+                return self._place_of_word(way, *rest.split(" of "))
+            case "telling":
+                axis, point = rest.split(" of ")
+                link = lesson_numbers.telling_link(self._point(point), self.run.example.words)
+                if link is None:
+                    raise SentenceLacks("no word looks strongly at one in another place")
+                return link[("head", "row", "column").index(axis)]
+            case _:
+                number, _, point = value.partition(" of ")
+                place = int(number)
+                if point:
+                    self._point(point)
+                    place = min(place, len(self._words(point, 0)[1]) - 1)
+                return place
 
     def _place_of_word(self, way: str, word: str, point: str) -> int:
-        """Where a word stands along the rows of a point or its columns, or is written."""
+        """Where a word stands along the rows of a point or its columns, or is written; of `dogs or
+        dog` the first that the sentence has."""
         self._point(point)
         words = self._words(point, int(way == "column"))[1]
         if way == "writes":
             words = self.run.example.words.follows
-        if word not in words:
-            raise Lacks(f"there is no {word} in this sentence")
-        return words.index(word)
+        wanted = word.split(" or ")
+        place = next((place for place, word in enumerate(words) if word in wanted), None)
+        if place is None:
+            raise SentenceLacks(
+                f"it writes no {word} here" if way == "writes"
+                else f"there is no {word} in this sentence"
+            )  # fmt: skip
+        return place
 
     def _row(self, asked: str) -> Tensor:
-        match = NAMED.fullmatch(asked)
-        assert match is not None, asked
-        row = self._number(match[1], match[2])[0]
-        if row.shape[-1] < 2:
-            raise Lacks("the sentence has one word only")
+        match = matched(NAMED, asked)
+        row, at, places = self._number(match[1], match[2])
+        if row.dim() != 1:
+            raise Mistake(f"largest {asked}: all indices of {at} but the last, not {len(places)}")
+        if len(row) < 2:
+            raise SentenceLacks("the sentence has one word only")
         return row
 
     def _point(self, name: str) -> Tensor:
         if name not in self.points:
-            raise Lacks("this model has no such part")
+            raise self.lacks.get(name) or Lacks("the page shows no such part")
         value = self.run[self.points[name]]
         return (value[0] if value.dim() else value).float()
 
@@ -175,26 +219,39 @@ class Filler:
                     return float(self.numbers(value)) >= float(least)
                 return need in self.points or need in self.places
 
+    def _is_of_sentence(self, need: str) -> bool:
+        """Whether another sentence could give what is needed and not there."""
+        kind, _, rest = need.partition(" ")
+        if kind == "words":
+            return rest.partition(" ")[0] in self.points
+        return " >= " in need or isinstance(self.lacks.get(need), SentenceLacks)
+
     def numbers(self, asked: str) -> Tensor:
         """What stands at A[h, q, k], or at a part of it, as A[h]."""
-        match = NAMED.fullmatch(asked)
-        assert match is not None, asked
+        match = matched(NAMED, asked)
         return self._number(match[1], match[2])[0]
 
     def _number(self, name: str, index: str) -> tuple[Tensor, str, tuple[int, ...]]:
         """What stands at A[h, q, k], the point's name, and the places."""
         value = self._point(name)
-        places = [self.index(part) for part in index.split(",") if part.strip()]
-        if any(place >= size for place, size in zip(places, value.shape, strict=False)):
-            raise Lacks("the sentence is too short")
-        return value[tuple(places)], self.points[name], tuple(places)
+        places = tuple(self.index(part) for part in index.split(",") if part.strip())
+        check_places(f"{name}[{index}]", self.points[name], value.shape, places)
+        return value[places], self.points[name], places
+
+    def one_number(self, asked: str) -> tuple[float, str, tuple[int, ...]]:
+        """As `_number`, where every index is given."""
+        match = matched(NAMED, asked)
+        value, at, places = self._number(match[1], match[2])
+        if value.dim():
+            raise miscounted(asked, at, self._point(match[1]).shape, places)
+        return float(value), at, places
 
     def index(self, text: str) -> int:
         text = text.strip()
         if text.isdigit():
             return int(text)
         if text not in self.places:
-            raise Lacks("this model has no such part")
+            raise self.lacks.get(text) or Lacks(f"the page has chosen no {text}")
         return self.places[text]
 
     def _words(self, name: str, axis: int) -> tuple[str, tuple[str, ...]]:
@@ -230,17 +287,23 @@ class Filler:
 
         return re.sub(r"\{([^{}]+)\}", put, text)
 
-    def pieces(self, text: str) -> Iterator[dict[str, Any]]:
-        """Plain text, words, numbers, and nouns that light something."""
+    def pieces(self, text: str, gaps: bool = False) -> Iterator[dict[str, Any]]:
+        """Plain text, words, numbers, and nouns that light something. gaps: what this sentence
+        lacks is left out, as …"""
         at = 0
         for match in PIECE.finditer(text):
             if match.start() > at:
                 yield {"text": text[at : match.start()]}
             at = match.end()
-            if match["noun"]:
-                yield {"text": match["noun"], "means": self._filled(match["means"])}
-            else:
-                yield self._asked(match["asked"])
+            try:
+                if match["noun"]:
+                    yield {"text": match["noun"], "means": self._filled(match["means"])}
+                else:
+                    yield self._asked(match["asked"])
+            except SentenceLacks:
+                if not gaps:
+                    raise
+                yield {"text": match["noun"] or "…"}
         if at < len(text):
             yield {"text": text[at:]}
 
@@ -248,11 +311,12 @@ class Filler:
         kind, _, rest = asked.partition(" ")
         match kind:
             case "word" | "id":  # {word A[k]}: of a row; {word A column[k]}: of a column
-                named = re.fullmatch(r"(\w+)( column)?\[([^\]]*)\]", rest)
-                assert named is not None, asked
+                named = matched(re.compile(r"(\w+)( column)?\[([^\]]*)\]"), rest)
                 self._point(named[1])
                 side, words = self._words(named[1], int(bool(named[2])))
                 place = self.index(named[3])
+                if place >= len(words):
+                    raise SentenceLacks("the sentence is too short")
                 if kind == "id":
                     inputs = self.run.example.batch.inputs
                     ids = inputs.get("source" if side == "src" else "target", inputs.get("ids"))
@@ -260,23 +324,22 @@ class Filler:
                     return {"text": str(int(ids[0, place]))}
                 return {"word": words[place], "means": f"{side}:{place}"}
             case "follows":
-                named = NAMED.fullmatch(rest)
-                assert named is not None, asked
+                named = matched(NAMED, rest)
                 follows, place = self.run.example.words.follows, self.index(named[2])
                 if place >= len(follows):
-                    raise Lacks("the sentence is too short")
+                    raise SentenceLacks("the sentence is too short")
                 return {"word": follows[place], "means": f"tgt:{place}"}
             case "mean":  # {mean A[q, k]}: over the heads
-                named = NAMED.fullmatch(rest)
-                assert named is not None, asked
-                row, column = (self.index(part) for part in named[2].split(","))
-                mean = float(self._point(named[1])[:, row, column].mean())
-                return self._value_piece(mean, f"mean {self.points[named[1]]}", [row, column])
+                named = matched(NAMED, rest)
+                return self._over_heads(asked, named[1], named[2])
             case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
                 return self._outside_the_trace(kind, rest)
             case "size":
                 name, axis = rest.split(" ")
-                return {"text": f"{self._point(name).shape[int(axis)]:,}"}
+                shape = self._point(name).shape
+                if int(axis) >= len(shape):
+                    raise Mistake(f"size {rest}: {self.points[name]} has {len(shape)} axes, from 0")
+                return {"text": f"{shape[int(axis)]:,}"}
             case "likeliest" | "probability":
                 at, _, word = rest.partition(" ")
                 n = self.index(at)
@@ -289,14 +352,23 @@ class Filler:
                 index = [n, likeliest["ids"][0]]
                 return {"value": likeliest["probabilities"][0], "at": f"softmax {likely['at']}",
                         "index": index, "digits": 3}  # fmt: skip
-        if named := NAMED.fullmatch(asked):
-            value, at, places = self._number(named[1], named[2])
-            assert value.dim() == 0, f"{asked} is not one number"
-            exact = float(value)
+        if NAMED.fullmatch(asked):
+            exact, at, places = self.one_number(asked)
             return {"value": exact if math.isfinite(exact) else None, "at": at,
                     "index": list(places), "digits": 3,
                     "meaning": describe(at).meaning}  # fmt: skip
         return {"text": self._filled(f"{{{asked}}}")}
+
+    def _over_heads(self, asked: str, name: str, index: str) -> dict[str, Any]:
+        value = self._point(name)
+        at, places = self.points[name], [self.index(part) for part in index.split(",")]
+        check_places(asked, at, value.shape, [0, *places])
+        if value.dim() != len(places) + 1:
+            raise Mistake(
+                f"{asked}: {at} has {value.dim()} indices, of which the first is left out"
+            )
+        means = value.mean(0)
+        return self._value_piece(float(means[tuple(places)]), f"mean {at}", places)
 
     # ---- what stands in no point of the trace ----
 
@@ -322,27 +394,30 @@ class Filler:
             if place >= len(typed):
                 raise Lacks("it reads words, not numbers")
             return {"text": f"{typed[place]:g}"}
-        match = re.fullmatch(r"([\w.]+)\[([^\]]*)\] ?(\w*)", rest)
-        assert match is not None, rest
+        match = matched(re.compile(r"([\w.]+)\[([^\]]*)\] ?(\w*)"), rest)
         places = [self.index(part) for part in match[2].split(",") if part.strip()]
         if kind == "weight":
             weight = lesson_numbers.weight(self.run, match[1])
-            if weight is None or len(places) != weight.dim():
-                raise Lacks("this model has no such weight")
+            if weight is None:
+                raise Lacks(f"this model has no weight {match[1]}")
+            if len(places) != weight.dim() or any(map(int.__ge__, places, weight.shape)):
+                raise Mistake(
+                    f"weight {rest}: {match[1]} is of the shape {tuple(weight.shape)}, from 0"
+                )
             return self._value_piece(float(weight[tuple(places)]), f"weight {match[1]}", places)
         self._point(match[1])
         if kind == "gradient":
             of = self.index(match[3]) if match[3] else -1
             norms = lesson_numbers.gradient_norms(self.run, self.points[match[1]], of)
             if places[0] >= len(norms):
-                raise Lacks("the sentence is too short")
+                raise SentenceLacks("the sentence is too short")
             return self._value_piece(norms[places[0]], f"gradient {self.points[match[1]]}", places)
         words = self._words(match[1], 0)[1]
         if places[0] >= len(words):
-            raise Lacks("the sentence is too short")
+            raise SentenceLacks("the sentence is too short")
         near = lesson_numbers.nearest_words(self.run, words[places[0]], 8)
         if int(match[3] or 0) >= len(near):
-            raise Lacks("the word has no row of its own")
+            raise SentenceLacks("the word has no row of its own")
         word, cosine = near[int(match[3] or 0)]
         if kind == "neighbour":
             return {"word": word, "means": ""}

@@ -2,8 +2,9 @@
 
 A lesson is a file in `lessons/`, or a teacher's own: stops with something to say, an address to go
 to, a thing to do, and perhaps a task that is checked. `lesson_files` reads it, `lesson_filler` puts
-the numbers of a run into it, `lesson_checks` looks whether a task is done. A model that lacks what
-a stop needs skips it, and the reason is told.
+the numbers of a run into it, `lesson_checks` looks whether a task is done. A stop that needs what
+the model or the sentence lacks is skipped, and the reason is told; but a task stays, whatever the
+sentence lacks.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 from translucid.errors import InputError, nearest
 from translucid.studio.lesson_files import OPENING, OWN, opening, stations, tours
-from translucid.studio.lesson_filler import Filler, Lacks
+from translucid.studio.lesson_filler import Filler
+from translucid.studio.lesson_lacks import Lacks, SentenceLacks
 from translucid.studio.query_values import clipped
 from translucid.studio.text_runs import Run
 
@@ -67,20 +69,23 @@ def on_run(run: Run, key: str, own: Own = None) -> dict[str, Any]:
     wanted = lesson(key, own)
     return {
         "id": key, "name": wanted["name"], "teaches": wanted["teaches"], "model": wanted["model"],
-        "steps": [_step(run, wanted, step) for step in wanted["steps"]],
+        "text": wanted["text"], "steps": [_step(run, wanted, step) for step in wanted["steps"]],
     }  # fmt: skip
 
 
 def _step(run: Run, lesson_: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
     """The step itself, or the first of its kinds that this model has."""
-    try:
-        Filler(run, lesson_["let"], lesson_).check()
-    except Lacks as error:
-        return {"title": step["title"], "lacks": str(error)}
-    lacks = ""
+    let = lesson_["let"]
+    lacking: Lacks | None = None
     for kind in step.get("one_of", [step]):
         try:
-            return {"title": step["title"], **Filler(run, lesson_["let"], kind).step()}
+            Filler(run, let, lesson_).check()
+            return {"title": step["title"], **Filler(run, let, kind).step()}
+        except SentenceLacks as error:
+            if "check" in kind:
+                return {"title": step["title"], **Filler(run, let, kind).unfilled(str(error))}
+            lacking = lacking or error
         except Lacks as error:
-            lacks = lacks or str(error)
-    return {"title": step["title"], "lacks": step.get("lacks", lacks)}
+            lacking = lacking or error
+    in_sentence = {"in_sentence": True} if isinstance(lacking, SentenceLacks) else {}
+    return {"title": step["title"], "lacks": step.get("lacks", str(lacking)), **in_sentence}

@@ -79,7 +79,7 @@ export async function guide(view, { run }) {
     return;
   }
   const step = lesson.steps[now.place - 1];
-  now.instead = there(step) ? null : await instead(lesson, run);
+  now.instead = there(step) ? null : step.in_sentence ? another(lesson) : await instead(lesson, run);
   now.end = seek(now.place, 1) === null ? await endOf(lesson) : null;
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
@@ -150,7 +150,14 @@ function drawn(step) {
             step.task ? task(now.run, id, place, pieces) : null,
             now.end,
           ]
-        : [h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`), now.instead],
+        : [
+            h(
+              'p',
+              { class: 'says' },
+              `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`,
+            ),
+            now.instead,
+          ],
     ),
     h(
       'button',
@@ -185,6 +192,15 @@ function nowhere({ name, steps, why }, place) {
     shut(),
   ];
 }
+// A sentence that lacks what the stop is about: the lesson's own has it.
+const another = ({ text }) =>
+  h(
+    'p',
+    { class: 'task' },
+    text
+      ? [h('a', { href: to(address().view, { text, target: null }) }, 'Back to the lesson’s sentence'), `: ${text}`]
+      : 'Press Edit and write another sentence.',
+  );
 // For who came by a link to a stop that this model lacks: the lesson's own model, and the tour that fits best.
 async function instead(lesson, run) {
   const listed = await api.lessons();

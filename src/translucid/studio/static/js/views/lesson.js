@@ -27,12 +27,14 @@ export async function lesson(stage, context) {
 function tour(each, count, model) {
   const first = each.steps.findIndex(step => step.lacks === undefined);
   const all = each.steps.length;
+  const others = each.steps.filter(step => step.lacks !== undefined);
+  const who = others.every(step => step.in_sentence) ? 'this sentence' : model.name;
   const told =
     count === all
       ? `${all} stops`
       : count
-        ? `${count} of ${all} stops; ${model.name} lacks the others`
-        : `${all} stops, none for ${model.name}: ${each.steps[0].lacks}`;
+        ? `${count} of ${all} stops; ${who} lacks the others`
+        : `${all} stops, none for ${who}: ${each.steps[0].lacks}`;
   return h(
     'article',
     { class: 'panel tour', 'aria-label': each.name },
