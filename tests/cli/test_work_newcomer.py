@@ -20,6 +20,10 @@ from translucid.worked.exercise import weight_names
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
     *([name] for name in COMMANDS),
+    ["perceptron", "--data", "xor"],
+    ["perceptron", "--x", "1 0", "--w", "1 1", "--b", "-0.5"],
+    ["perceptron", "--x", "1; 2", "--w", "1", "--format", "text"],
+    ["perceptron", "--x", "1; 2", "--target", "0 1", "--epochs=1"],
     RNN,
     [*RNN, "--target", "1"],
     ["softmax", "-2 1 0"],
