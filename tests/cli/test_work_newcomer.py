@@ -81,6 +81,32 @@ def test_numbers_without_quotes_end_with_code_2() -> None:
     assert 'translucid work softmax "1 2 3"' in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["positions", "--length", "3"], "There are --d, --positions, --count, --base, --rotary"),
+        (["positions", "--length=3"], "No such option: --length. There are --d,"),
+        (["positions", "--rotry", "--q", "1 2"], "Did you mean --rotary?"),
+        (["softmax", "1 2", "--targt", "0"], "No such option: --targt. Did you mean --target?"),
+        (["softmax", "-x", "1"], "No such option: -x. Did you mean --x?"),
+        (["mlp", "--act", "tanh", "1"], "No such option: --act. Did you mean --activation?"),
+        (["rnn", "--hidden", "3", "4"], "No such option: --hidden. There are --x, --W, --U, --b"),
+        (["perceptron", "--bias", "1"], "No such option: --bias. There are --x, --w, --b, "),
+    ],
+)
+def test_an_unknown_option_is_what_is_wrong(typed: list[str], message: str) -> None:
+    """Its value stands alone then, but quotes are not what is missing."""
+    answer = run("work", *typed)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert message in " ".join(answer.stderr.split())
+    assert "quotes" not in answer.stderr
+
+
+def test_a_number_below_0_is_no_option() -> None:
+    with pytest.raises(TranslucidError, match="x: 'a' is not a number"):
+        work("softmax", "-1 a")
+
+
 def test_softmax_takes_x_as_an_option() -> None:
     assert work("softmax", "--x", "-1 2") == work("softmax", "-1 2")
 
