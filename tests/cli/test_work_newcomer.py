@@ -47,6 +47,69 @@ def test_what_comes_next_runs_and_is_new(typed: list[str]) -> None:
         typed = following[3:]
 
 
+TWO = "1 0; 0 1"
+EYES = [word for name in ("--wq", "--wk", "--wv", "--wo") for word in (name, TWO)]
+GATES = [word for gate in "figo" for letter in "WU" for word in (f"--{letter}_{gate}", "0.5")]
+LONG = "; ".join(" ".join(str(i * j) for i in range(12)) for j in range(12))
+OWN = [
+    ["perceptron", "--x", "1 0", "--w", "1 1"],
+    ["perceptron", "--x", "0 0; 0 1; 1 1", "--target", "0 0 1", "--epochs", "1"],
+    ["perceptron", "--data", "or", "--rate", "0.5", "--w", "1 2"],
+    ["softmax", "1 2 3"],
+    ["attention", "--q", "1 0", "--k", TWO, "--v", "1; 2"],
+    ["attention", "--q", TWO, "--k", TWO, "--v", "1; 2"],
+    ["attention", "--x", LONG, "--identity"],
+    ["multihead", "--x", TWO, "--heads", "2", *EYES],
+    ["positions", "--d", "6", "--count", "2"],
+    ["positions", "--positions", "0 9", "--base", "100"],
+    ["positions", "--rotary", "--q", "1 2", "--k", "3 4"],
+    ["positions", "--rotary", "--q", "1 2", "--k", "3 4", "--pairs", "5 2"],
+    ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2"],
+    ["rnn", "--x", "1 2", "--W", "1", "--U", "0.5"],
+    ["lstm", "--x", "1 2", *GATES],
+    ["gru", "--x", "1", *(w for g in "rzn" for m in "WU" for w in (f"--{m}_{g}", "0.5"))],
+    ["beam", "--prefix", "I am finally"],
+    ["beam", "--prefix", "I am finally", "--beam-size", "1", "--alpha", "0.5"],
+    ["params", "--d-model", "64", "--heads", "4", "--layers", "2", "--vocab", "100"],
+    ["params", "--d-model", "12", "--heads", "3", "--layers", "1", "--vocab", "9", "--no-bias"],
+]
+
+
+def split(typed: list[str]) -> dict[str, str]:
+    """Each option, with its value if it takes one; what stands alone is under no name."""
+    options, name = {}, ""
+    for word in typed:
+        name = word if word.startswith("--") else name
+        options[name] = "" if word.startswith("--") else word
+    return options
+
+
+@pytest.mark.parametrize("typed", OWN, ids=lambda typed: " ".join(typed)[:60])
+def test_the_same_exercise_comes_next_with_all_that_was_typed(typed: list[str]) -> None:
+    assert {command[0] for command in OWN} == set(EXERCISES)
+    examples = "built-in" in work(*typed)  # such as the pairs of positions
+    for _ in range(4):
+        text = work(*typed)
+        assert ("built-in" in text) == examples
+        following = shlex.split(text.splitlines()[-1])[3:]
+        if following[0] != typed[0]:
+            return
+        before, after = split(typed[1:]), split(following[1:])
+        assert before.keys() <= after.keys()
+        changed = {name for name, value in before.items() if after[name] != value}
+        assert changed <= {"--epochs", "--data", "--rate", "--base", "--beam-size", "--alpha"}
+        typed = following
+
+
+def test_a_table_of_ones_own_stays(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('[table]\n"a b" = { c = 0.5, d = 0.5 }', "utf-8")
+    for size in ("1", "2", "3"):
+        last = work("beam", "--file", str(path), "--beam-size", size).splitlines()[-1]
+        assert f"--file {path}" in last
+        assert "built-in" not in work(*shlex.split(last)[3:])
+
+
 def test_what_comes_next_has_the_readers_numbers() -> None:
     last = work(*RNN).splitlines()[-1]
     assert last == (
@@ -220,7 +283,8 @@ def test_standard_input(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from translucid.cli import app
 
     result = CliRunner().invoke(app, ["work", "softmax", "--file", "-"], input=text)
-    assert result.stdout == worked.softmax("2 1").text()
+    wanted = worked.softmax("2 1").text()
+    assert result.stdout == wanted.replace("softmax --target", "softmax --file - --target")
 
 
 def test_choices_are_those_of_the_parts() -> None:

@@ -17,7 +17,6 @@ from translucid.errors import InputError
 from translucid.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
-_MAX_CHARACTERS = 300  # a longer command is not worth repeating
 _ALWAYS = ("--file", "--format", "--digits")  # of every exercise
 _HOME = ("--x", "--positions")  # where numbers belong that stand alone
 
@@ -35,8 +34,10 @@ class WorkCommand(TyperCommand):
             solution = super().invoke(ctx)
         except Missing as error:
             raise InputError(error.as_options()) from None
-        if solution.more and str(ctx.params["file"]) != "-":
-            command = _again(["translucid", "work", str(self.name), *ctx.meta["typed"]], solution)
+        if solution.more:
+            command = _again(
+                ["translucid", "work", str(self.name), *ctx.meta["typed"]], solution.more
+            )
             solution = replace(solution, next=command)
         _print(solution, ctx.params["format"])
 
@@ -136,9 +137,9 @@ class _Groups:
         return [word for name, values in self.named for word in (name, *values)]
 
 
-def _again(typed: Sequence[str], solution: Any) -> str:
+def _again(typed: Sequence[str], options: str) -> str:
     """The command as it was typed, with the options that show more."""
-    more = shlex.split(solution.more)
+    more = shlex.split(options)
     new = {word for word in more if word.startswith("--")}
     kept: list[str] = []
     words = iter(typed)
@@ -149,8 +150,7 @@ def _again(typed: Sequence[str], solution: Any) -> str:
             next(words, None)  # the value; a flag is not suggested to those who gave it
         elif word.partition("=")[0] not in new:
             kept.append(word)
-    command = " ".join(quoted(word) for word in [*kept, *more])
-    return command if len(command) <= _MAX_CHARACTERS else solution.next
+    return " ".join(quoted(word) for word in [*kept, *more])
 
 
 def _print(solution: Any, format: str) -> None:
