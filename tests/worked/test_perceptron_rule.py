@@ -125,6 +125,9 @@ def test_how_a_lesson_ends() -> None:
     short = worked.perceptron(data="and", epochs=2)
     assert short.closing.startswith("2 epochs were not enough. At the end of an epoch at most 2")
     assert short.more == "--epochs 4"
+    assert worked.perceptron(epochs=1).closing.startswith("1 epoch was not enough.")
+    one = worked.perceptron("1; 2", target="0 1").closing.replace("$", "")
+    assert one.startswith("All 2 points are right after epoch 4, with w = 1 and b = -1")
     both = worked.perceptron("1 1 1 1; 1 1 1 1", target="0 1")
     assert "so no hyperplane separates" in both.closing
 
@@ -156,6 +159,9 @@ def test_many_epochs_and_points_are_cut_in_the_text_alone() -> None:
     assert values["weights"][-1]["w"] == unit.weight.tolist()
     assert len(mistakes) > 1
     assert len(values["epoch 1"]) == 50
+    shown = [name for name in values if name.startswith("epoch ")]
+    assert shown == [f"epoch {i + 1}" for i in range(len(mistakes)) if i < 12] or len(shown) == 13
+    assert ("only the last is written out" in solution.text()) == (len(mistakes) > 13)
     assert solution.text().count("\n") < 45 * (len(mistakes) + 2)
 
 

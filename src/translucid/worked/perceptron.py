@@ -27,7 +27,7 @@ from translucid.worked.solution.solution import Solution
 CORNERS = "0 0; 0 1; 1 0; 1 1"
 DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # at the corners
 _EPOCHS = 20
-_SHOWN = 12  # epochs that are written out; the table of weights and the JSON have all
+_SHOWN = 12  # epochs that are written out, and the last; the weights are there after every one
 _ROWS = 40  # lines of a table
 _BORDER = {1: "threshold", 2: "line", 3: "plane"}  # by inputs
 
@@ -223,9 +223,13 @@ def _write(board: Board, lesson: Lesson) -> str:
         board.section = f"The rule, at the first point it gets wrong: {_vector(board, wrong.x)}"
         _rule(board, wrong, lesson.rate)
     board.section = "Point by point"
+    last = len(lesson.epochs)
     for number, epoch in enumerate(lesson.epochs, 1):
-        if number <= _SHOWN or number == len(lesson.epochs):
-            _epoch(board, number, epoch)
+        if number <= _SHOWN or number == last:
+            skipped = (
+                f"After epoch {_SHOWN} only the last is written out." if last > _SHOWN + 1 else ""
+            )
+            _epoch(board, number, epoch, skipped if number == last else "")
     board.section = "All epochs"
     _weights(board, lesson)
     return _ending(board, lesson)
@@ -257,7 +261,7 @@ def _rule(board: Board, turn: Turn, rate: float) -> None:
     )
 
 
-def _epoch(board: Board, number: int, epoch: Epoch) -> None:
+def _epoch(board: Board, number: int, epoch: Epoch, note: str) -> None:
     rows: list[tuple[str, ...]] = []
     values: list[Value] = []
     for turn in epoch.turns:
@@ -279,6 +283,7 @@ def _epoch(board: Board, number: int, epoch: Epoch) -> None:
         Table((*header, "new $w$", "new $b$"), _cut(rows)),
         name=f"epoch {number}",
         value=values,
+        note=note,
     )
 
 
@@ -316,7 +321,8 @@ def _ending(board: Board, lesson: Lesson) -> str:
     best = max(epoch.right for epoch in lesson.epochs)
     so_far = f"At the end of an epoch at most {best} of {size} points were right."
     if lesson.returns is None:
-        return f"{many(last, 'epoch')} were not enough. {so_far}"
+        were = "was" if last == 1 else "were"
+        return f"{many(last, 'epoch')} {were} not enough. {so_far}"
     where = f"after epoch {lesson.returns}" if lesson.returns else "at the start"
     border = _BORDER.get(lesson.points.shape[1], "hyperplane")
     return (
@@ -326,7 +332,8 @@ def _ending(board: Board, lesson: Lesson) -> str:
 
 
 def _vector(board: Board, values: Tensor) -> str:
-    return f"({', '.join(board.number(value) for value in values.tolist())})"
+    numbers = [board.number(value) for value in values.tolist()]
+    return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
 
 
 def _cut(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
