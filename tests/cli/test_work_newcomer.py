@@ -20,6 +20,10 @@ from translucid.worked.exercise import weight_names
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
     *([name] for name in COMMANDS),
+    ["perceptron", "--data", "xor"],
+    ["perceptron", "--x", "1 0", "--w", "1 1", "--b", "-0.5"],
+    ["perceptron", "--x", "1; 2", "--w", "1", "--format", "text"],
+    ["perceptron", "--x", "1; 2", "--target", "0 1", "--epochs=1"],
     RNN,
     [*RNN, "--target", "1"],
     ["softmax", "-2 1 0"],
@@ -41,6 +45,69 @@ def test_what_comes_next_runs_and_is_new(typed: list[str]) -> None:
         assert following[:3] == ["next:", "translucid", "work"]
         assert following[3:] != typed
         typed = following[3:]
+
+
+TWO = "1 0; 0 1"
+EYES = [word for name in ("--wq", "--wk", "--wv", "--wo") for word in (name, TWO)]
+GATES = [word for gate in "figo" for letter in "WU" for word in (f"--{letter}_{gate}", "0.5")]
+LONG = "; ".join(" ".join(str(i * j) for i in range(12)) for j in range(12))
+OWN = [
+    ["perceptron", "--x", "1 0", "--w", "1 1"],
+    ["perceptron", "--x", "0 0; 0 1; 1 1", "--target", "0 0 1", "--epochs", "1"],
+    ["perceptron", "--data", "or", "--rate", "0.5", "--w", "1 2"],
+    ["softmax", "1 2 3"],
+    ["attention", "--q", "1 0", "--k", TWO, "--v", "1; 2"],
+    ["attention", "--q", TWO, "--k", TWO, "--v", "1; 2"],
+    ["attention", "--x", LONG, "--identity"],
+    ["multihead", "--x", TWO, "--heads", "2", *EYES],
+    ["positions", "--d", "6", "--count", "2"],
+    ["positions", "--positions", "0 9", "--base", "100"],
+    ["positions", "--rotary", "--q", "1 2", "--k", "3 4"],
+    ["positions", "--rotary", "--q", "1 2", "--k", "3 4", "--pairs", "5 2"],
+    ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2"],
+    ["rnn", "--x", "1 2", "--W", "1", "--U", "0.5"],
+    ["lstm", "--x", "1 2", *GATES],
+    ["gru", "--x", "1", *(w for g in "rzn" for m in "WU" for w in (f"--{m}_{g}", "0.5"))],
+    ["beam", "--prefix", "I am finally"],
+    ["beam", "--prefix", "I am finally", "--beam-size", "1", "--alpha", "0.5"],
+    ["params", "--d-model", "64", "--heads", "4", "--layers", "2", "--vocab", "100"],
+    ["params", "--d-model", "12", "--heads", "3", "--layers", "1", "--vocab", "9", "--no-bias"],
+]
+
+
+def split(typed: list[str]) -> dict[str, str]:
+    """Each option, with its value if it takes one; what stands alone is under no name."""
+    options, name = {}, ""
+    for word in typed:
+        name = word if word.startswith("--") else name
+        options[name] = "" if word.startswith("--") else word
+    return options
+
+
+@pytest.mark.parametrize("typed", OWN, ids=lambda typed: " ".join(typed)[:60])
+def test_the_same_exercise_comes_next_with_all_that_was_typed(typed: list[str]) -> None:
+    assert {command[0] for command in OWN} == set(EXERCISES)
+    examples = "built-in" in work(*typed)  # such as the pairs of positions
+    for _ in range(4):
+        text = work(*typed)
+        assert ("built-in" in text) == examples
+        following = shlex.split(text.splitlines()[-1])[3:]
+        if following[0] != typed[0]:
+            return
+        before, after = split(typed[1:]), split(following[1:])
+        assert before.keys() <= after.keys()
+        changed = {name for name, value in before.items() if after[name] != value}
+        assert changed <= {"--epochs", "--data", "--rate", "--base", "--beam-size", "--alpha"}
+        typed = following
+
+
+def test_a_table_of_ones_own_stays(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('[table]\n"a b" = { c = 0.5, d = 0.5 }', "utf-8")
+    for size in ("1", "2", "3"):
+        last = work("beam", "--file", str(path), "--beam-size", size).splitlines()[-1]
+        assert f"--file {path}" in last
+        assert "built-in" not in work(*shlex.split(last)[3:])
 
 
 def test_what_comes_next_has_the_readers_numbers() -> None:
@@ -75,6 +142,32 @@ def test_numbers_without_quotes_end_with_code_2() -> None:
     answer = process("softmax", "1", "2", "3")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert 'translucid work softmax "1 2 3"' in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["positions", "--length", "3"], "There are --d, --positions, --count, --base, --rotary"),
+        (["positions", "--length=3"], "No such option: --length. There are --d,"),
+        (["positions", "--rotry", "--q", "1 2"], "Did you mean --rotary?"),
+        (["softmax", "1 2", "--targt", "0"], "No such option: --targt. Did you mean --target?"),
+        (["softmax", "-x", "1"], "No such option: -x. Did you mean --x?"),
+        (["mlp", "--act", "tanh", "1"], "No such option: --act. Did you mean --activation?"),
+        (["rnn", "--hidden", "3", "4"], "No such option: --hidden. There are --x, --W, --U, --b"),
+        (["perceptron", "--bias", "1"], "No such option: --bias. There are --x, --w, --b, "),
+    ],
+)
+def test_an_unknown_option_is_what_is_wrong(typed: list[str], message: str) -> None:
+    """Its value stands alone then, but quotes are not what is missing."""
+    answer = run("work", *typed)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert message in " ".join(answer.stderr.split())
+    assert "quotes" not in answer.stderr
+
+
+def test_a_number_below_0_is_no_option() -> None:
+    with pytest.raises(TranslucidError, match="x: 'a' is not a number"):
+        work("softmax", "-1 a")
 
 
 def test_softmax_takes_x_as_an_option() -> None:
@@ -190,7 +283,8 @@ def test_standard_input(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from translucid.cli import app
 
     result = CliRunner().invoke(app, ["work", "softmax", "--file", "-"], input=text)
-    assert result.stdout == worked.softmax("2 1").text()
+    wanted = worked.softmax("2 1").text()
+    assert result.stdout == wanted.replace("softmax --target", "softmax --file - --target")
 
 
 def test_choices_are_those_of_the_parts() -> None:

@@ -60,6 +60,7 @@ NAMES = {
     "concat": lambda *heads: torch.cat(heads, dim=1),
     "rowsum": lambda x: x.sum(dim=1, keepdim=True) if isinstance(x, Tensor) else x,
     "rowmax": lambda x: x.max(dim=1, keepdim=True).values,
+    "dot": lambda x, y: (x * y).sum(),
     "square": lambda x: (x**2).sum(),
 }
 
@@ -72,6 +73,7 @@ def compute(numbers: str) -> Tensor:
         r"\\begin\{bmatrix\}(.*?)\\end\{bmatrix\}", lambda m: _matrix(m[1]), text, flags=re.S
     )
     text = text.replace(r"^{\top}", ".T").replace("^2", "**2")
+    text = re.sub(r"(M\([^()]*\)) \\cdot (M\([^()]*\))", r"dot(\1, \2)", text)
     text = text.replace(r"\cdot", "*").replace(r"\odot", "*")
     text = re.sub(r"\\lVert (.*?) \\rVert\*\*2", r"square(\1)", text)
     text = re.sub(r"\\ln ([\d.e-]+)", r"ln(\1)", text)

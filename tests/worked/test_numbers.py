@@ -67,6 +67,10 @@ def test_a_row_a_column_and_one_number() -> None:
         (" ; ", "x is empty"),
         ("1;;2", "x: row 2 is empty; take out one of the ;"),
         ([], "x is empty"),
+        ("1,5 2,5", "x: '1,5 2,5' may have decimal .*; write 1.5 2.5, or 1 5 2 5$"),
+        ("-1,5, 2,5", "x: '-1,5, 2,5' may .* write -1.5 2.5, or -1 5 2 5$"),
+        ("−1,5 2", "x: '-1,5 2' may .* write -1.5 2, or -1 5 2$"),
+        ("1 2; 0,5 3,25", "x, row 2: '0,5 3,25' may .* write 0.5 3.25, or 0 5 3 25$"),
         ([[]], "x is empty"),
         ([1, [2]], "x: row 1 is 1, not a row of numbers"),
         ([True], "x, number 1: True is not a number"),
@@ -77,6 +81,22 @@ def test_a_row_a_column_and_one_number() -> None:
 def test_numbers_that_cannot_be_used(given: Numbers, message: str) -> None:
     with pytest.raises(InputError, match="^" + message):
         matrix(given, "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["1,5,2,5", "1, 5, 2, 5", "1 ,5 , 2 ,5", "1, 5,2, 5", "1 5 2 5,", "[1,5,2,5]"]
+)
+def test_a_list_with_commas_is_a_list(text: str) -> None:
+    assert matrix(text, "x").tolist() == [[1, 5, 2, 5]]
+    assert matrix("1,5;2,5", "x").tolist() == [[1, 5], [2, 5]]
+    assert matrix("1,5,3 2,5,3", "x").tolist() == [[1, 5, 3, 2, 5, 3]]
+
+
+def test_one_number_with_a_decimal_comma() -> None:
+    with pytest.raises(InputError, match=r"^rate = 0,1: write 0\.1, decimals have a point"):
+        scalar("0,1", "rate")
+    with pytest.raises(InputError, match=r"^rate is 1 x 2, but one number is needed"):
+        scalar("0 1", "rate")
 
 
 def test_shapes_that_do_not_fit() -> None:

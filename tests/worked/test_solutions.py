@@ -48,6 +48,11 @@ def solutions(digits: int = 12) -> dict[str, Solution]:
     """One of each kind; with this many digits, what is written can be computed again."""
     d = {"digits": digits}
     return {
+        "perceptron": worked.perceptron(**d),
+        "perceptron answer": worked.perceptron("1 -2 0.5", "0.5 1 -3", 0.1, **d),
+        "perceptron rate": worked.perceptron(
+            "0.5 1 -1; 2 0.25 1; -1 0 3", "0.1 -0.3 2", 0.7, "1 0 0", rate=0.1, **d
+        ),
         "softmax": worked.softmax("2 1 -0.5", target=1, **d),
         "softmax shifted": worked.softmax("800 799 -3", target=1, **d),
         "attention": worked.attention(x=X, identity=True, **d),
@@ -123,7 +128,7 @@ def test_each_formula_with_its_numbers_gives_its_result(kind: str) -> None:
             wanted = torch.tensor(value, dtype=torch.float64)
             assert torch.allclose(written, wanted, rtol=1e-6, atol=1e-9), step.title
             checked += 1
-    assert checked > 2 or kind.startswith(("beam", "positions"))
+    assert checked > 2 or kind.startswith(("beam", "positions")) or kind == "perceptron answer"
 
 
 def _flat(value: Any) -> list[Any]:
@@ -459,6 +464,20 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
+        ("perceptron", {"x": "1 a", "w": "1 2"}, "x: 'a' is not a number"),
+        ("perceptron", {"x": "1 2", "w": "1"}, r"x is 1 x 2 and w has 1 number: .* of x \(2\)"),
+        ("perceptron", {"x": "1 2", "w": "1 b"}, "w: 'b' is not a number"),
+        ("perceptron", {"x": "1 2"}, "w is missing: give w, .* or target"),
+        ("perceptron", {"w": "1 2"}, "x is missing: give x and w, or x and target, or data"),
+        ("perceptron", {"x": "1; 2", "target": "1"}, "x has 2 rows and target has 1 number: each"),
+        ("perceptron", {"x": "1; 2", "target": "1 2"}, "target: 2 is not 0 or 1, the answers"),
+        ("perceptron", {"x": "1; 2", "target": "-1 1"}, "target: -1 .* write 0 instead of -1"),
+        ("perceptron", {"x": "1", "w": "1", "rate": 1}, "rate needs target, or data"),
+        ("perceptron", {"x": "1", "w": "1", "epochs": 1}, "epochs needs target, or data"),
+        ("perceptron", {"data": "nand"}, "data = nand: there are and, or, xor; for points of your"),
+        ("perceptron", {"data": "and", "x": "1 2"}, "give data, or x with target, not both"),
+        ("perceptron", {"rate": 0}, "rate = 0: must be larger than 0"),
+        ("perceptron", {"data": "or", "epochs": 0}, "epochs = 0: must be at least 1"),
         ("softmax", {"x": "1 2; 3 4"}, "x is 2 x 2, but one row"),
         ("softmax", {"x": "1 2", "target": 2}, "target = 2: x has 2 numbers, so .* 0 to 1"),
         ("attention", {"q": X, "k": X}, "v is missing: give q, k and v, or x with identity"),

@@ -21,9 +21,9 @@ from translucid.cli.work_command import WorkCommand
 
 # In the order in which help lists them, each with its file in `worked`.
 EXERCISES = {
-    "softmax": "softmax", "attention": "attention", "multihead": "multihead",
-    "positions": "positions", "mlp": "mlp", "rnn": "recurrent", "lstm": "recurrent",
-    "gru": "recurrent", "beam": "beam", "params": "params",
+    "perceptron": "perceptron", "softmax": "softmax", "attention": "attention",
+    "multihead": "multihead", "positions": "positions", "mlp": "mlp", "rnn": "recurrent",
+    "lstm": "recurrent", "gru": "recurrent", "beam": "beam", "params": "params",
 }  # fmt: skip
 
 _SOURCE = Path(__file__).parent.parent / "worked"

@@ -7,15 +7,17 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from typer.core import TyperCommand
 
+from translucid.cli.shared.unknown_command import NEAR
 from translucid.errors import InputError
 from translucid.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
-_MAX_CHARACTERS = 300  # a longer command is not worth repeating
+_ALWAYS = ("--file", "--format", "--digits")  # of every exercise
 _HOME = ("--x", "--positions")  # where numbers belong that stand alone
 
 
@@ -25,15 +27,17 @@ class WorkCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = self._spelt(args)
         ctx.meta["typed"] = [*args]  # the parser empties its list
-        return super().parse_args(ctx, self._sorted(args))
+        return super().parse_args(ctx, self._sorted(ctx, args))
 
     def invoke(self, ctx: Any) -> None:
         try:
             solution = super().invoke(ctx)
         except Missing as error:
             raise InputError(error.as_options()) from None
-        if solution.more and str(ctx.params["file"]) != "-":
-            command = _again(["translucid", "work", str(self.name), *ctx.meta["typed"]], solution)
+        if solution.more:
+            command = _again(
+                ["translucid", "work", str(self.name), *ctx.meta["typed"]], solution.more
+            )
             solution = replace(solution, next=command)
         _print(solution, ctx.params["format"])
 
@@ -56,9 +60,11 @@ class WorkCommand(TyperCommand):
             out.append(name + equals + value)
         return out
 
-    def _sorted(self, args: list[str]) -> list[str]:
-        """Options first, then `--` and what is none; numbers without quotes are refused."""
+    def _sorted(self, ctx: Any, args: list[str]) -> list[str]:
+        """Options first, then `--` and what is none; numbers without quotes are refused, and before
+        them an unknown option, whose value would look like such a number."""
         options, groups = self._options(), _Groups()
+        known = {o for param in self.get_params(ctx) for o in param.opts}  # with --help
         words = iter(args)
         for word in words:
             name, equals, value = word.partition("=")
@@ -69,7 +75,9 @@ class WorkCommand(TyperCommand):
                 groups.open(name, values, more=options[name].metavar == "NUMBERS")
             elif _NUMBERS.fullmatch(word):
                 groups.last.append(word)
-            elif word.startswith("-"):
+            elif re.match(r"-\D", word):
+                if name not in known:
+                    ctx.fail(self._unknown(name))
                 groups.open(word, [], more=False)
             else:
                 groups.alone.append(word)
@@ -78,6 +86,17 @@ class WorkCommand(TyperCommand):
         if not groups.alone or not takes:
             return args
         return [*groups.words(), "--", *groups.alone]
+
+    def _unknown(self, name: str) -> str:
+        """An option that does not exist: what is spelt nearly so, else all that there are."""
+        options = self._options(flags=True)
+        names = {bare(o): o for o in options}
+        close = [o for other, o in names.items() if other.startswith(bare(name))]
+        close = close or [names[n] for n in get_close_matches(bare(name), names, cutoff=NEAR)]
+        if close:
+            return f"No such option: {name}. Did you mean {' or '.join(close)}?"
+        listed = ", ".join(o for o in names.values() if o not in _ALWAYS)
+        return f"No such option: {name}. There are {listed}; --help says what they are."
 
     def _check_quotes(self, groups: "_Groups", takes: bool) -> None:
         named = {name for name, _ in groups.named}
@@ -118,9 +137,9 @@ class _Groups:
         return [word for name, values in self.named for word in (name, *values)]
 
 
-def _again(typed: Sequence[str], solution: Any) -> str:
+def _again(typed: Sequence[str], options: str) -> str:
     """The command as it was typed, with the options that show more."""
-    more = shlex.split(solution.more)
+    more = shlex.split(options)
     new = {word for word in more if word.startswith("--")}
     kept: list[str] = []
     words = iter(typed)
@@ -131,8 +150,7 @@ def _again(typed: Sequence[str], solution: Any) -> str:
             next(words, None)  # the value; a flag is not suggested to those who gave it
         elif word.partition("=")[0] not in new:
             kept.append(word)
-    command = " ".join(quoted(word) for word in [*kept, *more])
-    return command if len(command) <= _MAX_CHARACTERS else solution.next
+    return " ".join(quoted(word) for word in [*kept, *more])
 
 
 def _print(solution: Any, format: str) -> None:

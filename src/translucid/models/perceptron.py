@@ -46,12 +46,12 @@ class Perceptron(Network):
     def output_point(self) -> str:
         return "perceptron.output"
 
-    def learn(self, x: Tensor, y: Tensor, rate: float = 1.0) -> int:
+    def learn(self, x: Tensor, y: Tensor, rate: float = 1.0, *, trace: NoTrace = NO_TRACE) -> int:
         """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes
-        made."""
+        made. A trace holds the answer to one sample, before the weights move."""
         mistakes = 0
         for sample, wanted in zip(x, y, strict=True):
-            error = wanted.to(x.dtype) - self(sample[None])[0]
+            error = wanted.to(x.dtype) - self(sample[None], trace)[0]
             self.weight.add_(rate * error * sample)
             self.bias.add_(rate * error)
             mistakes += int(error != 0)

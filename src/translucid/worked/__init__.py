@@ -9,6 +9,7 @@ from translucid.worked.beam import beam
 from translucid.worked.mlp import mlp
 from translucid.worked.multihead import multihead
 from translucid.worked.params import params
+from translucid.worked.perceptron import perceptron
 from translucid.worked.positions import positions
 from translucid.worked.recurrent import gru, lstm, rnn
 from translucid.worked.softmax import softmax
@@ -25,6 +26,7 @@ __all__ = [
     "mlp",
     "multihead",
     "params",
+    "perceptron",
     "positions",
     "rnn",
     "softmax",

@@ -103,12 +103,16 @@ def attention(
             board.point(f"attention.{name}", values, {"x": "X"}, NO_BIAS)
     write_head(board, values, causal=causal, unscaled=unscaled, textbook=textbook)
     pattern = trace["attention.pattern"][0, 0]
+    if len(query) == len(key):
+        more = "" if causal else "--causal"
+    else:  # of two sequences none comes later
+        more = "" if unscaled else "--unscaled"
     return board.solution(
         title=title("Attention", causal, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
         closing=_fractions(board, pattern),
-        next="translucid work multihead" if causal else "translucid work attention --causal",
-        more="--causal" if not causal and len(query) == len(key) else "",
+        next=f"translucid work attention {more}" if more else "translucid work multihead",
+        more=more,
         example=example,
         asked=asked,
     )

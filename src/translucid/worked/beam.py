@@ -79,14 +79,13 @@ def beam(
             "beam": _value(model, start, best),
         },
     )
+    more = "--beam-size 3 --alpha 0.6" if width == 2 else f"--beam-size {width + 1}"
     return board.solution(
         title=literal(f"Greedy search and beam search after “{start}”"),
         notes=_missing(model, board.steps),
         closing=_compare(board, model, start, greedy, best),
-        next="translucid work beam --beam-size 3 --alpha 0.6"
-        if width == 2
-        else "translucid work beam",
-        more="--beam-size 3 --alpha 0.6" if width == 2 else "",
+        next=f"translucid work beam {more}",
+        more=more,
         example=example,
         asked=any(option is not None for option in (prefix, beam_size, steps, alpha)),
     )

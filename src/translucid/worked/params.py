@@ -129,17 +129,26 @@ def _solution(config: TransformerConfig, model: Network, example: bool, asked: b
         _layer(counter, config, stack, which if len(stacks) > 1 else "")
     board.section = "The whole model"
     _whole(counter, config, model, stacks)
+    more = _more(config)
     return board.solution(
         title="Counting the parameters of a Transformer",
         notes=("every result is counted on the model that would be trained, not on the formula.",),
         closing=f"{model.parameters_count:,} parameters in all.",
-        next="translucid work params --kv-heads 4 --activation swiglu --norm rms"
-        if config.shape == "encoder-decoder"
-        else "translucid work params --shape encoder-decoder",
-        more="" if config.shape == "encoder-decoder" else "--shape encoder-decoder",
+        next=f"translucid work params {more}" if more else "translucid work attention",
+        more=more,
         example=example,
         asked=asked,
     )
+
+
+def _more(config: TransformerConfig) -> str:
+    """The other shape first, then what is usual today."""
+    if config.shape != "encoder-decoder":
+        return "--shape encoder-decoder"
+    if config.activation == "swiglu" and config.norm == "rms":
+        return ""
+    fewer = "" if config.heads % 2 else f"--kv-heads {config.heads // 2} "
+    return f"{fewer}--activation swiglu --norm rms"
 
 
 def _size(*modules: nn.Module | None) -> int:

@@ -146,10 +146,13 @@ def _sinusoidal(
         note=r"$G_{pq} = \sum_i \cos((p - q)\,b^{-2i/d})$: the same on every diagonal, "
         "so only the distance counts.",
     )
+    # What rotary positions turn is another input: of numbers of one's own they would keep none.
+    more = "--rotary" if example else "" if base == 100 else "--base 100"
     return board.solution(
         title=f"Sinusoidal positions of {d} dimensions",
         closing="The dot product of two positions depends on their distance alone.",
-        next="translucid work positions --rotary",
+        next=f"translucid work positions {more}" if more else "translucid work attention",
+        more=more,
         example=example,
         asked=asked,
     )
@@ -219,10 +222,15 @@ def _rotary(
         name="scores",
         value=list(scores),
     )
+    own = q is not None or pairs is not None
+    more = "--base 100" if own and base != 100 else ""
+    follows = "attention" if own else f"positions --d 8 --count 5 --base {base:g}"
+    follows = f"positions {more}" if more else follows.removesuffix(" --base 10000")
     return board.solution(
         title="Rotary positions",
         closing="The score depends on the offset alone, sign included; turning keeps every length.",
-        next="translucid work positions --d 8 --count 5",
+        next=f"translucid work {follows}",
+        more=more,
         example=q is None or pairs is None,
         asked=True,
     )

@@ -9,6 +9,7 @@ from translucid.lab.engine.surety import surety
 from translucid.render.frame import escape, table
 
 WORKED = {
+    "perceptron": "one threshold unit, and the rule by which it learns",
     "softmax": "softmax, its loss and its gradient",
     "attention": "attention by one head",
     "multihead": "attention by several heads",

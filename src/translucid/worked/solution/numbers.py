@@ -6,6 +6,7 @@ commas. A fraction such as 1/3 is a number too. Every mistake names the argument
 
 import json
 import math
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
 )
 Number: TypeAlias = str | float | Tensor  # one of them
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def matrix(numbers: Numbers, name: str) -> Tensor:
@@ -59,6 +61,9 @@ def scalar(numbers: Number, name: str) -> Tensor:
             raise InputError(f"{name} = {numbers}: must be one number, such as 0.5") from None
         raise
     if table.numel() != 1:
+        if isinstance(numbers, str) and _DECIMAL_COMMA.fullmatch(numbers.strip()):
+            point = numbers.strip().replace(",", ".")
+            raise InputError(f"{name} = {numbers}: write {point}, decimals have a point")
         raise InputError(f"{name} is {shape(table)}, but one number is needed")
     return table.reshape(())
 
@@ -124,8 +129,25 @@ def _read(text: str, name: str) -> list[list[float]]:
         if not words:
             raise InputError(f"{name}: row {r} is empty; take out one of the ;")
         where = f", row {r}" if len(lines) > 1 else ""
+        _refuse_decimal_commas(line, f"{name}{where}")
         rows.append([_number(word, name, where) for word in words])
     return rows
+
+
+def _refuse_decimal_commas(line: str, where: str) -> None:
+    """`1,5 2,5` may be two numbers or four; `1,5,2,5` and `1, 5, 2, 5` are a list."""
+    words = line.split()
+    decimals = [word for word in words if _DECIMAL_COMMA.fullmatch(word.rstrip(","))]
+    parted_by_commas = any(word.endswith(",") for word in words)
+    if len(decimals) > 1 or (decimals and len(words) > 1 and not parted_by_commas):
+        point = " ".join(
+            word.rstrip(",").replace(",", "." if word in decimals else " ") for word in words
+        )
+        apart = " ".join(line.replace(",", " ").split())
+        raise InputError(
+            f"{where}: {line.strip()!r} may have decimal commas, or be a list; write {point}, or "
+            f"{apart}"
+        )
 
 
 def _number(entry: object, name: str, where: str) -> float:

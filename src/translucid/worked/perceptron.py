@@ -1,0 +1,343 @@
+"""One threshold unit: its answer, and how the perceptron rule moves its weights point by point."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.spelling import Missing
+from translucid.worked.board import Board
+from translucid.worked.perceptron_rule import Epoch, Lesson, Turn, look
+from translucid.worked.solution.content import Given, Table, Value, plain
+from translucid.worked.solution.numbers import (
+    Number,
+    Numbers,
+    many,
+    matrix,
+    scalar,
+    shape,
+    vector,
+    whole,
+)
+from translucid.worked.solution.solution import Solution
+
+CORNERS = "0 0; 0 1; 1 0; 1 1"
+DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # at the corners
+_EPOCHS = 20
+_SHOWN = 12  # epochs that are written out, and the last; the weights are there after every one
+_ROWS = 40  # lines of a table
+_BORDER = {1: "threshold", 2: "line", 3: "plane"}  # by inputs
+
+
+def perceptron(
+    x: Numbers | None = None,
+    w: Numbers | None = None,
+    b: Number | None = None,
+    target: Numbers | None = None,
+    *,
+    data: Literal["and", "or", "xor"] | None = None,
+    rate: Number | None = None,
+    epochs: int | str | None = None,
+    digits: int = 4,
+) -> Solution:
+    """One threshold unit, and the rule by which it learns.
+
+    y = 1 where w · x + b > 0, else 0. With targets it learns, a point at a time:
+    w + η (t - y) x and b + η (t - y), until an epoch makes no mistake.
+
+    x: The input; several points, one row each: "0 0; 0 1; 1 0; 1 1".
+    w: The weights, one for each input; those to start from, where it learns (0).
+    b: The bias (0).
+    target: The right answers, 0 or 1, one for each row of x: learn them (none).
+    data: Points and targets to learn: and, or, xor.
+    rate: Learning rate (1).
+    epochs: At most so many times over all points (20).
+
+    Example: translucid work perceptron --data and
+
+    Example: translucid work perceptron --x "1 0" --w "1 1" --b -0.5
+    """
+    example = x is None and w is None and b is None and target is None and data is None
+    asked = rate is not None or epochs is not None
+    x, target = _points(x, target, "and" if example else data)
+    points = matrix(x, "x")
+    targets = None if target is None else _targets(target, points)
+    unit = _unit(points, w, b, learns=targets is not None)
+    board = Board(digits)
+    if targets is None:
+        if asked:
+            name = "epochs" if rate is None else "rate"
+            raise Missing(
+                f"{name} needs target, or data: without the right answers nothing is learned",
+                (name, "target", "data"),
+            )
+        closing, more = _answer(board, unit, points)
+        next = "translucid work perceptron --data and"
+    else:
+        speed = torch.tensor(1.0, dtype=torch.float64) if rate is None else scalar(rate, "rate")
+        if speed <= 0:
+            raise InputError(f"rate = {speed.item():g}: must be larger than 0, such as 0.1")
+        limit = _EPOCHS if epochs is None else whole(epochs, "epochs")
+        lesson = Lesson(unit, points, targets, speed.item())
+        lesson.run(limit)
+        closing = _write(board, lesson)
+        more = "" if lesson.ended else f"--epochs {2 * limit}"
+        if lesson.all_right and (example or data):
+            more = "--data xor"
+        next = f"translucid work perceptron {more}" if more else "translucid work mlp"
+    return board.solution(
+        title=f"A perceptron with {many(points.shape[1], 'input')}",
+        closing=closing,
+        next=next,
+        more=more,
+        example=example,
+        asked=asked,
+    )
+
+
+def _points(
+    x: Numbers | None, target: Numbers | None, data: str | None
+) -> tuple[Numbers, Numbers | None]:
+    if data is not None:
+        if x is not None or target is not None:
+            raise InputError("give data, or x with target, not both")
+        if data.lower() not in DATA:
+            raise Missing(
+                f"data = {data}: there are {', '.join(DATA)}; for points of your own give x, one "
+                f"row each, and target",
+                ("x", "target"),
+            )
+        return CORNERS, DATA[data.lower()]
+    if x is None:
+        raise Missing(
+            "x is missing: give x and w, or x and target, or data", ("x", "w", "target", "data")
+        )
+    return x, target
+
+
+def _targets(target: Numbers, points: Tensor) -> Tensor:
+    targets = vector(target, "target")
+    for value in targets.tolist():
+        if value not in (0, 1):
+            raise InputError(
+                f"target: {value:g} is not 0 or 1, the answers of a threshold unit"
+                + ("; write 0 instead of -1" if value == -1 else "")
+            )
+    if len(targets) != len(points):
+        raise InputError(
+            f"x has {many(len(points), 'row')} and target has {many(len(targets))}: each row of x "
+            f'is one point and needs its target, such as x "0 0; 1 1" and target "0 1"'
+        )
+    return targets
+
+
+def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) -> Perceptron:
+    """The real model, with these weights; without them it starts at 0, as every perceptron."""
+    inputs = points.shape[1]
+    unit = Perceptron(PerceptronConfig(inputs=inputs)).double()
+    if w is not None:
+        weights = vector(w, "w")
+        if len(weights) != inputs:
+            raise InputError(
+                f"x is {shape(points)} and w has {many(len(weights))}: w needs one for each input, "
+                f"a column of x ({inputs})"
+            )
+        unit.weight.copy_(weights)
+    elif not learns:
+        raise Missing(
+            "w is missing: give w, one number for each input, or target, and it is learned",
+            ("w", "target"),
+        )
+    if b is not None:
+        unit.bias.copy_(scalar(b, "b"))
+    return unit
+
+
+def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
+    """y for each point; a sentence, and the options that teach it something else."""
+    looks = [look(unit, x) for x in points]
+    outputs = [int(y) for _, y in looks]
+    if len(points) == 1:
+        board.state("x", points)
+        _given(board, unit.weight, unit.bias)
+        _forward(board, points[0], (unit.weight, unit.bias), *looks[0])
+        side = "lies on the positive side" if outputs[0] else "does not lie on the positive side"
+        closing = f"The answer is {outputs[0]}: the input {side}."
+    else:
+        board.given.append(_table_of_points(board, points, None))
+        _given(board, unit.weight, unit.bias)
+        rows = [
+            (_vector(board, x), board.number(z.item()), str(int(y)))
+            for x, (z, y) in zip(points, looks, strict=True)
+        ]
+        board.table(
+            "Answers: on which side of the border each point lies",
+            Table(("$x$", r"$w \cdot x + b$", "$y$"), _cut(rows)),
+            name="answers",
+            value=[{"x": plain(x), "sum": z.item(), "y": int(y)}
+                   for x, (z, y) in zip(points, looks, strict=True)],
+        )  # fmt: skip
+        closing = f"{sum(outputs)} of {len(points)} points are answered with 1."
+    other = [*outputs[:-1], 1 - outputs[-1]]
+    return closing, "--target " + (
+        str(other[0]) if len(other) == 1 else '"' + " ".join(str(y) for y in other) + '"'
+    )
+
+
+def _given(board: Board, weight: Tensor, bias: Tensor) -> None:
+    board.state("w", weight[None])
+    board.state("b", bias)
+
+
+def _table_of_points(board: Board, points: Tensor, targets: Tensor | None) -> Given:
+    header = tuple(f"$x_{{{i}}}$" for i in range(1, points.shape[1] + 1))
+    rows = [tuple(board.number(value) for value in x) for x in points.tolist()]
+    value: dict[str, Value] = {"x": plain(points)}
+    if targets is not None:
+        header = (*header, "$t$")
+        rows = [(*row, str(int(t))) for row, t in zip(rows, targets, strict=True)]
+        value["target"] = plain(targets)
+    heading = "The points" if targets is None else "The points and their targets"
+    return Given(name="points", symbol=heading, value=value, table=Table(header, _cut(rows)))
+
+
+def _forward(
+    board: Board, x: Tensor, weights: tuple[Tensor, Tensor], total: Tensor, output: Tensor
+) -> None:
+    values: dict[str, Tensor | str] = {"w": weights[0][None], "x": x[None], "b": weights[1]}
+    values |= {"sum": total, "output": output}
+    for point in ("sum", "output"):
+        board.point(f"perceptron.{point}", values)
+
+
+def _write(board: Board, lesson: Lesson) -> str:
+    """The rule once in full, every epoch as a table, the weights; what came of it."""
+    board.given.append(_table_of_points(board, lesson.points, lesson.targets))
+    _given(board, *lesson.epochs[0].turns[0].before)
+    board.state(r"\eta", torch.tensor(lesson.rate, dtype=torch.float64), name="rate")
+    wrong = next((turn for turn in lesson.epochs[0].turns if turn.wrong), None)
+    if wrong is not None:
+        board.section = f"The rule, at the first point it gets wrong: {_vector(board, wrong.x)}"
+        _rule(board, wrong, lesson.rate)
+    board.section = "Point by point"
+    last = len(lesson.epochs)
+    for number, epoch in enumerate(lesson.epochs, 1):
+        if number <= _SHOWN or number == last:
+            skipped = (
+                f"After epoch {_SHOWN} only the last is written out." if last > _SHOWN + 1 else ""
+            )
+            _epoch(board, number, epoch, skipped if number == last else "")
+    board.section = "All epochs"
+    _weights(board, lesson)
+    return _ending(board, lesson)
+
+
+def _rule(board: Board, turn: Turn, rate: float) -> None:
+    _forward(board, turn.x, turn.before, turn.total, turn.output)
+    values = {"rate": torch.tensor(rate, dtype=torch.float64), "t": turn.target, "y": turn.output}
+    symbols = {"rate": r"\eta"}
+    raised = bool(turn.target > turn.output)
+    board.step(
+        f"New $w$: {'towards' if raised else 'away from'} the point, so that the sum "
+        f"{'grows' if raised else 'falls'}",
+        r"w_{\mathrm{new}}",
+        r"<w> + <rate> \cdot (<t> - <y>) \cdot <x>",
+        turn.after[0][None],
+        {"w": turn.before[0][None], "x": turn.x[None], **values},
+        symbols=symbols,
+        name="new w",
+    )
+    board.step(
+        "New $b$: the same, with 1 for the input",
+        r"b_{\mathrm{new}}",
+        r"<b> + <rate> \cdot (<t> - <y>)",
+        turn.after[1],
+        {"b": turn.before[1], **values},
+        symbols=symbols,
+        name="new b",
+    )
+
+
+def _epoch(board: Board, number: int, epoch: Epoch, note: str) -> None:
+    rows: list[tuple[str, ...]] = []
+    values: list[Value] = []
+    for turn in epoch.turns:
+        dw, db = (after - before for before, after in zip(turn.before, turn.after, strict=True))
+        answer = [_vector(board, turn.x), board.number(turn.total.item()), str(int(turn.output))]
+        change = [_vector(board, dw), board.number(db.item())] if turn.wrong else ["0", "0"]
+        new = [_vector(board, turn.after[0]), board.number(turn.after[1].item())]
+        rows.append((*answer, str(int(turn.target)), *change, *new))
+        values.append(
+            {
+                "x": plain(turn.x), "sum": turn.total.item(), "y": int(turn.output),
+                "target": int(turn.target), "change_w": plain(dw), "change_b": db.item(),
+                "w": plain(turn.after[0]), "b": turn.after[1].item(),
+            }
+        )  # fmt: skip
+    header = ("$x$", r"$w \cdot x + b$", "$y$", "$t$", r"$\Delta w$", r"$\Delta b$")
+    board.table(
+        f"Epoch {number}: {many(epoch.mistakes, 'mistake')}",
+        Table((*header, "new $w$", "new $b$"), _cut(rows)),
+        name=f"epoch {number}",
+        value=values,
+        note=note,
+    )
+
+
+def _weights(board: Board, lesson: Lesson) -> None:
+    size = len(lesson.points)
+    rows: list[tuple[str, ...]] = []
+    values: list[Value] = []
+    for number, epoch in enumerate(lesson.epochs, 1):
+        weights = (_vector(board, epoch.weight), board.number(epoch.bias.item()))
+        rows.append((str(number), str(epoch.mistakes), *weights, f"{epoch.right} of {size}"))
+        values.append(
+            {
+                "epoch": number, "mistakes": epoch.mistakes, "right": epoch.right,
+                "w": plain(epoch.weight), "b": epoch.bias.item(),
+            }
+        )  # fmt: skip
+    board.table(
+        "Weights after each epoch, and how many points they get right",
+        Table(("epoch", "mistakes", "$w$", "$b$", "right"), _cut(rows)),
+        name="weights",
+        value=values,
+    )
+
+
+def _ending(board: Board, lesson: Lesson) -> str:
+    size, last = len(lesson.points), len(lesson.epochs)
+    if number := lesson.all_right:
+        epoch = lesson.epochs[number - 1]
+        weights = (
+            f"$w$ = {_vector(board, epoch.weight)} and $b$ = {board.number(epoch.bias.item())}"
+        )
+        after = "; the next one changes nothing" if last > number else ""
+        points = "The point is" if size == 1 else f"All {size} points are"
+        return f"{points} right after epoch {number}, with {weights}{after}."
+    best = max(epoch.right for epoch in lesson.epochs)
+    so_far = f"At the end of an epoch at most {best} of {size} points were right."
+    if lesson.returns is None:
+        were = "was" if last == 1 else "were"
+        return f"{many(last, 'epoch')} {were} not enough. {so_far}"
+    where = f"after epoch {lesson.returns}" if lesson.returns else "at the start"
+    border = _BORDER.get(lesson.points.shape[1], "hyperplane")
+    return (
+        f"The weights after epoch {last} are those {where}: the rule goes round and never ends, "
+        f"so no {border} separates these points. {so_far}"
+    )
+
+
+def _vector(board: Board, values: Tensor) -> str:
+    numbers = [board.number(value) for value in values.tolist()]
+    return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+
+
+def _cut(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Of very many rows, the first and the last."""
+    if len(rows) <= _ROWS:
+        return tuple(rows)
+    return (*rows[: _ROWS - 1], tuple("…" for _ in rows[0]), rows[-1])
