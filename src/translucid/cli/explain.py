@@ -87,7 +87,7 @@ def explain(
 
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
-    if (address := _sum_of(reading, walked)) and layer is None and html is None:
+    if layer is None and html is None and (address := _sum_of(reading, walked)):
         command = _command(model, f"--terms {shlex.quote(address)}", text)
         typer.echo(f"where a number comes from: {command}")
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
@@ -174,6 +174,8 @@ def _sum_of(reading: "Reading", walked: "Walk") -> str:
     """The weighted sum behind what a network of numbers says; of one that reads text nothing."""
     from translucid.see.terms.expression import Number
 
+    if any(stage.kind == "tokens" for stage in walked.stages):
+        return ""
     for stage in walked.stages:
         if stage.kind == "values" and stage.address:
             address = f"{stage.address}[{', '.join('0' * len(stage.shape))}]"
