@@ -20,7 +20,7 @@ from translucid.fast.precision import Precision, prepare
 from translucid.interop.hub import fetched
 from translucid.interop.importing import load as load_any
 from translucid.models.sequence_config import SequenceConfig
-from translucid.recipe.examples import task_of
+from translucid.recipe.examples import Part, task_of
 from translucid.recipe.scored_examples import ScoredExamples, run_of
 from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
@@ -241,12 +241,12 @@ class Model:
         return items
 
     def texts(
-        self, *files: str | Sequence[str], limit: int | None = None
+        self, *files: str | Sequence[str], limit: int | None = None, part: Part = "test"
     ) -> list[tuple[str, str | None]]:
-        """The examples of files, or of the run's test data, as people type them: each a text and
-        the right answer, which `trace`, `gradients` and `saliency` take."""
+        """The examples of files, or of a part of the run's data, as people type them: each a text
+        and the right answer, which `trace`, `gradients` and `saliency` take."""
         data = self.settings().data
-        records, _ = self._examples.records(files, data, limit, lambda line: None, needed=limit)
+        records, _ = self._examples.records(files, data, limit, lambda line: None, limit, part)
         return [(record.asked, record.answer) for record in records]
 
     def hardest(self, *files: str | Sequence[str], limit: int | None = None) -> list[Measured]:

@@ -101,6 +101,17 @@ def test_the_page_is_written_whole_and_loads_nothing(
     assert os.listdir() == ["page.html"]
 
 
+@pytest.mark.parametrize("model", ["demo:perceptron", "demo:regress"])
+def test_a_network_of_numbers_leads_to_its_terms(command: Command, model: str) -> None:
+    *_, hint, _ = command(["explain", model, "1 1"]).out.splitlines()
+    before, _, line = hint.partition(": translucid ")
+    assert before == "where a number comes from"
+    terms = command(shlex.split(line)).out
+    assert "= sum of " in terms
+    *_, bias = (b for n, b in load(model).network.named_parameters() if n.endswith("bias"))
+    assert f"b = {bias.item():.6g} " in terms
+
+
 def test_one_layer_and_one_head(command: Command, models: dict[str, str]) -> None:
     answer = command(["explain", models["translate"], TRANSLATED, "--layer", "0", "--head", "1"])
     assert (answer.code, answer.err) == (0, "")

@@ -46,6 +46,27 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.parametrize(
+    ("rows", "words", "why"),
+    [
+        ("id,stars,words\n7,1,good film\n8,2,bad film\n", [], "which column holds the label?"),
+        ("label,text\na,good film\nb,bad film\n" * 9, ["--probe", ""], "--probe"),
+        ("label,text\na,good film\nb,bad film\n" * 9, [], ""),
+    ],
+)
+def test_the_studio_is_announced_once_there_is_something_to_see(
+    rows: str, words: list[str], why: str, tmp_path: Path
+) -> None:
+    """And an address that died with the data was never given."""
+    (tmp_path / "a.csv").write_text(rows)
+    done = run("train", "classify", "--train", "a.csv", "--out", "run", "--studio", *words, *TINY,
+               *QUICK, "training.device=cpu", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == (2 if why else 0), done.stderr
+    assert ("studio: http" in done.stdout) == (not why)
+    assert why in done.stderr
+    assert (tmp_path / "run").exists() == (not why)
+
+
 @pytest.mark.slow
 def test_lines_come_back_in_order_and_empty_lines_stay_empty(translator: Path) -> None:
     done = process("translate", str(translator), "--json", stdin="The dog sleeps.\n\nI wait.\n")

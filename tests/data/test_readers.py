@@ -351,7 +351,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
         '{"x": "a", "y": "b"}\n',
         {},
         r"which column holds the label\? the columns are 'x', 'y'; say it behind the command, such "
-        "as data.label_column=x data.text_column=y,",
+        "as data.label_column=x data.text_column=y$",
     ),
     "too many columns to guess": (
         read_labelled,
@@ -359,7 +359,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
         "1\tx\ty\n",
         {},
         r"which column holds the label\? there are 3 columns; say it behind the command, such as "
-        "data.label_column=1 data.text_column=2,",
+        "data.label_column=1 data.text_column=2$",
     ),
     "semicolons": (
         read_labelled,

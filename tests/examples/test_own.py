@@ -163,6 +163,8 @@ def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> No
     assert reading["head.class_logits"].flatten().tolist() == pytest.approx([answer])
     out, _ = command("explain", folder / "run", text, "--json", "--code", OWN_TASK)
     assert json.loads(out)["stages"]
+    out, _ = command("explain", folder / "run", text, "--code", OWN_TASK)
+    assert "where a number comes from" not in out  # that is for networks without text
     file = folder / "seen.html"
     command("explore", folder / "run", "--save", file, "--text", text, "--code", OWN_TASK)
     assert file.stat().st_size > 100_000

@@ -1,8 +1,9 @@
 """A walk says what the trace says and what the model answers, and leaves no part out."""
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ from translucid.catalogue import describe
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
+from translucid.render.frame import escape
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
 from translucid.see.walk.data import Stage, Walk, as_json, quoted
@@ -229,8 +231,32 @@ def test_most_is_forgotten_where_there_was_something() -> None:
         backward = "right to left" in stage.title
         rows = stage.rows[:-1] if backward else stage.rows[1:]
         least = min(rows, key=lambda row: row.cells[0].value)
-        said = f"at {least.label!r} most is forgotten (keeps {least.cells[0].value:.2f})"
-        assert stage.happened.startswith(said)
+        said = f"at {least.label!r} most is forgotten (keeps {least.cells[0].value:.2f}"
+        first = stage.rows[-1 if backward else 0]
+        if first.cells[0].value < least.cells[0].value:  # else nobody misses it
+            said += f"; {first.label!r} is read first, when there is nothing to forget"
+        assert stage.happened.startswith(f"{said})")
+
+
+@pytest.mark.parametrize("shape", ["decoder", "encoder-decoder"])
+def test_a_language_model_has_nothing_to_forget_at_first_and_a_translator_has(shape: str) -> None:
+    """Gates all but shut at the first two tokens, and most at the first."""
+    torch.manual_seed(3)
+    cell: dict[str, Any] = {"shape": shape, "head": "language", "attention": "none"}
+    network = tl.build(RecurrentConfig(**CELL, **cell)).eval()
+    task = Language(WORDS) if shape == "decoder" else Translate(WORDS, WORDS, smoothing=0.0)
+    name = "decoder.recurrent.layers.0.lstm.forget_gate"
+    edit = {f"{name}@0": torch.full((1, 8), 0.1), f"{name}@1": torch.full((1, 8), 0.2)}
+    target = None if shape == "decoder" else "der Hund"
+    reading = read(network, task, "the dog sees", target, edit=edit)
+    (stage,) = (s for s in walk(reading).stages if s.kind == "gates" and "decoder" in s.address)
+    first, second, *_ = stage.rows
+    assert stage.happened.startswith(
+        f"at {second.label!r} most is forgotten (keeps 0.20; {first.label!r} is read first, when "
+        "there is nothing to forget)"
+        if shape == "decoder"
+        else f"at {first.label!r} most is forgotten (keeps 0.10)"
+    )
 
 
 def test_a_state_moves_from_where_the_bridge_put_it() -> None:
@@ -320,6 +346,38 @@ def test_numbers_come_out_as_predicted() -> None:
     assert [row.cells[1].value for row in last.rows] == [1, 2]
 
 
+def _values(lines: Sequence[str]) -> list[float]:
+    """What the right-hand sides give to whoever works them out."""
+    known = {"tanh": math.tanh, "max": max, "__builtins__": {}}
+    sides = [line.rpartition("; ")[2].split(" = ") for line in lines]
+    values = [eval(worked_out.replace("·", "*"), known) for *_, worked_out, _ in sides]
+    assert values == pytest.approx([float(last) for *_, last in sides], rel=1e-4, abs=1e-5)
+    return values
+
+
+@pytest.mark.parametrize(("model", "inputs"), [("demo:perceptron", 2), ("demo:regress", 2)])
+def test_the_sums_of_a_small_network_can_be_worked_out(model: str, inputs: int) -> None:
+    reading = tl.load(model).trace("1 0.5")
+    seen = walk(reading)
+    stages = [stage for stage in seen.stages if stage.address and stage.title != "the answer"]
+    assert all(stage.worked for stage in stages)
+    for stage in stages:
+        given = [row.cells[0].value for row in stage.rows]
+        assert _values(stage.worked) == pytest.approx(given, rel=1e-4, abs=1e-5)
+    weights = next(w for name, w in reading.network.named_parameters() if name.endswith("weight"))
+    sums = next(stage for stage in stages if stage.address != "standardise.output").worked
+    for row, line in zip(weights.reshape(-1, inputs).tolist(), sums, strict=True):
+        factors = re.findall(r"\(?(-?[\d.e-]+)\)? ·", line)
+        assert list(map(float, factors)) == pytest.approx(row, rel=1e-5)  # as the inputs stand
+    for line in (line for stage in stages for line in stage.worked):
+        assert line in " ".join(as_text(seen).split())
+        assert escape(line) in as_page(seen, {})
+
+
+def test_the_sums_of_a_larger_network_are_left_to_its_terms() -> None:
+    assert not any(stage.worked for stage in walked("numbers").stages)
+
+
 def test_the_top_is_as_wide_as_asked_and_holds_what_was_chosen() -> None:
     reading, _ = made("transformer")
     for top in (1, 3, 1000):
@@ -338,6 +396,18 @@ def test_unknown_words_are_marked() -> None:
     assert [row.label for row in first.rows if row.remark] == ["zebra"]
     assert [row.cells[0].value for row in first.rows][-2:] == [WORDS.unk_id, WORDS.eos_id]
     assert "zebra 3 (unknown)" in as_text(walked("transformer"))
+
+
+@every_model
+def test_the_headline_says_what_the_model_cannot_know(name: str) -> None:
+    """Of what was typed; a translator writes no word that it does not know."""
+    first, seen = walked(name).stages[0], walked(name)
+    lacking = [row.label for row in first.rows if row.remark == "unknown"]
+    assert bool(lacking) == ("zebra" in seen.text)
+    warning = f"1 of {len(first.rows)} tokens is not in the model's vocabulary: zebra"
+    assert seen.warning == (warning if lacking else "")
+    assert (f"\n! {warning}\n" in as_text(seen)) == bool(lacking)
+    assert (escape(warning) in as_page(seen, {})) == bool(lacking)
 
 
 @pytest.mark.parametrize("name", ["transformer", "language", "tagger"])

@@ -1,7 +1,9 @@
 """Many texts, some at each request: what the page is told is what Python says."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -74,7 +76,7 @@ def test_without_data_of_its_own_a_model_reads_made_up_texts(
     held = model("language-rnn")
     alone = Handlers(Library({"language": held}))
     answer, _ = until_done(alone, "hardest")
-    assert (answer["of"], answer["from"]) == (6, "its example sentences and of Toyland")
+    assert (answer["of"], answer["from"]) == (6, "its example sentences and sentences of Toyland")
     trace = held.trace(answer["texts"][0]["text"])
     log_probs = trace.output_values.log_softmax(-1)
     losses = [-float(log_probs[n, i]) for n, i in enumerate(trace.wanted) if i >= 0]
@@ -82,6 +84,56 @@ def test_without_data_of_its_own_a_model_reads_made_up_texts(
     assert answer["texts"][0]["answer"] is None
     translator = Handlers(Library({"translate": model("translate-transformer")}))
     assert until_done(translator, "hardest")[0]["texts"] == []  # its own answer is no right one
+
+
+ROWS = [f"{word} {n} times,{kind}" for n in range(20) for word, kind in
+        (("fine", "good"), ("sad", "bad"), ("dull", "bad"))]  # fmt: skip
+SMALL = {"d_model": 8, "heads": 2, "layers": 1}
+
+
+def run_of_rows(folder: Path, **files: str) -> Path:
+    """A run of a few steps on a table of one's own."""
+    for part, rows in (("train", ROWS[:40]), ("valid", ROWS[40:50]), ("test", ROWS[50:])):
+        (folder / f"{part}.csv").write_text("\n".join(["text,label", *rows, ""]))
+    places = {part: str(folder / name) for part, name in files.items()}
+    training = {"steps": 3, "batch_tokens": 400, "warmup": 1, "device": "cpu"}
+    tl.train("classify", folder / "run", quiet=True, **places, tokenizer={"kind": "word"},
+             model=SMALL, training=training)  # fmt: skip
+    return folder / "run"
+
+
+@pytest.mark.parametrize("files", [("train",), ("train", "valid"), ("train", "valid", "test")])
+def test_a_run_reads_its_own_texts(files: tuple[str, ...], tmp_path: Path) -> None:
+    """Test data, else validation data, else what was held out: its losses make the run's score."""
+    run = run_of_rows(tmp_path, **{part: f"{part}.csv" for part in files})
+    if len(files) > 1:
+        (tmp_path / "train.csv").unlink()  # it is not asked for
+    answer, _ = until_done(Handlers(Library({"run": tl.load(run)})), "hardest")
+    name = "test" if "test" in files else "validation"
+    assert answer["from"] == f"the {name} data of its run"
+    given = [f"{one['text']},{one['target']}" for one in answer["texts"]]
+    own = {1: ROWS[:40], 2: ROWS[40:50], 3: ROWS[50:]}[len(files)]
+    assert given
+    assert set(given) <= set(own)
+    assert len(files) == 1 or sorted(given) == sorted(own)
+    part = json.loads((run / "test.json").read_text()) if name == "test" else tl.load(run).facts
+    losses = [one["loss"] for one in answer["texts"]]
+    score = part["test" if name == "test" else "valid"]["loss"]
+    assert sum(losses) / len(losses) == pytest.approx(score, rel=1e-5)
+
+
+def test_a_run_whose_texts_are_gone_reads_no_others(tmp_path: Path) -> None:
+    run = run_of_rows(tmp_path, train="train.csv")
+    (tmp_path / "train.csv").unlink()
+    gone = Handlers(Library({"run": tl.load(run)}))
+    shutil.copytree(run / "best", tmp_path / "alone")
+    alone = Handlers(Library({"alone": tl.load(tmp_path / "alone")}))
+    point = "encoder.layers.0.feedforward.activated"
+    for handlers, why in ((gone, "train.csv"), (alone, "not in its run folder, whose recipe")):
+        for what, query in (("hardest", {}), ("unit", {"at": point, "unit": 0})):
+            error = until_done(handlers, what, **query)[0]["error"]
+            assert error.startswith("the texts of its data cannot be read: ")
+            assert why in error
 
 
 @pytest.mark.slow
@@ -122,11 +174,13 @@ def test_the_page_lists_texts_and_opens_them(
     assert leaf.words(".texts .edit") == ["Measure losses"]  # nor does it begin again
     leaf.inner.click("text=Measure losses")
     leaf.wait("document.querySelectorAll('.hardest li').length === 10")
+    assert leaf.words("#readout .path")[0].endswith(", the test data of its run")
     held = tl.load("demo:classify")
     true = held.hardest(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
     leaf.inner.click("text=Which texts move it most")
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")
+    assert leaf.words("#readout .path") == ["classify: the test data of its run"]
     value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]
     trace = held.trace(max((one.text for one in true), key=lambda text: float(
         held.trace(text)[POINT][0, :, 5].max())))  # fmt: skip

@@ -41,10 +41,14 @@ def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]
     ) as process:  # fmt: skip
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            found = re.fullmatch(r"studio: (http://127\.0\.0\.1:\d+/open/[\w-]{32})\n", said)
-            assert found, said + process.stdout.read()
-            rest: list[str] = []
+            address = re.compile(r"studio: (http://127\.0\.0\.1:\d+/open/[\w-]{32})\n")
+            rest: list[str] = []  # of a training, what it says of its data comes first
+            found = None
+            for line in process.stdout:
+                if found := address.fullmatch(line):
+                    break
+                rest.append(line)
+            assert found, "".join(rest)
             reading = threading.Thread(target=lambda: rest.extend(process.stdout or ()))
             reading.start()
             yield process, found[1], rest

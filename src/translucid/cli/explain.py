@@ -87,6 +87,9 @@ def explain(
 
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
+    if layer is None and html is None and (address := _sum_of(reading, walked)):
+        command = _command(model, f"--terms {shlex.quote(address)}", text)
+        typer.echo(f"where a number comes from: {command}")
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
 
 
@@ -151,15 +154,31 @@ def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
 
 def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
     """What to try after this."""
-    name = name_of_model(folder)
-    start = f"translucid explain {shlex.quote(name)}"
-    if len(text) > LONG:
-        return f"{_next(walked, folder, '...', layer=layer, html=html)}  (... is the same text)"
-    quoted_text = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
-    quoted_text = f"-- {quoted_text}" if text.startswith("-") else quoted_text
     if html is None and layer is None:
-        return f"{start} --html walk.html {quoted_text}"
+        return _command(folder, "--html walk.html", text)
     closer = {stage.layer for stage in walked.stages} - {None}
     if layer is None and closer:
-        return f"{start} --layer {min(n for n in closer if n is not None)} {quoted_text}"
-    return f"{start} {quoted_text}"
+        return _command(folder, f"--layer {min(n for n in closer if n is not None)}", text)
+    return _command(folder, "", text)
+
+
+def _command(folder: Path, option: str, text: str) -> str:
+    start = f"translucid explain {shlex.quote(name_of_model(folder))} {option}".rstrip()
+    if len(text) > LONG:
+        return f'{start} "..."  (... is the same text)'
+    quoted_text = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
+    return f"{start} -- {quoted_text}" if text.startswith("-") else f"{start} {quoted_text}"
+
+
+def _sum_of(reading: "Reading", walked: "Walk") -> str:
+    """The weighted sum behind what a network of numbers says; of one that reads text nothing."""
+    from translucid.see.terms.expression import Number
+
+    if any(stage.kind == "tokens" for stage in walked.stages):
+        return ""
+    for stage in walked.stages:
+        if stage.kind == "values" and stage.address:
+            address = f"{stage.address}[{', '.join('0' * len(stage.shape))}]"
+            expression = reading.terms(address).expression
+            return expression.address if isinstance(expression, Number) else address
+    return ""

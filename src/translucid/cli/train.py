@@ -248,11 +248,14 @@ def shown(
         yield Recording(probe)
         return
     page = server().for_training(folder, port)
-    announce(page, port)
-    sys.stdout.flush()
+
+    def began() -> None:  # and not before: data that cannot be read would leave a dead address
+        announce(page, port)
+        sys.stdout.flush()
+
     try:
         with page.in_background():
-            yield Recording(probe)
+            yield Recording(probe, began)
     finally:
         if folder.exists():
             typer.echo(f"look again with: translucid explore {shlex.quote(str(folder))}", err=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from translucid.bundle import Bundle
 from translucid.data.readers.loading import Columns, Loading
@@ -14,6 +14,7 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
+Part = Literal["test", "valid"]  # of the data
 MOSTLY = 0.5  # of the records must differ, for copies to be an oversight
 NO_DATA = (
     "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
@@ -72,16 +73,21 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     return Examples(train, valid, test, columns=loading.columns)
 
 
-def load_test(
-    recipe: Recipe, say: Callable[[str], None], needed: int | None = None
+def load_held_out(
+    recipe: Recipe, part: Part, say: Callable[[str], None], needed: int | None = None
 ) -> list[Record]:
-    """The test examples of a recipe by themselves; none where it names none. needed: of made-up
-    ones no more are made."""
+    """The test or validation examples of a recipe by themselves; none where it names none, and no
+    training examples were held out. needed: of made-up ones no more are made."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         held_out = _held_out(data.toyland)
-        return list(task.toyland("test", held_out if needed is None else min(needed, held_out)))
-    return read_records(recipe.task.kind, data.paths(data.test), data, say) if data.test else []
+        return list(task.toyland(part, held_out if needed is None else min(needed, held_out)))
+    if files := data.test if part == "test" else data.valid:
+        return read_records(recipe.task.kind, data.paths(files), data, say)
+    if part == "test" or data.store:  # in a store are tokens, not texts
+        return []
+    alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
+    return load_examples(alone, say).valid
 
 
 def _held_out(toyland: int) -> int:

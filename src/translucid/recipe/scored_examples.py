@@ -1,4 +1,4 @@
-"""The examples that a model is scored on: those of files, or else the test data of its run."""
+"""The examples that a model is scored on: those of files, or else those of its run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,12 @@ from typing import Any
 from translucid.bundle import Bundle, place
 from translucid.data.readers.loading import Loading
 from translucid.errors import InputError
-from translucid.recipe.examples import load_test, read_records
+from translucid.recipe.examples import Part, load_held_out, read_records
 from translucid.recipe.recipe import of_run, reaching
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
 from translucid.untrusted_files import read_object
+
+NAMES: dict[Part, str] = {"test": "test", "valid": "validation"}
 
 
 def run_of(folder: Path | None, file: str) -> Path | None:
@@ -45,6 +47,7 @@ class ScoredExamples:
         limit: int | None,
         say: Callable[[str], None],
         needed: int | None = None,
+        part: Part = "test",
     ) -> tuple[Sequence[Any], str]:
         """The examples of files, or else the run's own, `needed` of them at least; and what to
         call them. A pair of files may be one, as `train` takes it."""
@@ -54,16 +57,16 @@ class ScoredExamples:
             loading, name = Loading(expected=self.held.columns), names[0]
             records = read_records(self.held.task, names, data, say, loading)
         else:
-            records, name = self._own_test(data, say, needed), "the test data"
+            records, name = self._own(part, data, say, needed), f"the {NAMES[part]} data"
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         return records, name
 
-    def _own_test(
-        self, data: DataConfig, say: Callable[[str], None], needed: int | None
+    def _own(
+        self, part: Part, data: DataConfig, say: Callable[[str], None], needed: int | None
     ) -> list[Any]:
-        """The test examples of the run that this model is of."""
+        """The examples of the run that this model is of."""
         run = run_of(self.folder, "recipe.toml")
         if run is None:
             raise InputError(
@@ -71,13 +74,15 @@ class ScoredExamples:
                 "data would be taken; give a file as in training, on the command line with --data"
             )
         chosen = of_run(run)
-        chosen = reaching(chosen, chosen.data.test, lambda: _began_in(run))
+        held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train
+        chosen = reaching(chosen, held_out, lambda: _began_in(run))
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
-        records = load_test(chosen.model_copy(update={"data": data}), say, needed)
+        chosen = chosen.model_copy(update={"data": data})
+        records = load_held_out(chosen, part, say, needed)
         if not records:
             raise InputError(
-                f"the recipe of {run} names no test data; give a file as in training, on the "
-                "command line with --data"
+                f"the recipe of {run} names no {NAMES[part]} data; give a file as in training, on "
+                "the command line with --data"
             )
         return records

@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,7 @@ from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
+from translucid.runs.few_examples import few_counted
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.log import RunLog
 from translucid.runs.pace import Pace, evaluation_seconds
@@ -47,6 +48,7 @@ class Recording:
     """That a run is recorded for the studio's Train view."""
 
     probe: str | None = None  # the text to follow; by default the first validation example
+    began: Callable[[], None] = lambda: None  # is called when there is something to look at
 
 
 class Session:
@@ -110,10 +112,25 @@ class Session:
 
     def go(self) -> Bundle:
         """Train to the end, then test."""
-        setup, training = self.setup, self.setup.recipe.training
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
+        if self.recording is None:
+            return self._go()
+        with Recorder(
+            self.out, self.setup.network, self.setup.recipe.training.steps,
+            lambda network: self._bundle(network, {}), main=self.processes.main,
+        ) as record:  # fmt: skip
+            record.begin(self.state.step, self.recording.probe, self.setup.first)
+            self.recording.began()
+            return self._go(
+                watches=record.watches, stepped=record.stepped, looks=record.looks,
+                looked=record.looked,
+            )  # fmt: skip
+
+    def _go(self, **recorded: Any) -> Bundle:
+        """recorded: what else watches the training."""
+        setup, training = self.setup, self.setup.recipe.training
         self.pace = Pace(
             training, self.state.step, self.state.seconds, self._evaluation_seconds,
             self.run_log.say,
@@ -126,23 +143,12 @@ class Session:
             # What a model knew already is the bar; one with a new head knows nothing yet.
             self.state.unscored = all(ADAPTER in name for name in setup.start["fresh"])
             self._save()  # from now on nobody needs the model that it started from
-        watchers = Watchers(
-            self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
-            ticked=self._ticked, evaluation_took=self.pace.evaluated,
+        return self._train(
+            Watchers(
+                self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
+                ticked=self._ticked, evaluation_took=self.pace.evaluated, **recorded,
+            )
         )  # fmt: skip
-        if self.recording is None:
-            return self._train(watchers)
-        with Recorder(
-            self.out, setup.network, training.steps, lambda network: self._bundle(network, {}),
-            main=self.processes.main,
-        ) as record:  # fmt: skip
-            record.begin(self.state.step, self.recording.probe, setup.first)
-            return self._train(
-                replace(
-                    watchers, watches=record.watches, stepped=record.stepped,
-                    looks=record.looks, looked=record.looked,
-                )
-            )  # fmt: skip
 
     def _ticked(self, step: int, seconds: float) -> None:
         self.pace.ticked(step, seconds)
@@ -228,7 +234,8 @@ class Session:
         )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
-        self.run_log.evaluated(self.state.step, score, best)
+        few = few_counted(self.setup.task, self.setup.valid)
+        self.run_log.evaluated(self.state.step, score, best, few)
         if self.processes.main:
             facts: dict[str, object] = {"valid": score.numbers}
             if (baseline := self._baseline) is not None:
@@ -268,7 +275,8 @@ class Session:
         if self.processes.main and setup.test and not (self.out / TEST).exists():
             with reporting(say):
                 score = task.evaluate(best.network, setup.test)
-            say("test: " + "  ".join([score.line(), *score.notes]))
+            few = few_counted(task, setup.test)
+            say("test: " + "  ".join([score.line() + few, *score.notes]))
             examples = len(setup.test)
             result: dict[str, Any] = {
                 "test": score.numbers,

@@ -25,7 +25,7 @@ from translucid.recipe.examples import Examples, load_examples
 from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
-from translucid.runs import time_budget
+from translucid.runs import few_examples, time_budget
 from translucid.runs.batches import epoch_plan, shared_rows
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
@@ -156,6 +156,8 @@ def set_up(
     packed = shared_rows(known.task, items, recipe)
     plan = epoch_plan(known.task, items, recipe, 0, packed)
     _say_about(known.tokenizers, plan, examples, recipe, say)
+    if few := few_examples.warning(known.task, valid, recipe.data):
+        say(few)
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)
     say(

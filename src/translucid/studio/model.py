@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.results import Decoded
 from translucid.models.base import Network
+from translucid.recipe.examples import Part
 from translucid.tasks.base import Task
 
 
@@ -18,7 +19,9 @@ class StudioModel(Protocol):
     folder: Path | None  # that it was read from
     facts: dict[str, Any]  # scores, steps, an example of its data
 
-    def texts(self, *files: str, limit: int | None = None) -> list[tuple[str, str | None]]: ...
+    def texts(
+        self, *files: str, limit: int | None = None, part: Part = "test"
+    ) -> list[tuple[str, str | None]]: ...
     def target_for(self, text: str, target: str | None) -> str | None: ...
     @property
     def decode(self) -> Callable[..., list[Decoded]]: ...

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from translucid.errors import ConfigError, InputError
+from translucid.recipe.scored_examples import NAMES, run_of
 from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme
@@ -83,18 +84,26 @@ class Surveys:
 
 
 def texts_of(opened: Opened, most: int) -> tuple[list[tuple[str, str | None]], str]:
-    """The test data of the model's run; else the sentences that it begins with and made-up ones,
-    whose answers nobody has checked with its labels."""
-    try:
-        return opened.model.texts(limit=most), "the test data of its run"
-    except InputError:
-        texts = examples(opened)
+    """The test data of the model's run, or else its validation data; of a model that no run has
+    trained, the sentences that it begins with and made-up ones, whose answers nobody has checked
+    with its labels."""
+    why = ""
+    for part, name in NAMES.items():
+        try:
+            return opened.model.texts(limit=most, part=part), f"the {name} data of its run"
+        except InputError as error:
+            why = str(error)
+    if "step" in opened.model.facts:  # made-up texts would not be of its data
+        if run_of(opened.model.folder, "recipe.toml") is None:
+            why = "this model is not in its run folder, whose recipe names them; open it there"
+        raise InputError(f"the texts of its data cannot be read: {why}")
+    texts = examples(opened)
     try:
         made_up = opened.model.task.toyland("test", max(most - len(texts), 0))
         texts += [record.asked for record in made_up]
     except ConfigError:  # its task has none
         return [(text, None) for text in texts], "its example sentences"
-    return [(text, None) for text in texts], "its example sentences and of Toyland"
+    return [(text, None) for text in texts], "its example sentences and sentences of Toyland"
 
 
 def _some(left: Sequence[T], most: int) -> Iterator[T]:
@@ -108,11 +117,11 @@ def _some(left: Sequence[T], most: int) -> Iterator[T]:
 
 class _Losses:
     def __init__(self, opened: Opened, most: int) -> None:
+        if not opened.model.task.outputs.probabilities:
+            raise InputError("losses: of a model that gives numbers, see its predictions")
         self.opened = opened
         self.texts, self.origin = texts_of(opened, most)
         self.read: list[Measured] = []
-        if not opened.model.task.outputs.probabilities:
-            raise InputError("losses: of a model that gives numbers, see its predictions")
 
     def advance(self) -> None:
         """One text alone, to see how long it takes; then as many as there is time for."""

@@ -199,8 +199,7 @@ def _in_order(
     if unknown:
         raise InputError(
             f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; say it behind "
-            f"the command, such as {_such_as(table, unknown, columns)}, or with these keys in a "
-            "recipe"
+            f"the command, such as {_such_as(table, unknown, columns)}"
             + ("; if line 1 is data, data.header=false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):

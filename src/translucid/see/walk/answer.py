@@ -1,13 +1,16 @@
 """The last stages of a walk: what the output head makes of the vectors."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from translucid.models.mlp import MLPConfig
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Stage, along, at
+from translucid.see.walk.worked import worked
 from translucid.tasks.outputs import Cell, Row, floats
 
 CHAPTER = "What comes out"
@@ -26,6 +29,8 @@ def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[St
               happened=end.happened)
         for end in endings
     ]  # fmt: skip
+    if isinstance(reading.network.config, MLPConfig):
+        stages[-1] = replace(stages[-1], worked=worked(reading, where["address"]))
     return stages, answer, endings[-1].note
 
 
@@ -33,7 +38,8 @@ def _summed(reading: TextTrace) -> Stage:
     name = "perceptron.sum"
     sentence = "A perceptron weighs its inputs: each times its weight, all added up, plus the bias."
     rows = tuple(Row("z", (Cell("", value),)) for value in floats(reading[name].reshape(-1)))
-    return Stage("values", CHAPTER, "the weighted sum", sentence, **at(reading, name), rows=rows)
+    return Stage("values", CHAPTER, "the weighted sum", sentence, **at(reading, name), rows=rows,
+                 worked=worked(reading, name))  # fmt: skip
 
 
 def _threshold(rows: tuple[Row, ...], where: dict[str, Any]) -> Stage:

@@ -53,6 +53,7 @@ class Stage:
     axes: tuple[str, ...] = ()
     meaning: str = ""  # as the catalogue has it
     rows: tuple[Row, ...] = ()
+    worked: tuple[str, ...] = ()  # the sums with their weights, where those are few
     happened: str = ""  # the most remarkable of the numbers, in words
     added: tuple[Cell, ...] = ()  # of each token: how many times as long as it what is added is
     layer: int | None = None
@@ -71,6 +72,7 @@ class Walk:
     introduction: str
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()  # what was left out
+    warning: str = ""  # why the answer may be worth little; it stands beside it
 
 
 def as_json(walk: Walk) -> dict[str, Any]:

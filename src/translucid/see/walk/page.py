@@ -39,6 +39,7 @@ def body(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
     return "\n".join(
         [
             folded("The whole text", f"<p>{escape(whole)}</p>" * (whole != headline(walk))),
+            f'<p class="happened">{escape(walk.warning)}</p>' if walk.warning else "",
             *(f'<p class="pale">{escape(note)}</p>' for note in walk.notes),
             f'<nav class="contents" aria-label="Contents">{contents}</nav>',
             *(
@@ -68,6 +69,7 @@ def _stage(place: int, stage: Stage, figures: Sequence[Picture], explained: set[
         _once(stage.sentence, "<p>{}</p>", explained),
         _once(stage.meaning, '<p class="pale">Here: {}.</p>', explained),
         chips,
+        *(f"<p>{escape(line)}</p>" for line in stage.worked),
         f'<p class="happened">{escape(stage.happened)}</p>' if stage.happened else "",
         *whole,
         folded("Each head by itself", "".join(heads)),

@@ -72,15 +72,15 @@ def _gates(
         Row(label, tuple(Cell(does, values[place]) for does, values in means.items()))
         for place, label in enumerate(labels)
     )
-    happened = _most_open(means, labels, _start(scope, labels))
+    happened = _most_open(means, labels, _start(reading, scope, labels))
     meanings = [f"{does}: {describe(f'{scope}.{gate}').meaning}" for gate, does in gates.items()]
     where = at(reading, f"{scope}.{next(iter(gates))}")
     return where | {"rows": rows, "happened": happened, "meaning": "; ".join(meanings)}
 
 
-def _start(scope: str, labels: Sequence[str]) -> int | None:
-    """Which token is read first, where the memory is still empty; a decoder's is not."""
-    if stack_of(scope) == "decoder":
+def _start(reading: TextTrace, scope: str, labels: Sequence[str]) -> int | None:
+    """Which token is read first, where the memory is still empty; after an encoder it is not."""
+    if stack_of(scope) == "decoder" and reading.words.source:
         return None
     return len(labels) - 1 if "backward" in scope.split(".") else 0
 
@@ -92,7 +92,10 @@ def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int 
     remarks = []
     if places:
         lowest = min(places, key=means[keeps].__getitem__)
-        remarks = [f"at {labels[lowest]!r} most is forgotten ({keeps} {means[keeps][lowest]:.2f})"]
+        kept = f"{keeps} {means[keeps][lowest]:.2f}"
+        if start is not None and means[keeps][start] < means[keeps][lowest]:
+            kept += f"; {labels[start]!r} is read first, when there is nothing to forget"
+        remarks = [f"at {labels[lowest]!r} most is forgotten ({kept})"]
     highest = max(range(len(labels)), key=means[other].__getitem__)
     remarks.append(f"at {labels[highest]!r} it {other} most ({means[other][highest]:.2f})")
     return "; ".join(remarks)

@@ -18,6 +18,7 @@ from translucid.see.walk.stage_parts import (
     vector_rows,
 )
 from translucid.see.walk.transformer_stages import attention_stage, feedforward_stage
+from translucid.see.walk.worked import worked
 from translucid.tasks.outputs import Row, floats
 
 POSITIONS = {
@@ -142,6 +143,7 @@ def _numbers(
     )
     return Stage(
         "sizes", chapter_of(reading, name), title, sentence, **at(reading, name),
-        rows=size_rows(values, labels), happened=happened if off else "", layer=layer_of(name),
+        rows=size_rows(values, labels), worked=worked(reading, name),
+        happened=happened if off else "", layer=layer_of(name),
         points=points_of(reading, scope, names, chosen),
     )  # fmt: skip

@@ -32,6 +32,7 @@ class _Printer:
     def lines(self, walk: Walk) -> Iterator[str]:
         answer = walk.answer or NOTHING
         yield from self._wrapped(f"“{walk.text.strip()}” → {answer}", "", BOLD)
+        yield from self._wrapped(walk.warning and f"! {walk.warning}", "", BOLD)
         yield from self._wrapped(walk.introduction, "")
         for note in walk.notes:
             yield from self._wrapped(f"({note})", "")
@@ -53,6 +54,8 @@ class _Printer:
         else:
             yield from self._wrapped(self._explanation(stage), GAP)
             yield from self._rows(stage, again=again)
+            for line in stage.worked:
+                yield from self._wrapped(line, GAP)
             yield from self._wrapped("; ".join(filter(None, remarks)), GAP)
         yield from self._points(stage)
 

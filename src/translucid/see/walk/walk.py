@@ -26,6 +26,7 @@ from translucid.tasks.outputs import Cell, Row
 UNKNOWN = "unknown"
 STARTS = "start: the end mark of the text before"
 GOES_IN = "What goes in"
+LISTED = 6  # unknown tokens in one line
 ADAPTERS = (
     "Adapters (LoRA) learnt beside layers that were frozen. Of each: how many times as long what "
     "it adds is as what the frozen layer gives, on average over the tokens."
@@ -63,6 +64,7 @@ def walk(
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
         (*_with_inputs(reading, stages), *_adapters(reading, layer), *last), tuple(notes),
+        _unknown(reading),
     )  # fmt: skip
 
 
@@ -158,6 +160,22 @@ def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: Toke
     )
     happened = f"{lacking} of {len(rows)} tokens not in the vocabulary" if lacking else ""
     return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
+
+
+def _unknown(reading: TextTrace) -> str:
+    """How much of what was typed the model cannot know; what it wrote itself it knows."""
+    example, words = reading.example, reading.words
+    sides = ((words.source, example.source), (words.target, example.target))
+    typed = next(((words, side) for words, side in sides if side is not None), None)
+    if typed is None:
+        return ""
+    rows = _tokens(reading, GOES_IN, *typed).rows
+    lacking = [row.label for row in rows if row.remark == UNKNOWN]
+    if not lacking:
+        return ""
+    listed = ", ".join([*lacking[:LISTED], *["…"][: len(lacking) - LISTED]])
+    are = "is" if len(lacking) == 1 else "are"
+    return f"{len(lacking)} of {len(rows)} tokens {are} not in the model's vocabulary: {listed}"
 
 
 def _introduction(reading: TextTrace) -> str:

@@ -77,7 +77,11 @@ export async function data(stage, { model, run, params }) {
       () => api.hardest(model.m),
       drawTexts,
       'texts',
-      h('p', { class: 'quiet' }, 'Up to 200 texts of the model’s own data are read, with their right answers.'),
+      h(
+        'p',
+        { class: 'quiet' },
+        'Up to 200 texts of its test data are read, or else of its validation data, with their right answers.',
+      ),
     );
   }
   function drawTexts(found) {
@@ -112,7 +116,8 @@ export async function data(stage, { model, run, params }) {
         ),
       ),
     );
-    rest({ at: ['the hardest text'], path: 'loss in nats for each target', value: found.texts[0].loss });
+    const path = `${model.name}: loss in nats for each target, ${found.from}`;
+    rest({ at: ['the hardest text'], path, value: found.texts[0].loss });
     return [
       h(
         'p',
@@ -205,6 +210,7 @@ export async function data(stage, { model, run, params }) {
     );
   function drawMoved(found) {
     const part = (title, rows) => [h('h3', null, title), h('ol', { class: 'extremes' }, rows.map(marked))];
+    rest({ at: [`${found.done} texts`], path: `${model.name}: ${found.from}` });
     return [
       ...part('Largest', found.largest),
       ...part('Smallest', found.smallest),
@@ -248,7 +254,7 @@ export async function data(stage, { model, run, params }) {
   }
   begin();
   drawCard();
-  rest({ at: ['many texts'], path: `${model.name}: its own data` });
+  rest({ at: ['many texts'], path: `${model.name}: none is read yet` });
   return () => {
     state.left = true;
   };
