@@ -239,7 +239,8 @@ export async function data(stage, { model, run, params }) {
         'p',
         { class: 'tail' },
         `A label needs an AUC of 0.9 (or 0.1) and more than ${num(found.control, 2)}, the best of all ` +
-          `${found.of_unit.length} units with shifted labels. ${found.labels.length} of the units have one:`,
+          `${found.of_unit.length} units with shifted labels. ` +
+          (found.labels.length ? `${found.labels.length} of the units have one:` : 'No unit has one.'),
       ),
       h(
         'ul',
