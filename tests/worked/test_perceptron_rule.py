@@ -173,3 +173,8 @@ def test_a_trace_shows_the_answer_before_the_weights_move() -> None:
     assert unit.learn(torch.ones(1, 2), torch.ones(1), trace=trace) == 1
     assert (trace["perceptron.sum"].item(), trace["perceptron.output"].item()) == (0, 0)
     assert unit(torch.ones(1, 2)).item() == 1
+
+
+def test_tiny_inputs_do_not_seem_to_go_round() -> None:
+    """A threshold separates them, however little a point moves the weight."""
+    assert "All 2 points are right" in worked.perceptron("1e-7; 3e-7", target="0 1").closing

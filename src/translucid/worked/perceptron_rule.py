@@ -101,9 +101,11 @@ class Lesson:
                 return
 
     def _weights(self) -> tuple[float, ...]:
-        """Weights that come back are the same but for rounding."""
-        steps = [*self.unit.weight.tolist(), self.unit.bias.item()]
-        return tuple(round(value / self.rate, 6) for value in steps)
+        """What comes back is the same but for rounding, beside what a point moves it by."""
+        largest = self.points.abs().amax(dim=0)
+        moved = torch.where(largest > 0, self.rate * largest, 1.0)
+        weights = [*(self.unit.weight / moved).tolist(), self.unit.bias.item() / self.rate]
+        return tuple(round(value, 6) for value in weights)
 
     def _turn(self, i: int) -> Turn:
         x, target = self.points[i], self.targets[i]
