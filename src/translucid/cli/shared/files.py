@@ -4,16 +4,15 @@ The parser behind typer gives an option a fixed number of words, so further word
 option's name before it looks.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from typer.core import TyperOption
 
 from translucid.cli.shared.old_options import CommandOfToday
+from translucid.cli.shared.recipe_arguments import OVERRIDE
 
 SEVERAL = ("--train", "--valid", "--test", "--data")
-_OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
 class CommandWithFiles(CommandOfToday):
@@ -49,7 +48,7 @@ def spread(
             option = name if name in several else None
             value_next = "=" not in word and word in taking
             yield word
-        elif option and first_seen and not _OVERRIDE.match(word):
+        elif option and first_seen and not OVERRIDE.match(word):
             yield from (option, word)
         else:
             option, first_seen = None, True

@@ -1,5 +1,6 @@
 """What a command was told about task, files and recipe, as a recipe and as words to type again."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # a command's top stays light
     from translucid.recipe.named import Named
+
+OVERRIDE = re.compile(r"\w+\.\w+=")  # section.key=value
 
 # The options that say so, for every command that takes them.
 TrainFiles = Annotated[

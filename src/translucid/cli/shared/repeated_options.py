@@ -4,19 +4,18 @@ The parser behind typer gives an option one value; a second one would be taken f
 of the command, and be spoken of as if it were one.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from typer.core import TyperOption
 
+from translucid.cli.shared.recipe_arguments import OVERRIDE
 from translucid.errors import ConfigError
 from translucid.spelling import quoted
 
 FILES = {"file", "files", "source", "target"}  # arguments that are files, wherever they are
 KEYS = "overrides"  # the argument that is keys of a recipe
-_OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
 def refuse_several(params: Sequence[Any], words: Sequence[str], command: str) -> None:
@@ -66,7 +65,7 @@ def _typed(params: Sequence[Any], words: Sequence[str]) -> Iterator[tuple[str, s
 
 def _is_further(word: str, value: str) -> bool:
     """Not what the command's own arguments may be, or a file or folder just as the value is."""
-    if _OVERRIDE.match(word) or word == "-":
+    if OVERRIDE.match(word) or word == "-":
         return False
     if not _exists(word):
         return " " in value or " " not in word  # a text where a file stands is another mistake

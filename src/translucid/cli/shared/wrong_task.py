@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from translucid import shipped_models
+from translucid.cli.shared.recipe_arguments import OVERRIDE
 from translucid.errors import WrongTaskError
 from translucid.spelling import quoted
 
@@ -30,7 +31,7 @@ def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any)
 def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
     """The command that fits, with all that was typed behind the other and has a use here."""
     (model, *words), options = _apart(rest, commands[command])
-    words = [word for word in words if not re.match(r"\w+\.\w+=", word)]  # keys of the other task
+    words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
     if command in BY_FILE or any(re.search(r"\s", word) for word in words):
         option = BY_FILE.get(command)
         texts, files = words, [typed[-1] for name, typed in options if name == option]
