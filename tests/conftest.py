@@ -11,7 +11,11 @@ import torch
 torch.set_num_threads(1)
 
 # Commands that tests start find the source where pytest finds it (`pythonpath` in pyproject.toml).
-os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
+# What was on the path before stays there.
+SOURCE = str(Path(__file__).resolve().parent.parent / "src")
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    dict.fromkeys([SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+)
 
 # Here, since xdist's first process loads no other.
 pytest_plugins = [

@@ -1,7 +1,6 @@
 """What a test makes known of its own, tasks and positions, is unknown to the next."""
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,6 @@ from translucid import extensions
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
 from translucid.tasks.registry import TASKS
-
-OWN_CODE = (tempfile.gettempdir(), str(Path(__file__).parent.parent / "examples"))
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +27,21 @@ def forgetting_own_code() -> Iterator[None]:
     before, loaded = [dict(registry._sources) for registry in own], dict(extensions._LOADED)
     modules = set(sys.modules)
     yield
+    files: set[Path | None] = set(extensions._LOADED.keys() - loaded.keys())
     for registry, known in zip(own, before, strict=True):
         for name in registry._sources.keys() - known.keys():
+            files.add(registry._sources[name].path)
             del registry._sources[name], registry._classes[name]
     for path in extensions._LOADED.keys() - loaded.keys():
         del extensions._LOADED[path]
-    for name in set(sys.modules) - modules:  # files of the user's, not parts of the package
-        file = str(Path(getattr(sys.modules[name], "__file__", None) or "").resolve())
-        if file.startswith(OWN_CODE):
+    for name in set(sys.modules) - modules:
+        if any(belongs(name, path) for path in files if path is not None):
             del sys.modules[name]
+
+
+def belongs(name: str, own: Path) -> bool:
+    """Whether a module is the user's file, or a file or package beside it. What lies deeper, such
+    as an environment or a checkout of Translucid, is not the user's."""
+    file = Path(getattr(sys.modules[name], "__file__", None) or "").resolve()
+    beside = own.parent / name.partition(".")[0]
+    return file in (own, beside.with_suffix(".py")) or file.is_relative_to(beside)

@@ -82,11 +82,6 @@ def set_up(
     began with.
     """
     device = pick_device(recipe.training.device, "training.device")
-    if recipe.training.optimizer == "muon" and device.type == "cpu":
-        raise ConfigError(
-            "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
-            "step on a CPU; use adamw, or a GPU"
-        )
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:
