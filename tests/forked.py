@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
 def connect(place: Path) -> socket.socket:
     """To the server, which is started where there is none."""
     connection = socket.socket(socket.AF_UNIX)
-    with (place / "forks.lock").open("w") as lock:
+    with (place / "forks.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "forks.socket").exists():
             plain = {k: v for k, v in os.environ.items() if k not in OF_TERMINALS}

@@ -28,7 +28,7 @@ def ran(folder: Path) -> tuple[int, str]:
     first = [sys.executable, "-m", "pytest", "-q"]
     code = subprocess.run(first, cwd=folder, env=os.environ | few).returncode
     told = subprocess.run(
-        [sys.executable, ALONE, str(code)], cwd=folder, capture_output=True, text=True,
+        [sys.executable, ALONE, str(code)], cwd=folder, capture_output=True, encoding="utf-8",
         env=os.environ | few,
     )  # fmt: skip
     return told.returncode, told.stdout
@@ -36,7 +36,7 @@ def ran(folder: Path) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_what_passes_alone_is_named_and_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text(FAILS_ONCE)
+    (tmp_path / "test_a.py").write_text(FAILS_ONCE, "utf-8")
     code, told = ran(tmp_path)
     assert code == 0
     assert "failed beside others, passed alone: test_a.py::test_once\n" in told
@@ -44,7 +44,7 @@ def test_what_passes_alone_is_named_and_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_fails_alone_fails(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text(FAILS_ONCE + FAILS)
+    (tmp_path / "test_a.py").write_text(FAILS_ONCE + FAILS, "utf-8")
     code, told = ran(tmp_path)
     assert code == 1
     assert "failed beside others, passed alone: test_a.py::test_once\n" in told
@@ -62,7 +62,7 @@ def test_what_fails_alone_fails(tmp_path: Path) -> None:
 def test_more_than_a_few_and_what_is_no_test_are_not_tried_again(
     tmp_path: Path, text: str, wanted: int
 ) -> None:
-    (tmp_path / "test_a.py").write_text(text)
+    (tmp_path / "test_a.py").write_text(text, "utf-8")
     code, told = ran(tmp_path)
     assert code == wanted
     assert "once more" not in told.replace("are run once more", "")

@@ -28,7 +28,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     made = list(islice(Toyland().sentences("test"), 60, 60 + FEW))
     for name in ("source", "target"):
         lines = "".join(getattr(sentence, name) + "\n" for sentence in made)
-        (folder / name).write_text(lines)
+        (folder / name).write_text(lines, "utf-8")
     return [str(folder / name) for name in ("source", "target")]
 
 
@@ -154,7 +154,7 @@ DATA: dict[str, tuple[str, str]] = {
 def test_sums_over_all_examples_are_the_score(task: str, tmp_path: Path) -> None:
     """Every number of every task, also after its examples were cut up."""
     name, text = DATA[task]
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, "utf-8")
     file = str(tmp_path / name)
     data = {part: [file] for part in ("train", "valid", "test")} | {"max_length": 6}
     models: list[dict[str, Any]] = [{"d_model": n, "heads": 2, "layers": 1} for n in (8, 16)]
@@ -178,7 +178,7 @@ def test_sums_over_all_examples_are_the_score(task: str, tmp_path: Path) -> None
 
 
 def test_losses_by_token_of_other_tokenizers_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "l.txt").write_text(DATA["language"][1])
+    (tmp_path / "l.txt").write_text(DATA["language"][1], "utf-8")
     data = {part: [str(tmp_path / "l.txt")] for part in ("train", "valid", "test")}
     runs = [
         trained(tmp_path / kind, "language", data=data, tokenizer={"kind": kind})
@@ -200,7 +200,7 @@ def test_losses_by_token_of_other_tokenizers_are_left_out(tmp_path: Path) -> Non
 
 def test_translators_of_other_tokenizers_are_compared_by_their_texts(tmp_path: Path) -> None:
     for name, lines in (("a.en", "a dog\nthe cat\na cat\n"), ("a.de", "ein h\ndie k\neine k\n")):
-        (tmp_path / name).write_text(lines)
+        (tmp_path / name).write_text(lines, "utf-8")
     data = {part: [str(tmp_path / f"a.{x}") for x in ("en", "de")] for part in ("train", "test")}
     runs = [
         trained(tmp_path / kind, "translate", data=data | {"valid": data["test"]},
@@ -223,7 +223,7 @@ def test_a_score_can_be_pickled(files: list[str]) -> None:
 def test_what_cannot_be_resampled_has_no_interval(tmp_path: Path) -> None:
     """How often a text finds its partner depends on all the others."""
     pairs = "".join(f"the {word} sleeps\ta {word} is asleep\n" for word in ("dog", "cat", "bird"))
-    (tmp_path / "p.tsv").write_text("sentence1\tsentence2\n" + pairs)
+    (tmp_path / "p.tsv").write_text("sentence1\tsentence2\n" + pairs, "utf-8")
     data = {part: [str(tmp_path / "p.tsv")] for part in ("train", "valid", "test")}
     runs = [
         trained(tmp_path / f"{width}", "embed", data=data, model={"d_model": width, "heads": 2})
@@ -250,7 +250,7 @@ def test_what_cannot_be_compared(tmp_path: Path, files: list[str]) -> None:
     texts = ["a fine day", "a sad day", "a very long and rather sad day", "fine"]
     for name, some in (("one", texts), ("two", texts[:2])):
         lines = [f"{'ab'['sad' in text]},{text}\n" for text in some]
-        (tmp_path / f"{name}.csv").write_text("label,text\n" + "".join(lines))
+        (tmp_path / f"{name}.csv").write_text("label,text\n" + "".join(lines), "utf-8")
     runs = []
     for name, length in (("one", 20), ("two", 20), ("one", 6)):
         file = str(tmp_path / f"{name}.csv")

@@ -30,7 +30,7 @@ NEEDS_MODELS = ("see.md",)  # tests/see/test_page.py makes them
 
 def blocks(page: Path, language: str) -> Iterator[str]:
     yield from re.findall(
-        rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE
+        rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
 
 
@@ -72,7 +72,7 @@ def test_commands_print_what_the_page_shows(
 
 
 def test_the_table_of_trace_points_is_the_catalogue() -> None:
-    page = (ROOT / "docs" / "trace.md").read_text()
+    page = (ROOT / "docs" / "trace.md").read_text("utf-8")
     shown = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
     assert shown == list(CATALOGUE), "python -m tests.test_docs trace writes the table anew"
     assert trace_table() in page
@@ -93,7 +93,7 @@ def trace_table() -> str:
 def test_the_tables_of_keys_are_the_configs() -> None:
     for page in ("models", "training"):
         tables = key_tables(page)
-        assert (ROOT / "docs" / f"{page}.md").read_text().endswith(tables), (
+        assert (ROOT / "docs" / f"{page}.md").read_text("utf-8").endswith(tables), (
             f"python -m tests.test_docs {page} writes the tables anew"
         )
 

@@ -49,7 +49,7 @@ WALKS = {
 @pytest.mark.parametrize("task", WALKS)
 def test_the_command_line(task: str, tmp_path: Path) -> None:
     walk = WALKS[task]
-    (tmp_path / walk.file).write_text(walk.text)
+    (tmp_path / walk.file).write_text(walk.text, "utf-8")
     steps = ["training.steps=2", "training.device=cpu"]
 
     def answered(*words: str, stdin: str = "") -> str:
@@ -72,13 +72,15 @@ def test_the_command_line(task: str, tmp_path: Path) -> None:
 def test_python(task: str, tmp_path: Path) -> None:
     """The same model, scores and answers, from the file and from what the program holds."""
     walk = WALKS[task]
-    (tmp_path / walk.file).write_text(walk.text)
+    (tmp_path / walk.file).write_text(walk.text, "utf-8")
     options: dict[str, Any] = {"overrides": [*walk.changes, "training.steps=2"], "device": "cpu"}
     with chdir(tmp_path):
         model = tl.train(task, "run", train=walk.file, test=walk.file, quiet=True, **options)
         again = tl.load("run")
         assert model.evaluate().numbers == again.evaluate(walk.file).numbers
-        assert model.evaluate().numbers == json.loads(Path("run/test.json").read_text())["test"]
+        assert (
+            model.evaluate().numbers == json.loads(Path("run/test.json").read_text("utf-8"))["test"]
+        )
         question = walk.asked.strip()
         assert repr(model.predict([question])) == repr(again.predict([question]))
         answer = run(walk.command, "run", stdin=walk.asked)
@@ -101,7 +103,7 @@ def test_python(task: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["train", "houses.csv"], ["train", "regress", "houses.csv"]])
 def test_data_in_the_place_of_something_else(words: list[str], tmp_path: Path) -> None:
     """What is typed first names the file where a recipe or a change of one belongs."""
-    (tmp_path / "houses.csv").write_text(WALKS["regress"].text)
+    (tmp_path / "houses.csv").write_text(WALKS["regress"].text, "utf-8")
     answer = run(*words, cwd=tmp_path)
     assert answer.returncode == 2
     assert "--train houses.csv" in answer.stderr
@@ -115,7 +117,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     files = {"houses.csv": "area,price\n" + rows(9, "{n},{y}\n"), "pairs.tsv": "source\ttarget\n"
              + rows(9, "dog {n}\tHund {m}\n")}  # fmt: skip
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, "utf-8")
     steps = ["training.steps=1", "training.device=cpu"]
     for task, name, net in (("regress", "houses.csv", ["model.hidden=[2]"]),
                             ("translate", "pairs.tsv", NET)):  # fmt: skip
@@ -146,7 +148,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
 def test_a_missing_value_is_called_one(tmp_path: Path) -> None:
     for cell in ("", "NA", "?"):
         (tmp_path / "a.csv").write_text(
-            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n"
+            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n", "utf-8"
         )
         answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
         assert answer.returncode == 2

@@ -251,7 +251,9 @@ def test_loading_and_writing_need_no_trainer(tmp_path: Path) -> None:
         "print([m for m in sys.modules if m in ('translucid.training.loop', "
         "'translucid.runs.run') or m.startswith('translucid.studio')])"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert run.stdout == "[]\n", run.stderr
 
 

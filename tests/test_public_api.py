@@ -70,5 +70,7 @@ def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
 def test_a_name_is_found_without_importing_its_module_first() -> None:
     # In a fresh process: here, other tests have imported everything already.
     code = "import translucid as tl; print(tl.worked.__name__, tl.build.__name__)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert run.stdout == "translucid.worked build\n"

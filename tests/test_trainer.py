@@ -119,7 +119,7 @@ def weights(folder: Path, which: str = "last") -> dict[str, torch.Tensor]:
 
 
 def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def same(one: Path, other: Path) -> None:
@@ -137,8 +137,8 @@ def from_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """By the command line."""
     folder = tmp_path_factory.mktemp("file")
     table = "".join(f"{text}\t{label}\n" for text, label in REVIEWS)
-    (folder / "train.tsv").write_text("text\tlabel\n" + table)
-    (folder / "test.tsv").write_text("text\tlabel\n" + table)
+    (folder / "train.tsv").write_text("text\tlabel\n" + table, "utf-8")
+    (folder / "test.tsv").write_text("text\tlabel\n" + table, "utf-8")
     changes = [f"training.{key}={value}" for key, value in TINY.items() if key != "quiet"]
     changes += [f"model.{key}={value}" for key, value in NET.items()]
     done = run("train", "classify", "--train", "train.tsv", "--test", "test.tsv", "--out", "run",
@@ -159,7 +159,8 @@ def test_whatever_holds_the_data_it_is_the_model_of_the_file(
     assert model.history == lines_of(from_file / "metrics.jsonl")
     assert tl.load(tmp_path / "run").history == model.history
     scored = [
-        json.loads((place / "test.json").read_text()) for place in (tmp_path / "run", from_file)
+        json.loads((place / "test.json").read_text("utf-8"))
+        for place in (tmp_path / "run", from_file)
     ]
     assert scored[0]["test"] == scored[1]["test"] == model.evaluate().numbers
 
@@ -225,7 +226,7 @@ OTHERS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", dealt(OTHERS, share=3, rest=pytest.mark.slow))
 def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
     file, text, data, changes = OTHERS[name]
-    (tmp_path / file).write_text(text)
+    (tmp_path / file).write_text(text, "utf-8")
     task = name.split()[0]
     tl.train(task, train=tmp_path / file, out=tmp_path / "file", **TINY, **changes)
     tl.train(task, train=data, out=tmp_path / "rows", **TINY, **changes)
@@ -321,7 +322,7 @@ def test_a_stopped_run_goes_on_to_the_bit(step: int, raises: bool, tmp_path: Pat
     same(tmp_path / "whole", tmp_path / "away/run")
     assert model.history == tl.load(tmp_path / "whole").history
     assert (
-        json.loads((tmp_path / "away/run/test.json").read_text())["test"]
+        json.loads((tmp_path / "away/run/test.json").read_text("utf-8"))["test"]
         == model.evaluate().numbers
     )
 
@@ -381,7 +382,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run/data/train.jsonl").write_text("mine\n")
     with pytest.raises(InputError, match="is not empty; choose another folder"):
         tl.train("classify", train=REVIEWS, out=tmp_path / "run", **TINY)
-    assert (tmp_path / "run/data/train.jsonl").read_text() == "mine\n"
+    assert (tmp_path / "run/data/train.jsonl").read_text("utf-8") == "mine\n"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_stopped_in_the_middle_it_shows_what_it_has(folder: Path) -> None:
         (folder / name).write_text(text * 200, "utf-8")
     words = ["ablate", "t", "--data", "long.en", "long.de", "--device", "cpu"]
     with subprocess.Popen(
-        [*TRANSLUCID, *words], cwd=folder, text=True,
+        [*TRANSLUCID, *words], cwd=folder, encoding="utf-8",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stderr is not None

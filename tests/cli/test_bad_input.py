@@ -617,7 +617,7 @@ def test_the_output_is_a_file_or_not_empty(command: Command) -> None:
     assert_refused(command(words, files), "taken is a file; choose a folder with --out")
     words[words.index("taken")] = "full"
     assert_refused(command(words), "full is not empty; choose another folder with --out")
-    assert Path("taken").read_text() == Path("full/notes").read_text() == "mine"
+    assert Path("taken").read_text("utf-8") == Path("full/notes").read_text("utf-8") == "mine"
 
 
 # What is no error: counted, said, and the run goes on
@@ -725,7 +725,7 @@ def test_a_file_that_shrinks_while_it_is_read(command: Command) -> None:
     os.mkfifo("a.de")
 
     def shrink() -> None:
-        with suppress(BrokenPipeError), open("a.de", "w") as pipe:
+        with suppress(BrokenPipeError), open("a.de", "w", encoding="utf-8") as pipe:
             os.truncate("a.en", 600_000)
             pipe.write("der Hund\n" * 100_000)
 
@@ -742,7 +742,11 @@ PYTHON = [sys.executable, "-m", "translucid"]
 
 def start(*words: str, **pipes: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*TRANSLUCID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **pipes
+        [*TRANSLUCID, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        **pipes,
     )
 
 
@@ -774,7 +778,7 @@ def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
 @pytest.mark.slow
 def test_closed_standard_input(models: dict[str, str]) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *PYTHON, "classify", models["classify"]]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False, timeout=300)
     says = "error: standard input: is closed; give a file, or pipe text into the command\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 

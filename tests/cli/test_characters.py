@@ -92,7 +92,9 @@ def test_empty_lines_and_context_of_a_language_model(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert "80 records" in done.stderr
     losses = [
-        json.loads((tmp_path / out / "best" / "config.json").read_text())["facts"]["valid"]["loss"]
+        json.loads((tmp_path / out / "best" / "config.json").read_text("utf-8"))["facts"]["valid"][
+            "loss"
+        ]
         for out in ("r0", "r8")
     ]
     assert losses[0] != losses[1]

@@ -101,7 +101,7 @@ def test_order_is_kept_over_lines_of_all_lengths(
     written = command([*words, "--out", "out.txt"])
     assert (written.code, written.out) == (0, "")
     assert written.err.startswith("out.txt: 200 lines translated in ")
-    assert Path("out.txt").read_text() == answer.out
+    assert Path("out.txt").read_text("utf-8") == answer.out
     assert sorted(p.name for p in Path().iterdir()) == ["lines.txt", "out.txt"]
 
 
@@ -110,7 +110,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
     running = start("translate", folder, str(path / "in.txt"), "--out", str(path / "out"), *more)
     note = path / "out.part.json"
     for _ in range(6000):
-        if note.exists() and json.loads(note.read_text())["lines"]:
+        if note.exists() and json.loads(note.read_text("utf-8"))["lines"]:
             return running
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
@@ -124,13 +124,13 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
-    (tmp_path / "in.txt").write_text("\n".join(lines(1000)))
+    (tmp_path / "in.txt").write_text("\n".join(lines(1000)), "utf-8")
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--beam-size", "2", "--out"]
     assert command([*words, "whole"]).code == 0
     with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.send_signal(way)
         out, err = running.communicate(timeout=300)
-    done = json.loads((tmp_path / "out.part.json").read_text())["lines"]
+    done = json.loads((tmp_path / "out.part.json").read_text("utf-8"))["lines"]
     assert 0 < done < 1000
     assert not (tmp_path / "out").exists()
     if way is signal.SIGINT:
@@ -138,7 +138,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
         assert (running.returncode, out) == (130, "")
         assert said in err
     else:  # in the middle of a write
-        with (tmp_path / "out.part").open("a") as part:
+        with (tmp_path / "out.part").open("a", encoding="utf-8") as part:
             part.write("half a li")
     answer = command([*words, str(tmp_path / "out")])
     assert answer.code == 0, answer.err
@@ -152,7 +152,7 @@ def test_what_changed_meanwhile_is_told(
     tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
     given = lines(1000)
-    (tmp_path / "in.txt").write_text("\n".join(given))
+    (tmp_path / "in.txt").write_text("\n".join(given), "utf-8")
     with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.kill()
         running.communicate(timeout=300)
@@ -161,7 +161,7 @@ def test_what_changed_meanwhile_is_told(
     assert_refused(command([*words, "--beam-size", "3"]), said)
     two = ["translate", folders["two"], *words[2:], "--beam-size", "2"]
     assert_refused(command(two), "was begun with models = ")
-    (tmp_path / "in.txt").write_text("\n".join(["a cat", *given[1:]]))
+    (tmp_path / "in.txt").write_text("\n".join(["a cat", *given[1:]]), "utf-8")
     said = "lines are not those that"
     assert_refused(command([*words, "--beam-size", "2"]), "in.txt: its first ", said, "begin anew")
     (tmp_path / "out.part.json").write_text("{")
@@ -191,7 +191,7 @@ def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> N
     answer = command([*words, "--out", "out"], files)
     assert (answer.code, answer.out) == (1, "")
     assert "in.txt:2: 31 tokens, but this model has learned 16 positions" in answer.err
-    found = Path("out").read_text().split("\n")
+    found = Path("out").read_text("utf-8").split("\n")
     assert [bool(line) for line in found] == [True, False, False, True, False]
     answer = command([*words, "--json"])
     values = [json.loads(line) for line in answer.out.splitlines()]
@@ -211,7 +211,7 @@ def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> N
 def test_a_terminal_shows_the_rate_and_the_time_left(
     tmp_path: Path, folders: dict[str, str]
 ) -> None:
-    (tmp_path / "in.txt").write_text("\n".join(lines(600)))
+    (tmp_path / "in.txt").write_text("\n".join(lines(600)), "utf-8")
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--out", str(tmp_path / "out")]
     shown = on_terminal(words, "stderr")
     assert "lines/s" in shown
@@ -463,7 +463,7 @@ def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) ->
 
 def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
-    assert json.loads(config.read_text())["decoding"] == {
+    assert json.loads(config.read_text("utf-8"))["decoding"] == {
         "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal"
     }  # fmt: skip
     assert one.search() == GenerationConfig(beam_size=3, alpha=0.5)
@@ -474,7 +474,7 @@ def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: M
 def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(Path(folders["one"], "best"), old)
-    values = json.loads((old / "config.json").read_text())
+    values = json.loads((old / "config.json").read_text("utf-8"))
     del values["decoding"]
     (old / "config.json").write_text(json.dumps(values))
     write_manifest(old)

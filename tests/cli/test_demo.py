@@ -125,7 +125,7 @@ def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
         "letters is not the folder of a demo (it holds no .demo), so --again leaves it alone"
         in done.stderr
     )
-    assert kept.read_text() == "dear"
+    assert kept.read_text("utf-8") == "dear"
 
 
 @pytest.mark.parametrize("number", ["half", "nan", "1e999", ""])

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(PLANTED, made / "mine.py")
     done = run(*QUICK, "mine.py", cwd=made)
     assert done.returncode == 0, done.stderr
-    (made / "said.txt").write_text(done.stdout + done.stderr)
+    (made / "said.txt").write_text(done.stdout + done.stderr, "utf-8")
     return made
 
 
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_run_tells_claim_verdict_and_why(folder: Path) -> None:
-    said = " ".join((folder / "said.txt").read_text().split())
+    said = " ".join((folder / "said.txt").read_text("utf-8").split())
     assert "C46 supported (quick): Dividing by sqrt(d_k) keeps scores from growing" in said
     assert "C47 " in said  # measured by the same experiment
     assert "from d_k = 4 to 512 the softmax Jacobian is multiplied by 0.1" in said
@@ -106,13 +106,15 @@ def test_a_failing_seed_is_named_and_the_rest_goes_on(
 
 
 def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
-    slow = PLANTED.read_text().replace(
+    slow = PLANTED.read_text("utf-8").replace(
         "    generator = torch", "    time.sleep(600 * (seed > 1))\n    generator = torch"
     )
-    (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
+    (tmp_path / "mine.py").write_text(
+        slow.replace("import os\n", "import os\nimport time\n"), "utf-8"
+    )
     words = [*TRANSLUCID, "lab", "run", "mine.py", "--quick"]
     process = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
         env=os.environ,
     )  # fmt: skip
     deadline = time.monotonic() + 600
@@ -129,8 +131,12 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
 def test_a_killed_run_leaves_nobody_at_work_and_is_gone_on_with(tmp_path: Path) -> None:
     beat = "    for _ in range(40 * seed):\n        time.sleep(0.05)\n"
     beat += "        Path(f'beat-{seed}').open('a').write('.')\n"
-    slow = PLANTED.read_text().replace("    generator = torch", f"{beat}    generator = torch")
-    (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
+    slow = PLANTED.read_text("utf-8").replace(
+        "    generator = torch", f"{beat}    generator = torch"
+    )
+    (tmp_path / "mine.py").write_text(
+        slow.replace("import os\n", "import os\nimport time\n"), "utf-8"
+    )
     words = ["lab", "run", "mine.py", "--quick", "--jobs", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "translucid", *words], cwd=tmp_path, stdout=subprocess.DEVNULL,
@@ -224,7 +230,7 @@ def test_the_report(folder: Path) -> None:
     page = (folder / "page" / "index.html").read_text("utf-8")
     assert page.count('<section class="card claim"') == 5
     assert page.count("<figure") == 5
-    drawn = {path.name: path.read_text() for path in (folder / "page" / "figures").iterdir()}
+    drawn = {path.name: path.read_text("utf-8") for path in (folder / "page" / "figures").iterdir()}
     assert set(drawn) == {f"{name}.{kind}" for kind in ("svg", "csv") for name in
                           ("softmax-scale", "softmax-promises", "planted", "second")}  # fmt: skip
     assert all(("</svg>" in text) == name.endswith("svg") for name, text in drawn.items())
@@ -248,8 +254,8 @@ def test_stored_verdicts_are_verified(folder: Path, tmp_path: Path) -> None:
     assert "verdicts rest on the numbers of several seeds" in done.stdout
     path = tmp_path / "runs" / "lab" / "quick.json"
     path.parent.mkdir(parents=True)
-    text = (folder / "runs" / "lab" / "quick.json").read_text()
-    path.write_text(text.replace('"verdict": "supported"', '"verdict": "refuted"'))
+    text = (folder / "runs" / "lab" / "quick.json").read_text("utf-8")
+    path.write_text(text.replace('"verdict": "supported"', '"verdict": "refuted"'), "utf-8")
     wrong = run("lab", "verify", cwd=tmp_path)
     assert wrong.returncode == 1
     assert "differs" in wrong.stdout.splitlines()[0]
@@ -266,10 +272,10 @@ def test_a_template_runs_as_it_is(tmp_path: Path) -> None:
     shown = run("lab", "show", "longer-words", cwd=tmp_path)
     assert "varied      the number of keys" in shown.stdout
     assert run("lab", "report", "--out", "page", cwd=tmp_path).returncode == 0
-    text = (tmp_path / "Longer-words.py").read_text()
+    text = (tmp_path / "Longer-words.py").read_text("utf-8")
     again = run("lab", "new", "Longer-words", cwd=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
-    assert (tmp_path / "Longer-words.py").read_text() == text
+    assert (tmp_path / "Longer-words.py").read_text("utf-8") == text
     for name in ("9lives", "a b", "../up", "softmax-scale"):
         assert run("lab", "new", name, cwd=tmp_path).returncode == 2

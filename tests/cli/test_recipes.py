@@ -150,7 +150,7 @@ def test_tensorboard_on_request(tmp_path: Path) -> None:
         return
     assert asked.returncode == 0, asked.stderr
     events = EventAccumulator(str(tmp_path / "r/tensorboard")).Reload()
-    lines = (tmp_path / "r/metrics.jsonl").read_text().splitlines()
+    lines = (tmp_path / "r/metrics.jsonl").read_text("utf-8").splitlines()
     losses = [json.loads(line)["loss"] for line in lines if '"norm"' in line]
     drawn = [event.value for event in events.Scalars("train/loss")]
     assert drawn == pytest.approx(losses, rel=1e-5)

@@ -34,7 +34,8 @@ def test_seeds_are_averaged_and_compared(expecting: Path, tmp_path: Path) -> Non
     result = json.loads(answer.stdout)
     runs = tmp_path / "runs/reproduce/toyland-regress-mlp"
     scores = [
-        json.loads((runs / f"seed-{s}/test.json").read_text())["test"]["rmse"] for s in (0, 1)
+        json.loads((runs / f"seed-{s}/test.json").read_text("utf-8"))["test"]["rmse"]
+        for s in (0, 1)
     ]
     assert list(result["scores"].values()) == scores
     assert scores[0] != scores[1]

@@ -112,7 +112,7 @@ def test_a_table_comes_out_with_new_columns(
     if delimiter == "\t":
         rows = [[cell.replace('"', "") for cell in row] for row in rows]
         content = "\n".join("\t".join(row) for row in [names, *rows]) + "\n"
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, "utf-8")
     done = ask("classify", classifier, str(tmp_path / name))
     lines = io.StringIO(done.stdout)
     out = list(csv.reader(lines, delimiter=delimiter))
@@ -136,7 +136,7 @@ def test_json_lines_come_out_as_json_lines(classifier: Path, tmp_path: Path) -> 
         best = held.classify([row["review"]])[0]
         assert row["predicted_label"] == best.label
         assert row[f"probability_{best.label}"] == pytest.approx(best.probability, abs=1e-5)
-    piped = ask("classify", classifier, "--probabilities", stdin=file.read_text())
+    piped = ask("classify", classifier, "--probabilities", stdin=file.read_text("utf-8"))
     again = [json.loads(line) for line in piped.stdout.splitlines()]
     assert [row["predicted_label"] for row in again] == [row["predicted_label"] for row in out]
 
@@ -183,10 +183,10 @@ def test_numbers_by_the_names_of_the_training_data(regressor: Path, tmp_path: Pa
 
 def test_conll_comes_out_as_conll(tagger: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "a.conllu", tmp_path / "b.conllu"
-    file.write_text(CONLLU)
+    file.write_text(CONLLU, "utf-8")
     done = ask("tag", tagger, str(file), "--out", str(out))
     held = tl.load(tagger)
-    lines = out.read_text().split("\n")
+    lines = out.read_text("utf-8").split("\n")
     assert lines[0].startswith("# global.columns = ID FORM")
     assert [line for line in lines[1:] if line.startswith("#")] == [
         "# sent_id = 1",
@@ -242,7 +242,7 @@ def test_evaluate_takes_the_columns_of_the_run(
     classifier: Path, tagger: Path, regressor: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text(
-        table(["stars", "x", "review"], [[s, "", t] for t, s in REVIEWS])
+        table(["stars", "x", "review"], [[s, "", t] for t, s in REVIEWS]), "utf-8"
     )
     (tmp_path / "b.tsv").write_text("".join(f"{s}\t{t}\n" for t, s in REVIEWS))
     (tmp_path / "c.jsonl").write_text(
@@ -259,7 +259,7 @@ def test_evaluate_takes_the_columns_of_the_run(
     assert scores[0]["scores"]["accuracy"] == sum(right) / len(right)
     option = ask("evaluate", classifier, "--data", str(tmp_path / "a.csv"), "--json")
     assert json.loads(option.stdout) == scores[0]
-    (tmp_path / "d.conllu").write_text(CONLLU)
+    (tmp_path / "d.conllu").write_text(CONLLU, "utf-8")
     said = ask("evaluate", tagger, str(tmp_path / "d.conllu")).stderr
     assert "tags = column 5 ('xpos')" in said
     (tmp_path / "e.csv").write_text("y,b,a\n1,1,2\n6,0,6\n")
@@ -273,7 +273,7 @@ def test_out_is_whole_or_not_at_all(classifier: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "a.csv", tmp_path / "out.csv"
     file.write_text("id,review\n1,fine\n2,bad\n")
     ask("classify", classifier, str(file), "--out", str(out))
-    assert out.read_text() == ask("classify", classifier, str(file)).stdout
+    assert out.read_text("utf-8") == ask("classify", classifier, str(file)).stdout
     file.write_text("id,review\n1,fine\n2\n")
     broken = tmp_path / "broken.csv"
     done = run("classify", str(classifier), str(file), "--out", str(broken))

@@ -20,7 +20,12 @@ QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"
 
 def process(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*TRANSLUCID, *words], input=stdin, capture_output=True, text=True, check=False, timeout=300
+        [*TRANSLUCID, *words],
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
     )
 
 
@@ -58,7 +63,7 @@ def test_the_studio_is_announced_once_there_is_something_to_see(
     rows: str, words: list[str], why: str, tmp_path: Path
 ) -> None:
     """And an address that died with the data was never given."""
-    (tmp_path / "a.csv").write_text(rows)
+    (tmp_path / "a.csv").write_text(rows, "utf-8")
     done = run("train", "classify", "--train", "a.csv", "--out", "run", "--studio", *words, *TINY,
                *QUICK, "training.device=cpu", cwd=tmp_path)  # fmt: skip
     assert done.returncode == (2 if why else 0), done.stderr
@@ -120,7 +125,9 @@ def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
 
 def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.de"
-    short.write_text("".join((files / "train.de").read_text().splitlines(keepends=True)[:-1]))
+    short.write_text(
+        "".join((files / "train.de").read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8"
+    )
     both = ["--train", str(files / "train.en"), "--train", str(short)]
     done = run("train", "translate", *both, "--out", str(tmp_path / "x"))
     assert done.returncode == 2
@@ -150,7 +157,10 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
     words = ["train", "classify", "--toyland", "200", "--out", str(out), *TINY]
     slow = ["training.steps=100000", "training.log_every=1", "training.batch_tokens=500"]
     running = subprocess.Popen(
-        [*TRANSLUCID, *words, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*TRANSLUCID, *words, *slow],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     assert running.stderr is not None
     before = ""

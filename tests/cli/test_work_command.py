@@ -272,6 +272,6 @@ def test_help_does_not_wait_for_torch() -> None:
         "    except SystemExit: print(f'told {name}')\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
     assert done.stdout.count("\ntold ") == 1 + len(COMMANDS)
     assert done.stdout.endswith("False False\n")

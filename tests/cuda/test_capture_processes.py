@@ -59,11 +59,11 @@ def run(out: Path, backend: str | None, processes: int, **changed: Any) -> dict[
         "MASTER_PORT": "0", "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     }  # fmt: skip
     ran = subprocess.run(
-        [*command, json.dumps(changed)], capture_output=True, text=True, env=environment,
+        [*command, json.dumps(changed)], capture_output=True, encoding="utf-8", env=environment,
         timeout=300,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    facts: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
+    facts: dict[str, Any] = json.loads(out.with_suffix(".json").read_text("utf-8"))
     return facts | {"weights": load_file(out)}
 
 

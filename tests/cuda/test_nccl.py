@@ -23,13 +23,15 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 def train(how: list[str], out: Path, *more: str) -> str:
     command = [*how, "-m", "translucid", "train", "classify", "--out", str(out), *SMALL, *more]
     environment = os.environ | {"NCCL_DEBUG": "VERSION", "MASTER_PORT": "0"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
+    ran = subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=environment, timeout=240
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
 
 
 def losses(run: Path) -> list[float]:
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    lines = map(json.loads, (run / "metrics.jsonl").read_text("utf-8").splitlines())
     return [line["loss"] for line in lines if "loss" in line]
 
 

@@ -106,7 +106,7 @@ def test_several_splits(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_that_points_elsewhere(tmp_path: Path, state: str, message: str) -> None:
-    (tmp_path / "state.json").write_text(state)
+    (tmp_path / "state.json").write_text(state, "utf-8")
     (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(InputError, match=message):
         list(read_labelled(tmp_path))

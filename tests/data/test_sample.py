@@ -71,7 +71,7 @@ def test_packed_files_give_their_first_part(tmp_path: Path) -> None:
     said: list[str] = []
     texts = list(sample_texts([packed], packed.stat().st_size // 2, say=said.append))
     assert said[0].endswith(", but from the first part of 1 packed files")
-    lines = plain.read_text().splitlines()
+    lines = plain.read_text("utf-8").splitlines()
     assert texts == lines[: len(texts)]
     assert 0 < len(texts) < len(lines)
 

@@ -217,7 +217,7 @@ def test_large_vocabularies_take_four_bytes(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(70_000)]
     big = Tokenizer.train("word", words)
     path = tmp_path / "a"
-    path.write_text(" ".join(words[-2000:]) + "\n")
+    path.write_text(" ".join(words[-2000:]) + "\n", "utf-8")
     made = build_store([path], big, tmp_path / "s")
     assert made.manifest.dtype == "<u4"
     assert made.window(0, ALL).tolist() == in_memory(path, big)[0]
@@ -440,9 +440,11 @@ if __name__ == "__main__":
 
 def killed_build(tmp_path: Path, text: Path, folder: Path, wait_bytes: int, nap: float) -> None:
     """Killed a moment after so many bytes were done; its processes must end by themselves."""
-    (tmp_path / "build.py").write_text(BUILD)
+    (tmp_path / "build.py").write_text(BUILD, "utf-8")
     command = [sys.executable, tmp_path / "build.py", text, tmp_path / "tokenizer", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as p:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
+    ) as p:
         for said in p.stdout:
             if said.strip() != "begun" and int(said) >= wait_bytes:
                 break

@@ -49,7 +49,7 @@ def test_the_hubs_library_reads_it(tmp_path: Path, kind: Kind) -> None:
         assert hub.encode(text).ids == tokenizer.encode(text)
         assert hub.decode(hub.encode(text).ids) == text
     assert hub.encode("</s>").ids == [2]  # there, special tokens are looked for in the text
-    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
     assert (config["pad_token"], config["eos_token"]) == ("<pad>", "</s>")
 
 

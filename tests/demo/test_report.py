@@ -67,7 +67,7 @@ def test_the_page_stands_alone_and_says_what_its_task_teaches(
 def test_the_curves_are_those_of_the_journal(runs: Callable[[DemoTask], Run]) -> None:
     out, model, _ = runs("translate")
     loss, score = curves(out, "exact_match", loss="loss", named="match", level=("x", 0.5)).pictures
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert loss.x.labels == ("1", "2", "3", "4")
     assert list(loss.series["loss"]) == [line["loss"] for line in lines if "loss" in line]
     assert score.x.labels == ("2", "4")

@@ -33,7 +33,7 @@ TINY = [
 def process(*words: object) -> tuple[str, str]:
     """What a command says in a process of its own, where nothing is known yet."""
     line = [*TRANSLUCID, *map(str, words)]
-    ran = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
+    ran = subprocess.run(line, capture_output=True, encoding="utf-8", check=False, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout, ran.stderr
 

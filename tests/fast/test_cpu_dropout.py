@@ -61,5 +61,7 @@ def test_a_resumed_run_draws_what_the_uninterrupted_one_draws(
     train_recipe(chosen, tmp_path / "straight", quiet=True)
     stop_and_resume(chosen, tmp_path / "stopped", [1, 2])
     same_runs(tmp_path / "straight", tmp_path / "stopped")
-    logs = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("torch", "straight")]
+    logs = [
+        (tmp_path / name / "metrics.jsonl").read_text("utf-8") for name in ("torch", "straight")
+    ]
     assert logs[0] != logs[1], "it was not used"

@@ -261,7 +261,7 @@ def test_where_there_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_library_of_another_source_is_not_loaded(tmp_path: Path) -> None:
     source = checkout(tmp_path)
     old = cpu_kernels.library_path(source)
-    source.write_text(source.read_text() + "/* changed */\n")
+    source.write_text(source.read_text("utf-8") + "/* changed */\n", "utf-8")
     assert cpu_kernels.library_path(source) != old
 
 

@@ -26,7 +26,7 @@ PUBLISHED = "ct2-aren-transliteration"
 
 def test_the_published_model_gives_the_published_answers() -> None:
     """Reference: its own engine, which forbids an end at first before it makes probabilities."""
-    reference = json.loads(shared(PUBLISHED, "reference.json").read_text())
+    reference = json.loads(shared(PUBLISHED, "reference.json").read_text("utf-8"))
     model = import_model(shared(PUBLISHED, "model.bin").parent)
     network: Any = model.network
     source, target = model.tokenizers["source"], model.tokenizers["target"]

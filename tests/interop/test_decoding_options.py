@@ -36,7 +36,7 @@ def test_what_comes_back_writes_the_same_without_options(
     exported = export(held, format, tmp_path / "out")
     line = f"beam_size = {decoding['beam_size']}, alpha = {decoding['alpha']}"
     assert line in exported.notes[-1]
-    assert line in (tmp_path / "out" / "README.md").read_text()
+    assert line in (tmp_path / "out" / "README.md").read_text("utf-8")
     opened = import_model(tmp_path / "out")
     assert opened.decoding == decoding
     assert opened.facts["notes"][-1].endswith(line)
@@ -50,7 +50,7 @@ def test_transformers_searches_with_them(tmp_path: Path) -> None:
     library = transformers()
     held = translator(**SEARCHES[1])
     export(held, "huggingface", tmp_path / "out")
-    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text("utf-8"))
     assert written["early_stopping"] == "never"  # tests/interop/seq2seq_reference.py: as ours
     theirs = library.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     tokenizer = library.AutoTokenizer.from_pretrained(tmp_path / "out")
@@ -74,6 +74,6 @@ def test_what_cannot_be_taken_is_left_out_and_said(tmp_path: Path) -> None:
             "generation_config.json: length_penalty = -1.0 is left out; 0 to 100 can be taken",
         ]
     file.unlink()  # older folders have them in config.json
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_beams": 6}))
     assert import_model(tmp_path).decoding == {"beam_size": 6}

@@ -74,7 +74,7 @@ def test_the_score_hides_each_token_in_turn(filler: tuple[Path, Any], tmp_path: 
     folder, theirs = filler
     model = tl.load(folder)
     lines = ["the dog sleeps.", "cat", "a b c d e f g h a b c d e f g h a b c d"]  # over 20 tokens
-    (tmp_path / "texts.txt").write_text("\n".join(lines))
+    (tmp_path / "texts.txt").write_text("\n".join(lines), "utf-8")
     score = model.evaluate(str(tmp_path / "texts.txt"))
     losses, right = [], []
     for line in lines:
@@ -227,7 +227,7 @@ def test_a_sentence_encoder_is_tuned(tmp_path: Path) -> None:
     assert tuned.network.config.normalise  # type: ignore[attr-defined]  # the head is the source's
     losses = [model.evaluate(str(data)).numbers["loss"] for model in (before, tuned)]
     assert losses[1] < 0.5 * losses[0]
-    start = json.loads((tmp_path / "run" / "start.json").read_text())
+    start = json.loads((tmp_path / "run" / "start.json").read_text("utf-8"))
     assert start["fresh"] == []
 
 
@@ -243,7 +243,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     for name in ("v.npy", "v.tsv", "v.jsonl"):
         done = run("embed", folder, str(file), "--out", str(tmp_path / name))
         assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text("utf-8").splitlines()]
     assert [line["text"] for line in lines] == TEXTS
     table = np.loadtxt(tmp_path / "v.tsv", delimiter="\t", dtype=np.float32)
     for written in (
@@ -255,7 +255,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     wanted = model.nearest("the dog", TEXTS, 2)
     assert [(f["line"], f["text"]) for f in found] == [(n.place + 1, n.text) for n in wanted]
     typed = run("embed", folder, "--text", TEXTS[0], "--text", "a")
-    assert typed.stdout == "".join((tmp_path / "v.tsv").read_text().splitlines(True)[:2])
+    assert typed.stdout == "".join((tmp_path / "v.tsv").read_text("utf-8").splitlines(True)[:2])
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         long = run("embed", folder, "--text", "a " * 30)

@@ -159,7 +159,7 @@ def test_evaluation_and_ablation_are_losses_of_the_reference(
     if foreign.task == "translate":
         pair = [tmp_path / "source", tmp_path / "target"]
         pair[0].write_text("in the sun\n")
-        pair[1].write_text(foreign.model.translate(["in the sun"])[0] + "\n")
+        pair[1].write_text(foreign.model.translate(["in the sun"])[0] + "\n", "utf-8")
         assert foreign.model.evaluate(*map(str, pair)).numbers["exact_match"] == 1
 
     ablation = foreign.model.ablate(*files, of=["heads"])
@@ -427,9 +427,9 @@ def test_commands(foreign: Foreign, tmp_path: Path) -> None:
     assert json.loads(asked("explain", folder, TEXT, "--json"))
     assert TEXT in asked("explain", folder, TEXT)
     asked("explain", folder, TEXT, "--html", str(page), "--layer", "1")
-    assert "<svg" in page.read_text()
+    assert "<svg" in page.read_text("utf-8")
     if foreign.family in GENERATING:
-        scored = foreign.model.score(*[Path(file).read_text().strip() for file in files])
+        scored = foreign.model.score(*[Path(file).read_text("utf-8").strip() for file in files])
         assert asked("score", folder, *files).strip() == f"{scored.log_probability:.4f}"
     answer = foreign.model.predict([TEXT])[0]
     shown = foreign.model.task.answer_text(answer)

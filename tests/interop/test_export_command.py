@@ -35,7 +35,7 @@ def test_the_command_writes_a_folder_with_a_card(tmp_path: Path) -> None:
         "beam_size=4, length_penalty=1.0)",
     ]
     assert {"model.bin", "config.json", "README.md"} <= set(summary["files"])
-    card = (out / "README.md").read_text()
+    card = (out / "README.md").read_text("utf-8")
     for line in ('license: "mit"', "| bleu | 31.25 |", "`nrefs:1|case:mixed`", "news.de",
                  "pipeline_tag: translation", "ctranslate2.Translator(\"out\")",
                  "translate_batch([tokens], beam_size=4, length_penalty=1.0)[0]"):  # fmt: skip
@@ -51,7 +51,7 @@ def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
         model.export("ctranslate2", out)
     with pytest.raises(InputError, match="positions = rotary"):  # nothing is half replaced
         model.export("huggingface", out, overwrite=True)
-    assert (out / "mine.txt").read_text() == "kept"
+    assert (out / "mine.txt").read_text("utf-8") == "kept"
     with pytest.raises(ConfigError, match="did you mean gguf"):
         model.export("ggufs", out)
     model.export("ctranslate2", out, overwrite=True)
@@ -84,6 +84,6 @@ def test_the_command_replaces_a_folder_only_if_asked(tmp_path: Path) -> None:
     assert "is not an empty folder; choose another, or replace it with --overwrite" in str(
         refused.exception
     )
-    assert (out / "mine.txt").read_text() == "kept"
+    assert (out / "mine.txt").read_text("utf-8") == "kept"
     assert CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
     assert not (out / "mine.txt").exists()

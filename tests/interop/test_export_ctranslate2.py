@@ -141,9 +141,9 @@ def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
 
 def test_files_of_the_folder(tmp_path: Path) -> None:
     export(own("translate", two=True, spare=2), "ctranslate2", tmp_path / "out")
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    config = json.loads((tmp_path / "out" / "config.json").read_text("utf-8"))
     assert config["decoder_start_token"] == "<s>"
     assert (config["add_source_eos"], config["add_source_bos"]) == (True, False)
-    tokens = json.loads((tmp_path / "out" / "target_vocabulary.json").read_text())
+    tokens = json.loads((tmp_path / "out" / "target_vocabulary.json").read_text("utf-8"))
     assert tokens[:4] == ["<pad>", "<s>", "</s>", "<unk>"]
     assert tokens[-1].startswith("<unused")

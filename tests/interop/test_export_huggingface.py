@@ -97,7 +97,7 @@ def check_comes_back(held: Bundle, folder: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
     for name in again.tokenizers:
         assert again.tokenizers[name].encode(ENGLISH[0]) == held.tokenizers[name].encode(ENGLISH[0])
-    files = [json.loads((place / "config.json").read_text()) for place in
+    files = [json.loads((place / "config.json").read_text("utf-8")) for place in
              (folder, folder.parent / "again")]  # fmt: skip
     assert files[0] == files[1]
 

@@ -228,9 +228,9 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
         "model.onnx", "config.json", "README.md", "tokenizer.json", "tokenizer_config.json",
         "manifest.json",
     }  # fmt: skip
-    config = json.loads((out / "config.json").read_text())
+    config = json.loads((out / "config.json").read_text("utf-8"))
     assert config["id2label"] == {"0": "bad", "1": "fine", "2": "good"}
-    card = (out / "README.md").read_text()
+    card = (out / "README.md").read_text("utf-8")
     (use,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     printed: list[str] = []
     code = use.replace('"out', f'"{out}').replace("A text", "the dog sees a cat")

@@ -74,6 +74,6 @@ def test_every_tensor_comes_back(tmp_path: Path, name: str) -> None:
     computed = {key for key in written if is_ignored(key, home.plan.ignored)}
     assert written.keys() - computed == stored.keys() - ignored
     assert all(torch.equal(written[key], stored[key]) for key in written.keys() - computed)
-    described = json.loads((tmp_path / "config.json").read_text())
+    described = json.loads((tmp_path / "config.json").read_text("utf-8"))
     assert home.description.config["model_type"] == described["model_type"]
     assert home.description.config["architectures"] == described["architectures"]

@@ -89,7 +89,7 @@ def write(
     torch.save(held, folder / "checkpoint_best.pt")
     for language, words in WORDS.items():
         lines = "".join(f"{word} {90 - i}\n" for i, word in enumerate(words))
-        (folder / f"dict.{language}.txt").write_text(lines)
+        (folder / f"dict.{language}.txt").write_text(lines, "utf-8")
     return folder / "checkpoint_best.pt"
 
 
@@ -257,7 +257,7 @@ def test_robertas_of_all_versions(tmp_path: Path) -> None:
 def test_sapiens_humanises_an_antibody(tmp_path: Path) -> None:
     """The checkpoint put together again from its tensors and options."""
     path = shared("sapiens-vh-fairseq-roberta", "model.safetensors")
-    about, reference = (json.loads(path.with_name(name).read_text())
+    about, reference = (json.loads(path.with_name(name).read_text("utf-8"))
                         for name in ("about.json", "reference.json"))  # fmt: skip
     held = load_file(path)
     torch.save({"model": held, "args": argparse.Namespace(**about["args"])}, tmp_path / "m.pt")

@@ -139,7 +139,7 @@ def test_damaged_parts_are_named(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "null", '{"model": 1}', "\0"])
 def test_what_is_no_tokenizer_json(text: str, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_text(text)
+    (tmp_path / "tokenizer.json").write_text(text, "utf-8")
     with pytest.raises(InputError):
         read_tokenizers(tmp_path)
 
@@ -269,7 +269,7 @@ def test_odd_metadata_of_a_gguf_file(key: str, value: Any) -> None:
 def test_a_saved_one_that_was_changed(tmp_path: Path) -> None:
     opened().save(tmp_path)
     meta = tmp_path / "tokenizer_meta.json"
-    plain = json.loads(meta.read_text())
+    plain = json.loads(meta.read_text("utf-8"))
     for key, value, error in (
         ("special", {"bos": 1}, TokenizerMismatchError), ("special", {"bos": "x"}, InputError),
         ("special", None, InputError), ("hidden", [0], TokenizerMismatchError),

@@ -26,7 +26,7 @@ def write_cache(cache: Path, repository: str, folder: Path) -> Path:
     base = cache / f"models--{repository.replace('/', '--')}"
     (base / "blobs").mkdir(parents=True)
     (base / "refs").mkdir()
-    (base / "refs" / "main").write_text(REVISION)
+    (base / "refs" / "main").write_text(REVISION, "utf-8")
     for file in folder.rglob("*"):
         if file.is_file():
             blob = base / "blobs" / hashlib.sha256(file.read_bytes()).hexdigest()

@@ -116,7 +116,7 @@ def opened(name: str, out: Path, home: Path, **settings: str) -> subprocess.Comp
 def alone(code: str, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     known = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code, *words], capture_output=True, encoding="utf-8", check=False,
         env=known | {"HF_HUB_DISABLE_XET": "1"} | settings,
     )  # fmt: skip
 

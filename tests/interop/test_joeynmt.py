@@ -66,7 +66,7 @@ def write(
                folder / "100.ckpt")  # fmt: skip
     flags = {"tied": str(tied).lower(), "scaled": str(scaled).lower()}
     norm = norm and f"\n        layer_norm: {norm}"
-    (folder / "config.yaml").write_text(CONFIG.format(**flags, norm=norm))
+    (folder / "config.yaml").write_text(CONFIG.format(**flags, norm=norm), "utf-8")
     for name, tokens in (("src", SOURCE), ("trg", TARGET)):
         (folder / f"{name}_vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
 
@@ -111,7 +111,7 @@ def test_vocabularies(tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(made(pre=True), tmp_path)
-    path, text = tmp_path / "config.yaml", (tmp_path / "config.yaml").read_text()
+    path, text = tmp_path / "config.yaml", (tmp_path / "config.yaml").read_text("utf-8")
     for old, new, message in (
         ("type: transformer", "type: recurrent", "encoder.type = 'recurrent' cannot be opened"),
         ("num_heads: 4", "num_heads: 4\n        alpha: 0.8", "alpha = 0.8 .a weight of the resid"),
@@ -122,10 +122,10 @@ def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (text, "[" * 20000, "more than 1000 brackets"),
         (text, "[" * 900, "is not YAML"),
     ):
-        path.write_text(text.replace(old, new))
+        path.write_text(text.replace(old, new), "utf-8")
         with pytest.raises(InputError, match=message):
             open_network(tmp_path)
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     (tmp_path / "200.ckpt").write_bytes(b"")
     with pytest.raises(InputError, match=r"2 checkpoints and no best\.ckpt; name one of 100"):
         open_network(tmp_path)

@@ -110,7 +110,7 @@ def test_older_keys_of_the_config(tmp_path: Path) -> None:
     """Before transformers 5: rope_theta by itself, and rope_scaling with `type`."""
     theirs = made("llama linear")
     save(theirs, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     del config["rope_parameters"]
     config |= {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -165,7 +165,7 @@ def as_gguf(
 def test_gguf_equals_the_reference(tmp_path: Path, name: str) -> None:
     theirs = made(name)
     save(theirs, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     as_gguf(tmp_path, tmp_path / "model.gguf", MODELS[name][0].lower(), config)
     opened = check_decoder(theirs, tmp_path / "model.gguf")
     assert opened.source.kind == "gguf"
@@ -223,7 +223,7 @@ def test_scaled_rotary_positions_of_gguf(tmp_path: Path, name: str) -> None:
     options, facts, factors = SCALED[name]
     theirs = made("llama", **options)
     save(theirs, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     as_gguf(tmp_path, tmp_path / "model.gguf", "llama", config, facts, factors)
     check_decoder(theirs, tmp_path / "model.gguf", length=24)
 
@@ -240,7 +240,7 @@ def test_other_scalings_of_gguf_are_refused(
     tmp_path: Path, facts: dict[str, Any], message: str
 ) -> None:
     save(made("llama"), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     as_gguf(tmp_path, tmp_path / "model.gguf", "llama", config, facts)
     with pytest.raises(InputError, match=message):
         open_network(tmp_path / "model.gguf")
@@ -285,7 +285,7 @@ def test_llama2c_equals_the_reference(tmp_path: Path, version: int, shared: bool
 
 
 def change(folder: Path, **values: Any) -> None:
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | values))
 
 

@@ -92,7 +92,7 @@ class Language(nn.Module):
 def place(folder: Path, example: str) -> Path:
     """An example's mapping file, copied to where its weights are."""
     path = folder / example
-    path.write_text((EXAMPLES / example).read_text())
+    path.write_text((EXAMPLES / example).read_text("utf-8"), "utf-8")
     return path
 
 
@@ -189,11 +189,11 @@ def test_layouts_that_are_not_torchs(tmp_path: Path) -> None:
     names += [f'"decoder.recurrent.fused.bias_hh_l{i}" = {{ constant = "zeros" }}'
               for i in range(2)]  # fmt: skip
     save_file(layout, tmp_path / "w.safetensors")
-    text = (EXAMPLES / "lstm_language.toml").read_text()
+    text = (EXAMPLES / "lstm_language.toml").read_text("utf-8")
     begin, end = text.index("[names]"), text.index("[tokenizer]")
     path = tmp_path / "m.toml"
     path.write_text("\n".join([text[:begin].replace("language.pt", "w.safetensors"), "[names]",
-                               *names, text[end:]]))  # fmt: skip
+                               *names, text[end:]]), "utf-8")  # fmt: skip
     opened = open_network(path)
     ids = torch.tensor([[0, 4, 5, 11, 7]])
     with torch.inference_mode():
@@ -210,11 +210,11 @@ def test_layouts_that_are_not_torchs(tmp_path: Path) -> None:
 def test_import_with_a_mapping(tmp_path: Path) -> None:
     theirs = randomised(Language())
     torch.save({"state_dict": theirs.state_dict(), "epoch": 3}, tmp_path / "w.pt")
-    text = (EXAMPLES / "lstm_language.toml").read_text()
+    text = (EXAMPLES / "lstm_language.toml").read_text("utf-8")
     for name in ("embedding", "lstm", "output"):
         text = text.replace(f'= "{name}.', f'= "state_dict.{name}.')
     text = text.replace('weights = "language.pt"\n', "")
-    (tmp_path / "m.toml").write_text(text)
+    (tmp_path / "m.toml").write_text(text, "utf-8")
     done = run("import", str(tmp_path / "w.pt"), str(tmp_path / "out"), "--mapping",
                str(tmp_path / "m.toml"))  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -253,9 +253,9 @@ WRONG = {
 def test_mistakes_are_named(tmp_path: Path, name: str) -> None:
     torch.save(GRUs().state_dict(), tmp_path / "translator.pt")
     old, new, message = WRONG[name]
-    text = (EXAMPLES / "gru.toml").read_text()
+    text = (EXAMPLES / "gru.toml").read_text("utf-8")
     assert text.count(old) >= 1
-    (tmp_path / "m.toml").write_text(text.replace(old, new))
+    (tmp_path / "m.toml").write_text(text.replace(old, new), "utf-8")
     with pytest.raises(InputError, match=message) as caught:
         import_model(tmp_path / "m.toml")
     assert str(tmp_path) in str(caught.value)
@@ -351,15 +351,15 @@ class Anarcii:
 
 def test_anarcii_numbers_an_antibody(tmp_path: Path) -> None:
     weights = shared("anarcii-antibody", "model.safetensors")
-    about = json.loads(weights.with_name("about.json").read_text())
-    reference = json.loads(weights.with_name("reference.json").read_text())
+    about = json.loads(weights.with_name("about.json").read_text("utf-8"))
+    reference = json.loads(weights.with_name("reference.json").read_text("utf-8"))
     (tmp_path / "model.safetensors").write_bytes(weights.read_bytes())
     text = ANARCII + SIDE.replace("SIDE", "encoder") + SIDE.replace("SIDE", "decoder")
     roles = 'pad = "<PAD>"\nbos = "<SOS>"\neos = "<EOS>"\nunk = "X"\n'
     text += f"[source]\ntokens = {toml_list(about['source_tokens'])}\n{roles}"
     text += 'split = "characters"\nbefore = ["<SOS>"]\nafter = ["<EOS>"]\n'
     text += f"[target]\ntokens = {toml_list(about['target_tokens'])}\n{roles}"
-    (tmp_path / "m.toml").write_text(text)
+    (tmp_path / "m.toml").write_text(text, "utf-8")
     model = tl.load(tmp_path / "m.toml")
     sequence = reference["sequence"]
     ids = model.task.example(sequence).batch.inputs["source"]
@@ -384,7 +384,7 @@ G2P = ("AA0 AA1 AA2 AE0 AE1 AE2 AH0 AH1 AH2 AO0 AO1 AO2 AW0 AW1 AW2 AY0 AY1 AY2 
 
 def test_g2p_says_how_words_are_pronounced(tmp_path: Path) -> None:
     weights = shared("g2p-en", "model.safetensors")
-    reference = json.loads(weights.with_name("reference.json").read_text())["predict"]
+    reference = json.loads(weights.with_name("reference.json").read_text("utf-8"))["predict"]
     held = load_file(weights)
     (tmp_path / "model.safetensors").write_bytes(weights.read_bytes())
     own_names = {"source.weight": "enc_emb", "target.weight": "dec_emb", "output.weight": "fc_w",
@@ -397,7 +397,7 @@ def test_g2p_says_how_words_are_pronounced(tmp_path: Path) -> None:
                "decoder": "decoder.recurrent.fused"}  # fmt: skip
     names = {f"{ours_of[name.split('.')[0]]}.{name.split('.')[1]}": theirs
              for name, theirs in own_names.items()}  # fmt: skip
-    text = (EXAMPLES / "gru.toml").read_text()
+    text = (EXAMPLES / "gru.toml").read_text("utf-8")
     begin = text.index("[names]")
     head = text[:begin].replace("translator.pt", "model.safetensors").replace("layers = 2", "")
     head = head.replace("d_model = 12", "d_model = 256").replace("hidden = 10", "hidden = 256")
@@ -406,7 +406,7 @@ def test_g2p_says_how_words_are_pronounced(tmp_path: Path) -> None:
     lines = [head, "[names]", *(f'"{ours}" = "{theirs}"' for ours, theirs in names.items()),
              "[source]", f"tokens = {toml_list(characters)}", 'split = "characters"',
              'after = ["</s>"]', "[target]", f"tokens = {toml_list(phonemes)}"]  # fmt: skip
-    (tmp_path / "m.toml").write_text("\n".join(lines))
+    (tmp_path / "m.toml").write_text("\n".join(lines), "utf-8")
     model = tl.load(tmp_path / "m.toml")
     decoded = model.decode(list(reference), beam_size=1, max_length=20)
     assert [one.texts[0].text for one in decoded] == list(reference.values())
@@ -472,13 +472,13 @@ def tensorflow_logits(weights: dict[str, Tensor], ids: list[int]) -> Tensor:
 
 def test_cells_of_tensorflow_write_shakespeare(tmp_path: Path) -> None:
     weights = shared("tf-char-rnn-shakespeare", "model.safetensors")
-    vocab = json.loads(weights.with_name("about.json").read_text())["vocab"]
-    reference = json.loads(weights.with_name("reference.json").read_text())
+    vocab = json.loads(weights.with_name("about.json").read_text("utf-8"))["vocab"]
+    reference = json.loads(weights.with_name("reference.json").read_text("utf-8"))
     held = load_file(weights)
     (tmp_path / "model.safetensors").write_bytes(weights.read_bytes())
     tokens = sorted(vocab, key=vocab.__getitem__)
     text = SHAKESPEARE + OF_CELL + f"[tokenizer]\ntokens = {toml_list(tokens)}\n"
-    (tmp_path / "m.toml").write_text(text + 'split = "characters"\nunk = " "\neos = "$"\n')
+    (tmp_path / "m.toml").write_text(text + 'split = "characters"\nunk = " "\neos = "$"\n', "utf-8")
     opened = open_network(tmp_path / "m.toml")
     back = to_theirs(opened.plan.rules, dict(opened.network.state_dict()))
     assert all(torch.equal(back[name], held[name]) for name in back)

@@ -51,7 +51,10 @@ def test_peak_memory_is_that_of_the_model(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "model.safetensors")
     largest = max(tensor.nbytes for tensor in tensors.values())
     done = subprocess.run(
-        [sys.executable, "-c", OPEN, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", OPEN, str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     peak, size = map(int, done.stdout.split())
     # The weights, the pages of one tensor of the file, and a little.

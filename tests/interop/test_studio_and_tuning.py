@@ -69,7 +69,7 @@ def test_training_goes_on_from_the_reference(foreign: Foreign, tmp_path: Path) -
         learning_rate=0.001, warmup=0, label_smoothing=0.0, model={"dropout": 0.0},
         data={"max_length": 30},
     )  # fmt: skip
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
     losses = [line["loss"] for line in map(json.loads, lines) if "norm" in line]
     nats, targets = 0.0, 0
     for item in foreign.model.items(str(tmp_path / "run" / "data" / "train.jsonl")):

@@ -62,7 +62,7 @@ def test_a_head_of_its_own(tmp_path: Path) -> None:
     tensors |= {"lm_head.weight": head, unread: torch.ones(32, 4),
                 "encoder.embed_tokens.weight": tensors["shared.weight"].clone()}  # fmt: skip
     save_file(tensors, path, metadata={"format": "pt"})
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     config.pop("scale_decoder_outputs", None)
     (tmp_path / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
     opened = check_encoder_decoder(theirs, tmp_path)
@@ -72,7 +72,7 @@ def test_a_head_of_its_own(tmp_path: Path) -> None:
 
 def test_a_layer_that_cannot_be_computed_is_refused(tmp_path: Path) -> None:
     save(made("t5"), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
     with pytest.raises(InputError, match="feed_forward_proj = 'gated-tanh', but one of relu"):
         open_network(tmp_path)

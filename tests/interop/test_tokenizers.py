@@ -103,7 +103,7 @@ def words(folder: Path) -> Tokenizer:
 def ranks(folder: Path) -> Tokenizer:
     tokens = [*(bytes([b]) for b in range(256)), b"th", b" th", b" the"]
     lines = (f"{base64.b64encode(t).decode()} {i}" for i, t in enumerate(tokens))
-    (folder / "x.tiktoken").write_text("\n".join(lines))
+    (folder / "x.tiktoken").write_text("\n".join(lines), "utf-8")
     control = {"<|end|>": 259, "<|start|>": 260}
     return only(
         tiktoken.tokenizer(

@@ -70,7 +70,7 @@ def test_it_is_a_model_like_any_other(tmp_path: Path, name: str) -> None:
     model.save(tmp_path / "ours")
     again = tl.load(tmp_path / "ours")
     assert torch.equal(again.trace("the cat", target="in")["head.logits"], reading["head.logits"])
-    (tmp_path / "texts").write_text("\n".join(TEXTS) + "\n")
+    (tmp_path / "texts").write_text("\n".join(TEXTS) + "\n", "utf-8")
     answers = [
         run("translate", str(tmp_path / place), str(tmp_path / "texts"), "--max-length", "7")
         for place in ("theirs", "ours")

@@ -128,7 +128,7 @@ def test_gguf_is_computed_a_second_time(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(made_llama(name), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     path = tmp_path / "model.gguf"
     as_gguf(tmp_path, path, MODELS[name][0].lower(), config)
     network = open_network(path).network

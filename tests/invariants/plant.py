@@ -29,7 +29,7 @@ def run(source: Path, tests: list[str], *options: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
     command += ["-m", "not thorough", *options]
     command += ["-o", f"pythonpath={source} {ROOT}", *tests]
-    return subprocess.run(command, cwd=ROOT, env=os.environ, text=True, capture_output=True)
+    return subprocess.run(command, cwd=ROOT, env=os.environ, encoding="utf-8", capture_output=True)
 
 
 def where(fault: Fault) -> str:
@@ -42,11 +42,11 @@ def broken(source: Path, fault: Fault, folder: Path) -> Path:
     copy = folder / "src"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     path = copy / "translucid" / fault.file
-    text = path.read_text()
+    text = path.read_text("utf-8")
     assert text.count(fault.old) == 1, (
         f"{fault.file} has {text.count(fault.old)} times {fault.old!r}"
     )
-    path.write_text(text.replace(fault.old, fault.new))
+    path.write_text(text.replace(fault.old, fault.new), "utf-8")
     return copy
 
 

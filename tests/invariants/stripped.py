@@ -40,7 +40,7 @@ def make_twin(folder: Path) -> tuple[ModuleType, int]:
     for path in (*SOURCE.glob("*.py"), *SOURCE.glob("parts/*.py"), *SOURCE.glob("models/*.py")):
         twin = folder / TWIN / path.relative_to(SOURCE)
         twin.parent.mkdir(parents=True, exist_ok=True)
-        twin.write_text(ast.unparse(strip.visit(ast.parse(path.read_text()))))
+        twin.write_text(ast.unparse(strip.visit(ast.parse(path.read_text("utf-8")))), "utf-8")
     sys.path.insert(0, str(folder))
     try:
         return importlib.import_module(f"{TWIN}.models"), strip.dropped

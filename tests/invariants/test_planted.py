@@ -15,11 +15,11 @@ faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 
 @faults
 def test_the_line_to_break_is_there(fault: Fault) -> None:
-    assert (SOURCE / fault.file).read_text().count(fault.old) == 1
+    assert (SOURCE / fault.file).read_text("utf-8").count(fault.old) == 1
 
 
 def test_the_readme_lists_every_fault() -> None:
-    text = README.read_text()
+    text = README.read_text("utf-8")
     assert [f.what for f in FAULTS if f"| {f.file} | {f.what} | {f.red} |" not in text] == []
 
 

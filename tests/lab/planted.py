@@ -22,7 +22,7 @@ def measure(seed, quick):
         if trouble == f"tensor at {seed}":
             return {"mean": torch.ones(2)}
     if log := os.environ.get("LAB_LOG"):
-        with Path(log).open("a") as file:
+        with Path(log).open("a", encoding="utf-8") as file:
             file.write(f"{seed}\n")
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(300 if quick else 900, 300, generator=generator)

@@ -58,10 +58,10 @@ def only(found: list[Result | Failure]) -> Result:
 
 def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path) -> None:
     first = only(ended(planted, tmp_path))
-    assert log.read_text().split() == list("0123456789")
+    assert log.read_text("utf-8").split() == list("0123456789")
     steps: list[Step] = []
     again = only(ended(planted, tmp_path, progress=steps.append))
-    assert log.read_text().split() == list("0123456789")
+    assert log.read_text("utf-8").split() == list("0123456789")
     assert again.data == first.data
     assert [(step.done, step.of, step.kept) for step in steps] == [
         (n, 10, True) for n in range(1, 11)
@@ -71,19 +71,19 @@ def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path)
     assert only(ended(planted, tmp_path)).data == first.data
     log.write_text(" ".join("0123456789") + "\n")
     only(ended(planted, tmp_path, seeds=12))  # two more
-    assert log.read_text().split() == [*"0123456789", "10", "11"]
+    assert log.read_text("utf-8").split() == [*"0123456789", "10", "11"]
     list(run([planted], tmp_path))  # the full setting is another one
-    assert len(log.read_text().split()) == 22
+    assert len(log.read_text("utf-8").split()) == 22
 
 
 def test_seeds_may_begin_elsewhere(planted: Experiment, tmp_path: Path, log: Path) -> None:
     long = only(ended(planted, tmp_path, seeds=7))
     again = only(ended(planted, tmp_path, seeds=2, first=5))
-    assert log.read_text().split() == list("0123456")  # these were there
+    assert log.read_text("utf-8").split() == list("0123456")  # these were there
     assert again.data == long.data[5:]
     assert (long.first, again.first) == (0, 5)
     other = only(ended(planted, tmp_path, first=40))
-    assert log.read_text().split()[7:] == [str(seed) for seed in range(40, 50)]
+    assert log.read_text("utf-8").split()[7:] == [str(seed) for seed in range(40, 50)]
     assert "10 seeds from 40 on" in results.Kept.of(other).when
     assert "from" not in results.Kept.of(long).when
     certain = next(each for each in experiments().values() if each.seeds == 1)
@@ -94,7 +94,7 @@ def test_changed_code_measures_anew(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     shutil.copy(FILE, mine)
     before = of_file(mine)[0]
-    mine.write_text(FILE.read_text() + "\n# changed\n")
+    mine.write_text(FILE.read_text("utf-8") + "\n# changed\n", "utf-8")
     after = of_file(mine)[0]
     assert digest(before) == digest(after)  # both read the file as it is now
     paths = [job.path for job in jobs_of(after, tmp_path)]
@@ -128,17 +128,17 @@ def test_an_interrupted_run_goes_on(
     monkeypatch.setenv("LAB_TROUBLE", "stop at 3")
     with pytest.raises(KeyboardInterrupt):
         ended(planted, tmp_path)
-    assert log.read_text().split() == list("012")
+    assert log.read_text("utf-8").split() == list("012")
     monkeypatch.delenv("LAB_TROUBLE")
     gone_on = only(ended(planted, tmp_path))
-    assert log.read_text().split() == list("0123456789")
+    assert log.read_text("utf-8").split() == list("0123456789")
     assert gone_on.data == only(ended(planted, tmp_path / "other")).data
 
 
 def test_a_damaged_seed_is_named(planted: Experiment, tmp_path: Path) -> None:
     only(ended(planted, tmp_path))
     path = jobs_of(planted, tmp_path, quick=True)[2].path
-    path.write_text(path.read_text()[:10])
+    path.write_text(path.read_text("utf-8")[:10], "utf-8")
     (failure,) = ended(planted, tmp_path)
     assert isinstance(failure, Failure)
     assert isinstance(failure.error, InputError)
@@ -221,7 +221,9 @@ def test_two_processes_give_the_numbers_of_one(
     seeds = {path.relative_to(two) for path in two.rglob("seed-*.json")}
     assert seeds == {p.relative_to(one) for p in one.rglob("seed-*.json") if p.stem != "seed-1"}
     for seed in seeds:
-        here, there = (json.loads((folder / seed).read_text())["data"] for folder in (one, two))
+        here, there = (
+            json.loads((folder / seed).read_text("utf-8"))["data"] for folder in (one, two)
+        )
         assert here == there
 
 
@@ -244,7 +246,7 @@ def test_the_number_of_threads_changes_no_number(planted: Experiment, tmp_path: 
 def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
     assert outside(planted)
     assert not outside(experiments()["softmax-scale"])
-    assert "def measure(" in FILE.read_text().splitlines()[line_of(planted) - 1]
+    assert "def measure(" in FILE.read_text("utf-8").splitlines()[line_of(planted) - 1]
     wrapped = replace(planted, run=partial(planted.run))
     assert line_of(wrapped) == line_of(planted)
     assert digest(wrapped) == digest(planted)
@@ -254,12 +256,15 @@ def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
         "broken.py": ("def (:\n", "cannot be loaded: SyntaxError"),
         "raises.py": ("1 / 0\n", "cannot be loaded: ZeroDivisionError"),
         "words.txt": ("x = 1\n", "its name must end in .py"),
-        "taken.py": (FILE.read_text().replace('"planted"', '"own-token"'), "own-token is taken"),
-        "twice.py": (FILE.read_text().replace('"second"', '"planted"'), "planted is taken"),
+        "taken.py": (
+            FILE.read_text("utf-8").replace('"planted"', '"own-token"'),
+            "own-token is taken",
+        ),
+        "twice.py": (FILE.read_text("utf-8").replace('"second"', '"planted"'), "planted is taken"),
     }
     for name, (text, message) in cases.items():
         if text is not None:
-            (tmp_path / name).write_text(text)
+            (tmp_path / name).write_text(text, "utf-8")
         with pytest.raises(ConfigError, match=message):
             of_file(tmp_path / name, experiments())
 
@@ -284,7 +289,7 @@ def test_results_come_back_as_they_were(planted: Experiment, tmp_path: Path) -> 
     assert results.read(tmp_path, results.QUICK) == {"planted": kept}
     assert kept.data == made.data  # also what is not finite
     assert kept.data[0]["odd"] == float("inf")
-    text = (tmp_path / results.QUICK).read_text()
+    text = (tmp_path / results.QUICK).read_text("utf-8")
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert kept.rules == {"planted": "Supported if above 0; refuted if below."}
     assert kept.when.startswith("quick, 10 seeds, 20")

@@ -34,7 +34,7 @@ def test_the_predictions_are_those_of_the_best(tmp_path: Path) -> None:
         now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})
         score = Score({"accuracy": 0.5}, predictions=[label, f"{label}\n{label}"])
         keeping.keep(now, score, best=best)
-    assert (tmp_path / "kept/valid.predictions.txt").read_text() == "b\nb b\n"
+    assert (tmp_path / "kept/valid.predictions.txt").read_text("utf-8") == "b\nb b\n"
 
 
 def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
     for name, weight in mean.items():
         expected = sum(state[name].double() for state in again) / 3
         torch.testing.assert_close(weight.double(), expected, rtol=0, atol=1e-6)
-    log = (tmp_path / "run/log.txt").read_text()
+    log = (tmp_path / "run/log.txt").read_text("utf-8")
     assert "mean of the 3 best, valid: perplexity" in log
     if "becomes best/" in log:
         assert best.facts["averaged"] == 3

@@ -22,11 +22,13 @@ from translucid.tasks.language import Language
 
 
 def journal(folder: Path) -> list[str]:
-    return (folder / "log.txt").read_text().splitlines()
+    return (folder / "log.txt").read_text("utf-8").splitlines()
 
 
 def evaluated(folder: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    ]
     return [line for line in lines if "valid" in line]
 
 
@@ -169,8 +171,8 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
         done = run("train", "regress", "--out", name, *small_net, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         lines = [line for line in journal(tmp_path / name) if "baseline" in line.lower()]
-        noted = json.loads((tmp_path / name / "test.json").read_text())["baseline"]
-        card = (tmp_path / name / "best/README.md").read_text()
+        noted = json.loads((tmp_path / name / "test.json").read_text("utf-8"))["baseline"]
+        card = (tmp_path / name / "best/README.md").read_text("utf-8")
         assert noted["better"] == (name == "good")
         loud = [line.startswith("! ") and "NOT BETTER THAN THE BASELINE" in line for line in lines]
         assert loud == [name == "bad"] * 2, lines
@@ -198,10 +200,14 @@ def test_an_older_recipe_does_not_standardise(tmp_path: Path) -> None:
     )  # fmt: skip
     train_recipe(chosen, tmp_path / "run", quiet=True)
     path = tmp_path / "run/recipe.toml"
-    lines = [line for line in path.read_text().splitlines() if "mean 0 and deviation 1" not in line]
-    path.write_text("\n".join(lines) + "\n")
+    lines = [
+        line
+        for line in path.read_text("utf-8").splitlines()
+        if "mean 0 and deviation 1" not in line
+    ]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
     state = next((tmp_path / "run/state").glob("step-*")) / "state.json"
-    numbers = json.loads(state.read_text())
+    numbers = json.loads(state.read_text("utf-8"))
     assert numbers["fingerprint"]["recipe"]["data.standardise"] is False
     assert recipe.of_run(tmp_path / "run").data.standardise is False
     assert recipe.read(path).data.standardise is True

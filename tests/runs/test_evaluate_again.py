@@ -33,7 +33,7 @@ def trained(folder: Path, task: str, **sections: Any) -> Path:
 
 def same(run: Path, *files: str) -> dict[str, float]:
     """The score of a run's test.json, if `evaluate` gives the same."""
-    before = json.loads((run / "test.json").read_text())
+    before = json.loads((run / "test.json").read_text("utf-8"))
     score = load(run).evaluate(*files)
     assert score.numbers == before["test"]
     assert list(score.notes) == before["notes"]
@@ -85,7 +85,7 @@ def test_a_run_is_scored_as_it_was(kind: str, tmp_path: Path) -> None:
     """With and without naming the file, and from the model folder alone."""
     task, names, sections = KINDS[kind]
     for name, content in FILES.items():
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content, "utf-8")
     files = [str(tmp_path / name) for name in names]
     data = {"train": files, "valid": files, "test": files} | sections.get("data", {})
     run = trained(tmp_path / "run", task, **(sections | {"data": data}))
@@ -109,7 +109,7 @@ def test_every_shipped_recipe_of_toyland(entry: Any, tmp_path: Path) -> None:
 
 
 def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text(TEXT)
+    (tmp_path / "t.txt").write_text(TEXT, "utf-8")
     file = str(tmp_path / "t.txt")
     data = {"train": [file], "valid": [file], "test": [file], "unit": "file"}
     run = trained(tmp_path / "run", "language", data=data)
@@ -130,8 +130,8 @@ def test_a_run_finds_its_test_data_from_any_folder(
 ) -> None:
     """Where it began, as a resume does."""
     monkeypatch.chdir(tmp_path)
-    Path("t.txt").write_text(TEXT)
-    Path("train.txt").write_text(TEXT)
+    Path("t.txt").write_text(TEXT, "utf-8")
+    Path("train.txt").write_text(TEXT, "utf-8")
     data = {"train": ["train.txt"], "valid": ["t.txt"], "test": ["t.txt"]}
     trained(Path("run"), "language", data=data)
     Path("train.txt").unlink()  # which nobody needs for it
@@ -152,7 +152,7 @@ def test_a_run_finds_its_test_data_from_any_folder(
 def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("a.de", "a.en")]
     for file in files:
-        Path(file).write_text(FILES[Path(file).name])
+        Path(file).write_text(FILES[Path(file).name], "utf-8")
     data = dict.fromkeys(("train", "valid", "test"), files)
     folder = trained(tmp_path / "run", "translate", data=data, decoding={"beam_size": 3})
     model = load(folder)
@@ -196,7 +196,7 @@ def test_every_option_has_an_effect_somewhere() -> None:
 
 
 def test_without_test_data_a_file_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text(TEXT)
+    (tmp_path / "t.txt").write_text(TEXT, "utf-8")
     data = {"train": [str(tmp_path / "t.txt")]}
     model = load(trained(tmp_path / "run", "language", data=data))
     with pytest.raises(InputError, match=r"names no test data; give a file"):

@@ -17,7 +17,7 @@ TRAINING = {"steps": 2, "batch_tokens": 400, "warmup": 1, "device": "cpu"}
 def log_of(folder: Path, task: str, **data: Any) -> str:
     tl.train(task, folder, quiet=True, tokenizer={"kind": "word"}, model=SMALL, training=TRAINING,
              **data)  # fmt: skip
-    return (folder / "log.txt").read_text()
+    return (folder / "log.txt").read_text("utf-8")
 
 
 def rows(count: int) -> list[tuple[str, str]]:
@@ -37,7 +37,7 @@ def test_few_are_counted_beside_each_score(tmp_path: Path) -> None:
     assert scores
     assert all("  (3 examples)" in line for line in scores if line.startswith("step"))
     assert any(line.startswith("test: ") and "  (7 examples)" in line for line in log.splitlines())
-    written = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text().splitlines())
+    written = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines())
     assert {frozenset(one) for one in written if "valid" in one} == {
         frozenset({"step", "valid", "best"})  # as ever
     }

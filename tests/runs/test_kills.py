@@ -193,7 +193,7 @@ def start(command: list[str], words: list[str]) -> subprocess.Popen[str]:
         [*command, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
 
@@ -307,7 +307,9 @@ def test_a_limit_from_the_start_leaves_nothing_behind(house: House, tmp_path: Pa
 
 @contextmanager
 def mounted(*words: str, at: Path) -> Iterator[None]:
-    done = subprocess.run(["mount", *words, str(at)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", *words, str(at)], capture_output=True, encoding="utf-8", check=False
+    )
     if done.returncode:
         pytest.skip(f"cannot mount here: {done.stderr.strip()}")
     try:
@@ -459,7 +461,7 @@ def test_metrics_that_lost_lines_are_not_filled_up_in_silence(house: House, tmp_
     life = house.server.finish(["resume", str(run)], run)
     assert "metrics.jsonl has" in life.said
     assert "lines of it are lost, the run is not" in life.said
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert lines[0]["step"] == 1
     assert lines[-1]["step"] == 9
     assert atomic_files.digests(run / "best") == atomic_files.digests(house.twin(GRU)[0] / "best")
@@ -470,4 +472,4 @@ def test_half_a_line_is_not_continued(tmp_path: Path) -> None:
     run_log = RunLog(tmp_path, quiet=True)
     run_log.say("three")
     run_log.close()
-    assert (tmp_path / "log.txt").read_text() == "one\nthree\n"
+    assert (tmp_path / "log.txt").read_text("utf-8") == "one\nthree\n"

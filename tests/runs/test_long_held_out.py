@@ -33,8 +33,8 @@ def files(folder: Path, task: str) -> list[str]:
             name = "tsv"
             lines = [f"{short}\t{short}\n"] * 20
             long = f"{LONG[:100_000]}\t{LONG[:100_000]}\n"
-    (folder / f"train.{name}").write_text("".join(lines))
-    (folder / f"test.{name}").write_text("".join([*lines[:4], long]))
+    (folder / f"train.{name}").write_text("".join(lines), "utf-8")
+    (folder / f"test.{name}").write_text("".join([*lines[:4], long]), "utf-8")
     return [str(folder / f"{part}.{name}") for part in ("train", "test")]
 
 
@@ -68,7 +68,7 @@ def test_a_very_long_held_out_line_is_limited(
     action = {"skip": "left out", "truncate": "cut off there"}[long]
     for part in ("validation", "test"):
         assert f"1 of 5 {part} examples have over 20 tokens: {action}" in done.stderr
-    scored = json.loads((out / "test.json").read_text())
+    scored = json.loads((out / "test.json").read_text("utf-8"))
     assert scored["examples"] == left
     said: list[str] = []
     assert load(out).evaluate(test, say=said.append).numbers == scored["test"]

@@ -40,11 +40,13 @@ def test_measuring_changes_nothing(
     """With an average of the weights and dropout, measured after the third step."""
     chosen = small(task, family, steps=8, evaluate_every=3, ema=0.9)
     train_recipe(chosen, tmp_path / "plain", quiet=True)
-    assert "a step" not in (tmp_path / "plain/log.txt").read_text(), "it is too quick for that"
+    assert "a step" not in (tmp_path / "plain/log.txt").read_text("utf-8"), (
+        "it is too quick for that"
+    )
     monkeypatch.setattr(pace, "QUICK", 0.0)
     monkeypatch.setattr(pace, "SECONDS", 0.0)
     train_recipe(chosen, tmp_path / "told", quiet=True)
-    log = (tmp_path / "told/log.txt").read_text()
+    log = (tmp_path / "told/log.txt").read_text("utf-8")
     assert re.search(
         r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; the first save",
         log, re.MULTILINE,
@@ -191,7 +193,7 @@ def test_an_evaluation_is_measured_on_some_examples(monkeypatch: pytest.MonkeyPa
 
 def stop_at(step: int, folder: Path) -> Callable[[], bool]:
     def asked() -> bool:
-        return len((folder / "metrics.jsonl").read_text().splitlines()) >= step
+        return len((folder / "metrics.jsonl").read_text("utf-8").splitlines()) >= step
 
     return asked
 

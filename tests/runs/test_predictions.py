@@ -46,7 +46,7 @@ def noted(run: Path) -> dict[str, Any]:
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("translator")
     for name, side in (("a.en", 0), ("a.de", 1)):
-        (folder / name).write_text("".join(pair[side] + "\n" for pair in PAIRS))
+        (folder / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), "utf-8")
     return train(folder, "translate", ["a.en", "a.de"], "training.steps=60", "training.seed=1",
                  "tokenizer.kind=space", "training.learning_rate=0.02", "decoding.beam_size=2",
                  "decoding.alpha=0.5")  # fmt: skip
@@ -117,7 +117,7 @@ def test_labels(tmp_path: Path) -> None:
 
 def test_tags(tmp_path: Path) -> None:
     conll = "\n".join("".join(f"{word} {tag}\n" for word, tag in row) for row in WORDS)
-    (tmp_path / "t.conll").write_text(conll)
+    (tmp_path / "t.conll").write_text(conll, "utf-8")
     out = train(tmp_path, "tag", ["t.conll"], "training.steps=4", "tokenizer.kind=space")
     predicted = [line.split(" ") for line in lines(out)]
     gold = [[tag for _, tag in row] for row in WORDS]

@@ -58,7 +58,7 @@ def test_recording_changes_nothing_and_holds_over_a_resume(case: str, tmp_path: 
         train_recipe(chosen, parts, quiet=True, interrupted=after(5), recording=Recording())
     assert recorded(parts)[-1] == {"end": "interrupted", "step": 5}
     for name in ("steps.jsonl", "probes.jsonl"):  # as if it had been killed later
-        with (parts / "studio" / name).open("a") as file:
+        with (parts / "studio" / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": 6, "loss": 0.0}) + '\n{"step": 7, "lo')
     resume_run(parts, quiet=True, recording=Recording())
     same_runs(plain, parts)

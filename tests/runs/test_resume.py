@@ -48,7 +48,7 @@ def same_runs(one: Path, other: Path) -> None:
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():
         assert torch.equal(tensor, theirs[name]), name
-    numbers = [json.loads((run / place / "state.json").read_text()) for run in (one, other)]
+    numbers = [json.loads((run / place / "state.json").read_text("utf-8")) for run in (one, other)]
     for each in numbers:
         del each["state"]["seconds"]
     assert numbers[0] == numbers[1]
@@ -141,7 +141,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert atomic_files.digests(tmp_path / "run" / "best") == before
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
-    log = (tmp_path / "run" / "log.txt").read_text()
+    log = (tmp_path / "run" / "log.txt").read_text("utf-8")
     assert log.count("all its steps are taken; to train longer: translucid resume ") == 1
     assert "training.steps=... --allow-changes" in log
 
@@ -149,7 +149,9 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
 def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     resume_run(tmp_path / "run", ["training.steps=5"], allow_changes=True, quiet=True)
-    lines = [json.loads(x) for x in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(x) for x in (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5]
     assert Checkpoints(tmp_path / "run").steps()[0] == 5
     assert (tmp_path / "run/test.json").exists()
@@ -159,7 +161,7 @@ def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path)
 def stopped(tmp_path: Path) -> Path:
     """A run from a file, stopped after five of nine steps, saved after each."""
     lines = "".join(f"{'good' if i % 3 else 'bad'}\ta day {i}\n" for i in range(40))
-    (tmp_path / "train.tsv").write_text(lines)
+    (tmp_path / "train.tsv").write_text(lines, "utf-8")
     values = {
         "task": {"kind": "classify"},
         "data": {"train": [str(tmp_path / "train.tsv")]},
@@ -180,27 +182,26 @@ def stopped(tmp_path: Path) -> Path:
 
 def test_what_changed_is_named_and_refused(stopped: Path) -> None:
     data = stopped.parent / "train.tsv"
-    whole = data.read_text()
-    data.write_text(whole.replace("day 7", "day 8"))
+    whole = data.read_text("utf-8")
+    data.write_text(whole.replace("day 7", "day 8"), "utf-8")
     with pytest.raises(InputError, match=r"this changed: the content of .*train.tsv"):
         resume_run(stopped, quiet=True)
     shutil.rmtree(stopped / "state/tokenizers")  # then it is made again, from other words
-    data.write_text(whole.replace("day 7", "night 7"))
+    data.write_text(whole.replace("day 7", "night 7"), "utf-8")
     with pytest.raises(InputError, match=r"the vocabulary of tokenizer"):
         resume_run(stopped, quiet=True)
-    data.write_text(whole)
+    data.write_text(whole, "utf-8")
     with pytest.raises(InputError, match=r"training.learning_rate was 0.001, is 0.5\. Put it back"):
         resume_run(stopped, ["training.learning_rate=0.5"], quiet=True)
-    text = (stopped / "recipe.toml").read_text()
-    (stopped / "recipe.toml").write_text(text.replace("steps = 9 ", "steps = 12 "))
+    text = (stopped / "recipe.toml").read_text("utf-8")
+    (stopped / "recipe.toml").write_text(text.replace("steps = 9 ", "steps = 12 "), "utf-8")
     with pytest.raises(InputError, match=r"training.steps was 9, is 12"):
         resume_run(stopped, quiet=True)
     resume_run(stopped, allow_changes=True, quiet=True)
     assert Checkpoints(stopped).steps()[0] == 12
-    assert (
-        "not bit for bit as before: training.steps was 9, is 12"
-        in (stopped / "log.txt").read_text()
-    )
+    assert "not bit for bit as before: training.steps was 9, is 12" in (
+        stopped / "log.txt"
+    ).read_text("utf-8")
 
 
 def test_a_model_that_no_longer_fits_is_refused(stopped: Path) -> None:
@@ -300,7 +301,7 @@ def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path:
     atomic_files.recover(folder)
     assert atomic_files.fault(folder) is None
     atomic_files.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
-    assert (folder / "x").read_text() == "new"
+    assert (folder / "x").read_text("utf-8") == "new"
     assert {p.name for p in tmp_path.iterdir()} == {"best"}
 
 

@@ -91,7 +91,10 @@ def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_
         "recipe.toml", "metrics.jsonl", "timing.jsonl", "log.txt", "best", "last", "state",
         "test.json",
     }  # fmt: skip
-    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3]
     text = "0.5" if task == "regress" else "The dog sleeps."
     assert len(again.trace(text)) > 3
@@ -127,7 +130,10 @@ def test_a_model_learns_what_it_is_shown(tmp_path: Path) -> None:
     settings = {"steps": 150, "learning_rate": 5e-3, "evaluate_every": 150, "log_every": 30}
     chosen = small("translate", "wide", batch_tokens=2000, **settings)
     model = Model(train_recipe(chosen, tmp_path / "run", quiet=True))
-    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines()
+    ]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < 0.2 * losses[0]
     assert model.translate(["The dog sleeps."])[0].endswith(".")
@@ -138,7 +144,7 @@ def test_a_run_folder_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run/notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"run is not empty; choose another folder with --out"):
         train_recipe(small("regress", "mlp"), tmp_path / "run", quiet=True)
-    assert (tmp_path / "run/notes.txt").read_text() == "mine"
+    assert (tmp_path / "run/notes.txt").read_text("utf-8") == "mine"
 
 
 def test_a_label_that_training_never_saw_is_named_with_file_and_line(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_run_from_a_store_is_the_run_from_memory(files: Path) -> None:
         assert digests(files / "memory" / name) == digests(files / "store" / name)
     texts = [(files / run / "metrics.jsonl").read_bytes() for run in ("memory", "store")]
     assert texts[0] == texts[1]
-    said = (files / "store/log.txt").read_text()
+    said = (files / "store/log.txt").read_text("utf-8")
     assert f"built {files / 'ids'}" in said
     assert "train.txt: 120 records" in said
     assert "1 empty, left out" in said
@@ -57,7 +57,7 @@ def test_it_is_reused_and_resumed(files: Path) -> None:
     with pytest.raises(Interrupted):
         train_recipe(whole, files / "stopped", quiet=True, interrupted=after(5))
     resume_run(files / "stopped", quiet=True)
-    said = (files / "stopped/log.txt").read_text()
+    said = (files / "stopped/log.txt").read_text("utf-8")
     assert said.count(f"reused {files / 'ids'}") == 2
     assert "built" not in said
     assert digests(files / "straight/best") == digests(files / "stopped/best")
@@ -65,8 +65,8 @@ def test_it_is_reused_and_resumed(files: Path) -> None:
 
 def test_rows_are_held_out_where_no_validation_file_is_given(files: Path) -> None:
     train_recipe(chosen(files, store=str(files / "ids"), valid=[]), files / "run", quiet=True)
-    assert "rows are held out for it" in (files / "run/log.txt").read_text()
-    lines = (files / "run/metrics.jsonl").read_text().splitlines()
+    assert "rows are held out for it" in (files / "run/log.txt").read_text("utf-8")
+    lines = (files / "run/metrics.jsonl").read_text("utf-8").splitlines()
     assert any("valid" in json.loads(line) for line in lines)
 
 

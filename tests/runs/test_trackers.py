@@ -72,9 +72,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
     def install(fails: str = "") -> None:
         (place / "mlflow").mkdir(parents=True)
-        (place / "wandb.py").write_text(WANDB.replace("{fails!r}", repr(fails)))
+        (place / "wandb.py").write_text(WANDB.replace("{fails!r}", repr(fails)), "utf-8")
         (place / "mlflow/__init__.py").touch()
-        (place / "mlflow/tracking.py").write_text(MLFLOW)
+        (place / "mlflow/tracking.py").write_text(MLFLOW, "utf-8")
         monkeypatch.syspath_prepend(place)
 
     yield install
@@ -87,14 +87,14 @@ def tracked(*names: str) -> Recipe:
 
 
 def calls(folder: Path, name: str) -> list[Any]:
-    lines = (folder / name / "calls.jsonl").read_text().splitlines()
+    lines = (folder / name / "calls.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def numbers(folder: Path) -> list[tuple[str, float, int]]:
     """What they must be told."""
     told = []
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
+    for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines():
         values = json.loads(line)
         if "valid" in values:
             told += [(f"valid/{k}", v, values["step"]) for k, v in values["valid"].items()]
@@ -157,7 +157,7 @@ def test_a_tracker_that_fails_is_said_and_left_out(
 ) -> None:
     packages(fails="log")
     train_recipe(tracked("wandb", "mlflow"), tmp_path / "run", quiet=True)
-    said = (tmp_path / "run/log.txt").read_text()
+    said = (tmp_path / "run/log.txt").read_text("utf-8")
     assert said.count("wandb failed (RuntimeError: no more); the run goes on without it") == 1
     assert [told[0] for told in calls(tmp_path / "run", "wandb")] == ["init"]
     assert calls(tmp_path / "run", "mlflow")[-1] == ["set_terminated", "r"]
@@ -188,7 +188,7 @@ def test_the_real_mlflow_holds_the_curves(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     train_recipe(tracked("mlflow"), tmp_path / "run", quiet=True)
     resume_run(tmp_path / "run", ["training.steps=6"], allow_changes=True, quiet=True)
-    assert "mlflow failed" not in (tmp_path / "run/log.txt").read_text()
+    assert "mlflow failed" not in (tmp_path / "run/log.txt").read_text("utf-8")
     client = tracking.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'run/mlflow/mlflow.db'}")
     (experiment,) = [e for e in client.search_experiments() if e.name == "translucid"]
     runs = client.search_runs([experiment.experiment_id])
@@ -213,7 +213,7 @@ def test_the_real_wandb_writes_into_the_run_folder(
     monkeypatch.delenv("WANDB_MODE", raising=False)
     train_recipe(tracked("wandb"), tmp_path / "run", quiet=True)
     resume_run(tmp_path / "run", ["training.steps=6"], allow_changes=True, quiet=True)
-    assert "wandb failed" not in (tmp_path / "run/log.txt").read_text()
+    assert "wandb failed" not in (tmp_path / "run/log.txt").read_text("utf-8")
     written = [*(tmp_path / "run/wandb").glob("offline-run-*/run-*.wandb")]
     assert len({path.name for path in written}) == 1  # one id
     for name, _, _ in numbers(tmp_path / "run"):

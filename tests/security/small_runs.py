@@ -23,7 +23,7 @@ def train_words(out: str = "run", *more: str) -> list[str]:
 
 
 def make(folder: Path) -> None:
-    (folder / "table.csv").write_text(TABLE)
+    (folder / "table.csv").write_text(TABLE, "utf-8")
     answer = run(*train_words(), cwd=folder)
     assert answer.returncode == 0, answer.stderr
 
@@ -36,7 +36,7 @@ def small_run(folder: Path) -> Path:
 
 def change_json(file: Path, change: Callable[[Any], Any], checked: Path | None = None) -> None:
     """Change a JSON file, and the digests of the folder it stands in, as an attacker would."""
-    file.write_text(json.dumps(change(json.loads(file.read_text())), indent=1))
+    file.write_text(json.dumps(change(json.loads(file.read_text("utf-8"))), indent=1))
     write_manifest(checked or file.parent)
 
 

@@ -36,7 +36,7 @@ def test_a_folder_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_a_second_training_does_not_remove_the_first_ones_folder(tmp_path: Path) -> None:
     """Before the first one has a recipe: the second fails, whatever is wrong with it."""
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
     out = tmp_path / "run"
     out.mkdir()
     with locked(out):
@@ -76,7 +76,7 @@ def test_a_run_that_fails_leaves_all_as_it_was(
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
     out = {"here": ".", "link": "../link", "there": "../there", "new": "../a/b/c"}[kind]
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to("there")
@@ -120,7 +120,7 @@ def test_again_removes_what_a_demo_wrote_and_nothing_else(tmp_path: Path) -> Non
 
 def test_a_lock_says_who_and_since_when(tmp_path: Path) -> None:
     with locked(tmp_path):
-        told = json.loads((tmp_path / LOCK).read_text())
+        told = json.loads((tmp_path / LOCK).read_text("utf-8"))
         assert told["process"] == os.getpid()
         assert told["since"][:10] == time.strftime("%Y-%m-%d")
         with pytest.raises(InputError, match="is in use"), locked(tmp_path):

@@ -166,6 +166,6 @@ def test_saving_a_model_replaces_a_model_only(good: Path, tmp_path: Path) -> Non
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="other things than a model"):
         model.save(tmp_path)
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / "thesis.txt").read_text("utf-8") == "years of work"
     for _ in range(2):
         model.save(tmp_path / "model")

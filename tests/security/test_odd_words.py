@@ -57,7 +57,7 @@ def odd_lines() -> list[list[str]]:
 def place(folder: Path) -> None:
     good = once("models to attack", train)
     for name in FILES:
-        (folder / name).write_text((good / name).read_text())
+        (folder / name).write_text((good / name).read_text("utf-8"), "utf-8")
     for task in ("translate", "tag", "classify", "language", "regress"):
         (folder / task).symlink_to(good / task)
     (folder / "dir").mkdir()

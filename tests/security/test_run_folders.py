@@ -103,14 +103,14 @@ def test_links_are_not_followed(tmp_path: Path, name: str) -> None:
 
 def test_a_new_run_writes_through_no_link(tmp_path: Path) -> None:
     """An empty journal is what a run leaves that was killed at once; this one is somebody's."""
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
     (tmp_path / "notes.txt").touch()
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "metrics.jsonl").symlink_to(tmp_path / "notes.txt")
     answer = run(*train_words("new"), cwd=tmp_path)
     assert_refused(answer)
     assert "link" in answer.stderr
-    assert (tmp_path / "notes.txt").read_text() == ""
+    assert (tmp_path / "notes.txt").read_text("utf-8") == ""
 
 
 def fifo(path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_broken_state_is_a_named_error(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("value", [None, [], "x", -1, 1e999, {"x": {}}])
 def test_every_part_of_a_state_may_be_wrong(tmp_path: Path, section: str, value: object) -> None:
     folder = small_run(tmp_path)
-    before = json.loads((newest_state(folder) / "state.json").read_text())
+    before = json.loads((newest_state(folder) / "state.json").read_text("utf-8"))
     if before[section] == value:
         pytest.skip("as it should be")
     change_json(newest_state(folder) / "state.json", lambda numbers: numbers | {section: value})
@@ -180,7 +180,7 @@ def test_a_name_of_a_manifest_stays_inside(tmp_path: Path) -> None:
         "/dev/zero",
     ):
         file = newest_state(folder) / "manifest.json"
-        wanted = json.loads(file.read_text()) | {name: "0" * 64}
+        wanted = json.loads(file.read_text("utf-8")) | {name: "0" * 64}
         file.write_text(json.dumps(wanted, indent=2) + "\n")
         answer = run("resume", "run", *MORE, cwd=tmp_path)
         assert "stays inside" in answer.stderr or "outside" in answer.stderr, answer.stderr

@@ -41,7 +41,7 @@ def killed_at(number: int, when: signal.Signals) -> Callable[..., Any]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    (folder / "table.csv").write_text(TABLE)
+    (folder / "table.csv").write_text(TABLE, "utf-8")
     assert run(*train_words("run", *MORE), cwd=folder).returncode == 0
     return folder / "run"
 
@@ -53,7 +53,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_evaluation_is_left_and_made_up_for(
     tmp_path: Path, whole: Path, number: int, when: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(Regress, "evaluate", killed_at(number, when))
         answer = run(*train_words("run", *MORE), cwd=tmp_path)
@@ -71,7 +71,7 @@ def test_an_evaluation_is_left_and_made_up_for(
 def test_what_is_not_yet_a_run_is_left_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
 
     def slow(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -94,7 +94,7 @@ def test_no_command_sends_a_terminal_what_it_was_given(
 
 
 def test_suggested_commands_are_quoted(tmp_path: Path) -> None:
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "table.csv").write_text(TABLE, "utf-8")
     out = "my runs; rm -rf ~"
     answer = run(*train_words(out), cwd=tmp_path)
     command = answer.stdout.partition("next: ")[2].partition("\n")[0]

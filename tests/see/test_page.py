@@ -31,7 +31,7 @@ def run_page(folder: Path) -> None:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S):
+        for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S):
             example = doctest.DocTestParser().get_doctest(code, names, "see", str(PAGE), 0)
             report: list[str] = []
             runner.run(example, out=report.append, clear_globs=False)
@@ -42,7 +42,7 @@ def run_page(folder: Path) -> None:
 
 
 def shown() -> list[str]:
-    return re.findall(r"^!\[.+\]\(see/(.+)\)$", PAGE.read_text(), re.MULTILINE)
+    return re.findall(r"^!\[.+\]\(see/(.+)\)$", PAGE.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -127,7 +127,9 @@ def test_styles_count_from_the_box() -> None:
     assert not re.search(r":root|\bhtml\b|(?<![-\w])body\b|\d v[hw]\b|\dv[hw]\b", text)
     assert not re.search(r"@media[^{]*-(?:width|height)", text)
     assert not re.search(r"[\d.]rem(?!\)\))", text.replace(", 1rem)", "))"))
-    for sheet in re.findall(r'href="/static/(css/\w+\.css)"', (STATIC / "index.html").read_text()):
+    for sheet in re.findall(
+        r'href="/static/(css/\w+\.css)"', (STATIC / "index.html").read_text("utf-8")
+    ):
         selector = re.findall(r"^(\.[\w-]+)", (STATIC / sheet).read_text("utf-8"), re.M)
         assert all(each in text for each in selector), sheet
 

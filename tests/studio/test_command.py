@@ -27,7 +27,7 @@ def addresses_of(port: int) -> set[str]:
     """Where this machine listens on a port."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().split("\n")[1:]:
+        for line in Path(table).read_text("utf-8").split("\n")[1:]:
             cells = line.split()
             if cells and cells[3] == "0A":  # listens
                 address, _, number = cells[1].rpartition(":")
@@ -41,7 +41,7 @@ def test_it_listens_on_this_machine_only_and_ends_quietly(tmp_path: Path) -> Non
     with subprocess.Popen(
         [*TRANSLUCID, "explore", str(tmp_path / "small"), "--no-browser",
          "--device", "cpu"],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         try:

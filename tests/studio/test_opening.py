@@ -38,7 +38,7 @@ def test_the_server_stands_without_torch() -> None:
         [sys.executable, "-c", "import sys, translucid.cli.explore\n"
          "import translucid.studio.server.serve\n"
          "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"],
-        capture_output=True, text=True, check=True,
+        capture_output=True, encoding="utf-8", check=True,
     )  # fmt: skip
     assert said.stdout == "[]\n"
 
@@ -96,7 +96,7 @@ def test_the_command_ends_with_what_was_wrong(tmp_path: Path, there: bool, said:
         folder.mkdir()
     ended = subprocess.run(
         [*TRANSLUCID, "explore", str(folder), "--no-browser"],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, encoding="utf-8", timeout=300,
     )  # fmt: skip
     assert ended.returncode == 2
     assert said in " ".join(ended.stderr.split())

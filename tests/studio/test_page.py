@@ -355,7 +355,7 @@ def test_the_command_prints_an_address_that_opens(page: Page, tmp_path: Path) ->
     model("tag-lstm").save(tmp_path / EVIL[4])
     command = [sys.executable, "-m", "translucid", "explore", str(tmp_path / EVIL[4])]
     with subprocess.Popen(
-        [*command, "--no-browser", "--device", "cpu"], text=True, stdout=subprocess.PIPE,
+        [*command, "--no-browser", "--device", "cpu"], encoding="utf-8", stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         try:

@@ -321,13 +321,13 @@ wrong = "No."
 
 
 def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "mine.toml").write_text(GOOD, "utf-8")
     handlers = Handlers(library, lesson=lesson_files.read(tmp_path / "mine.toml"))
     assert b'"id":"own","name":"Mine"' in handlers.ask("GET", "/api/lessons").body
     run = run_of(library, "vectors").key
     reply = handlers.ask("GET", f"/api/runs/{run}/lesson/own")
     assert b'"word":"dog"' in reply.body
-    (tmp_path / "mine.toml").write_text(GOOD.replace("flow?", "data?"))
+    (tmp_path / "mine.toml").write_text(GOOD.replace("flow?", "data?"), "utf-8")
     handlers = Handlers(library, lesson=lesson_files.read(tmp_path / "mine.toml"))
     assert b'"address":"data?at=' in handlers.ask("GET", f"/api/runs/{run}/lesson/own").body
 
@@ -368,14 +368,14 @@ def test_what_cannot_be_is_told_with_file_stop_and_key(
 ) -> None:
     path = tmp_path / "bad.toml"
     assert old in GOOD
-    path.write_text(GOOD.replace(old, new, 1))
+    path.write_text(GOOD.replace(old, new, 1), "utf-8")
     with pytest.raises(InputError, match=message) as told:
         lesson_files.read(path)
     assert str(path) in str(told.value)
 
 
 def test_a_bad_lesson_ends_the_command_before_anything_opens(tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text(GOOD.replace("say = ", "sya = "))
+    (tmp_path / "bad.toml").write_text(GOOD.replace("say = ", "sya = "), "utf-8")
     ran = command("explore", "--lesson", str(tmp_path / "bad.toml"))
     assert ran.returncode != 0
     assert "stop 1 'A row': no key sya; did you mean say?" in ran.stderr
@@ -421,11 +421,11 @@ def test_what_the_model_lacks_is_refused_when_it_is_opened(
     library: Library, tmp_path: Path, old: str, new: str, reason: str
 ) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(ASKING)
+    path.write_text(ASKING, "utf-8")
     translator = Library({"demo:translate": library.opened[LETTERS["demo:translate"]].model})
     lesson_refusals.refuse(translator, lesson_files.read(path), str(path))
     assert old in ASKING
-    path.write_text(ASKING.replace(old, new, 1))
+    path.write_text(ASKING.replace(old, new, 1), "utf-8")
     own = lesson_files.read(path)
     for opened in (translator, library):  # among others the reason is the same
         with pytest.raises(InputError) as refused:
@@ -442,12 +442,12 @@ def test_a_lesson_may_need_what_a_model_has_not(library: Library, tmp_path: Path
     """Its needs are the lesson's own reasons; of what it names without them nothing is known."""
     path = tmp_path / "mine.toml"
     needs = ASKING.replace("[[steps]]", '[needs]\nA = "it has two layers only"\n[[steps]]')
-    path.write_text(needs.replace("layers.1", "layers.9"))
+    path.write_text(needs.replace("layers.1", "layers.9"), "utf-8")
     lesson_refusals.refuse(library, lesson_files.read(path), str(path))
-    path.write_text('model = "demo:translate"' + ASKING)
+    path.write_text('model = "demo:translate"' + ASKING, "utf-8")
     others = {name: library.opened[LETTERS[name]].model for name in ("demo:classify",)}
     lesson_refusals.refuse(Library(others), lesson_files.read(path), str(path))
-    path.write_text(ASKING.replace("column not of A", "column horrible of A"))
+    path.write_text(ASKING.replace("column not of A", "column horrible of A"), "utf-8")
     lesson_refusals.refuse(library, lesson_files.read(path), str(path))
 
 
@@ -457,7 +457,7 @@ def test_nothing_of_the_stations_is_refused(library: Library) -> None:
 
 
 def test_the_command_looks_at_the_lesson_before_it_serves(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(ASKING.replace("layer=1", "layer=9"))
+    (tmp_path / "mine.toml").write_text(ASKING.replace("layer=1", "layer=9"), "utf-8")
     own = lesson_files.read(tmp_path / "mine.toml")
     folder = shipped_models.find("demo:translate")
     with pytest.raises(InputError, match=r"mine.toml, stop 1 'A weight': .*there is no layer 9"):
@@ -476,7 +476,7 @@ def test_a_word_that_is_not_there_is_named(
     library: Library, tmp_path: Path, place: str, text: str | None, reason: str
 ) -> None:
     written = ASKING.replace('k = "column not of A"', f'r = "word cat of A"\nk = "{place}"')
-    (tmp_path / "mine.toml").write_text(written.partition("[steps.check]")[0])
+    (tmp_path / "mine.toml").write_text(written.partition("[steps.check]")[0], "utf-8")
     own = lesson_files.read(tmp_path / "mine.toml")
     run = run_of(library, "transformer", text)
     (stop,) = lessons.on_run(run, lesson_files.OWN, own)["steps"]
@@ -487,7 +487,7 @@ def test_the_example_of_the_manual_can_be_followed(library: Library, tmp_path: P
     page_ = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
     example = re.search(r"^```toml\n(.*?)^```$", page_, re.DOTALL | re.MULTILINE)
     assert example is not None
-    (tmp_path / "lesson.toml").write_text(example[1])
+    (tmp_path / "lesson.toml").write_text(example[1], "utf-8")
     own = lesson_files.read(tmp_path / "lesson.toml")
     run = run_of(library, "transformer", own["text"])
     first, second = lessons.on_run(run, lesson_files.OWN, own)["steps"]

@@ -94,7 +94,7 @@ SMALL = {"d_model": 8, "heads": 2, "layers": 1}
 def run_of_rows(folder: Path, **files: str) -> Path:
     """A run of a few steps on a table of one's own."""
     for part, rows in (("train", ROWS[:40]), ("valid", ROWS[40:50]), ("test", ROWS[50:])):
-        (folder / f"{part}.csv").write_text("\n".join(["text,label", *rows, ""]))
+        (folder / f"{part}.csv").write_text("\n".join(["text,label", *rows, ""]), "utf-8")
     places = {part: str(folder / name) for part, name in files.items()}
     training = {"steps": 3, "batch_tokens": 400, "warmup": 1, "device": "cpu"}
     tl.train("classify", folder / "run", quiet=True, **places, tokenizer={"kind": "word"},
@@ -116,7 +116,9 @@ def test_a_run_reads_its_own_texts(files: tuple[str, ...], tmp_path: Path) -> No
     assert given
     assert set(given) <= set(own)
     assert len(files) == 1 or sorted(given) == sorted(own)
-    part = json.loads((run / "test.json").read_text()) if name == "test" else tl.load(run).facts
+    part = (
+        json.loads((run / "test.json").read_text("utf-8")) if name == "test" else tl.load(run).facts
+    )
     losses = [one["loss"] for one in answer["texts"]]
     score = part["test" if name == "test" else "valid"]["loss"]
     assert sum(losses) / len(losses) == pytest.approx(score, rel=1e-5)

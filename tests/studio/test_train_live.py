@@ -36,7 +36,7 @@ WAIT = 300  # seconds, on a machine that is busy
 def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """A real `translucid ...`, the address that it prints, and what it says afterwards."""
     with subprocess.Popen(
-        [*TRANSLUCID, *words], text=True, stdout=subprocess.PIPE,
+        [*TRANSLUCID, *words], encoding="utf-8", stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         try:
@@ -141,7 +141,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert value == f"{recorded(run)[step]['loss']:.3f}"
         told, value = read_at(page, ".norms", "ArrowDown", "ArrowDown")
         step = int(re.search(r"at step ([\d,]+)", told)[1].replace(",", ""))  # type: ignore[index]
-        layers = json.loads((run / "studio/about.json").read_text())["layers"]
+        layers = json.loads((run / "studio/about.json").read_text("utf-8"))["layers"]
         assert told.startswith(f"{layers[2]}: norm")
         assert float(value) == pytest.approx(recorded(run)[step]["grad"][2], rel=2e-3)
 
@@ -178,7 +178,7 @@ HOSTILE = "<img src=x onerror=window.hacked=1>"
 def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:  # noqa: F811
     run = tmp_path / "run"
     train_recipe(small("classify", "gru"), run, quiet=True, recording=Recording("The dog sleeps."))
-    about = json.loads((run / "studio/about.json").read_text())
+    about = json.loads((run / "studio/about.json").read_text("utf-8"))
     about |= {"probe": HOSTILE, "layers": [HOSTILE, "two"]}
     (run / "studio/about.json").write_text(json.dumps(about))
     steps = [*range(1, 30), *range(90, 120)]
@@ -186,13 +186,13 @@ def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path
              "grad": [1.0, 10.0 ** (-n / 10)]} for n in steps]  # fmt: skip
     end = {"end": "failed", "step": 119, "why": HOSTILE}
     text = "".join(json.dumps(each) + "\n" for each in [*told, end])
-    (run / "studio/steps.jsonl").write_text(text)
+    (run / "studio/steps.jsonl").write_text(text, "utf-8")
     probes = lines(run / "studio/probes.jsonl")
     for each in probes:
         each["answer"] = {HOSTILE: 0.75, "b": 0.25}
         each["columns"] = [HOSTILE for _ in each["columns"]]
     text = "".join(json.dumps(each) + "\n" for each in probes)
-    (run / "studio/probes.jsonl").write_text(text)
+    (run / "studio/probes.jsonl").write_text(text, "utf-8")
     with serving({}, followed={"a": RunFollower(run, HOSTILE)}) as served:
         page.see(served.address)
         assert word(page, STATUS) == "Failed at step 119"

@@ -54,7 +54,7 @@ def studio(run: Path) -> Iterator[Served]:
 
 
 def add(path: Path, *more: dict[str, Any]) -> None:
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write("".join(json.dumps(each) + "\n" for each in more))
 
 
@@ -62,7 +62,7 @@ def add(path: Path, *more: dict[str, Any]) -> None:
 def going_on(run: Path) -> Iterator[None]:
     """As if a process were recording it."""
     fcntl = pytest.importorskip("fcntl")
-    with (run / "studio/steps.jsonl").open("a") as file:
+    with (run / "studio/steps.jsonl").open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -127,7 +127,7 @@ def test_all_so_far_is_what_stands_in_the_files(studio: Served, run: Path) -> No
     with listening(studio, "/api/train/a") as ear:
         told = ear.hear()["about"]
         (head, points), (sides, norms) = ear.hear()
-    about = json.loads((run / "studio/about.json").read_text())
+    about = json.loads((run / "studio/about.json").read_text("utf-8"))
     assert (told["layers"], told["probe"]) == (about["layers"], "The dog sleeps.")
     assert (told["metric"], told["steps"], told["recorded"]) == ("accuracy", 12, True)
     wanted = [each for each in lines(run / "studio/steps.jsonl") if "loss" in each]
@@ -149,7 +149,7 @@ def test_all_so_far_is_what_stands_in_the_files(studio: Served, run: Path) -> No
 def test_what_comes_is_told_and_a_gradient_that_is_no_number_is_flagged(
     studio: Served, run: Path
 ) -> None:
-    layers = len(json.loads((run / "studio/about.json").read_text())["layers"])
+    layers = len(json.loads((run / "studio/about.json").read_text("utf-8"))["layers"])
     with listening(studio, "/api/train/a") as ear, going_on(run):
         ear.hear(), ear.hear()
         add(run / "studio/steps.jsonl", step(13, 0.25, layers), step(14, math.nan, layers))
@@ -168,8 +168,8 @@ def test_what_comes_is_told_and_a_gradient_that_is_no_number_is_flagged(
 def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path) -> None:
     (run / "test.json").unlink()
     (run / "metrics.jsonl").write_text("")
-    kept = (run / "studio/steps.jsonl").read_text().splitlines()[:5]
-    (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n")
+    kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:5]
+    (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n", "utf-8")
     with listening(studio, "/api/train/a") as ear:
         with going_on(run):
             assert "about" in ear.hear()
@@ -185,7 +185,7 @@ def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path)
 def test_half_a_line_waits_for_its_end(run: Path) -> None:
     tail = Tail(run / "studio/steps.jsonl")
     tail.more()
-    with (run / "studio/steps.jsonl").open("a") as file:
+    with (run / "studio/steps.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"step": 13, "lo')
         file.flush()
         assert tail.more() == ([], False)
@@ -197,8 +197,8 @@ def test_half_a_line_waits_for_its_end(run: Path) -> None:
 def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> None:
     with listening(studio, "/api/train/a") as ear:
         ear.hear(), ear.hear()
-        kept = (run / "studio/steps.jsonl").read_text().splitlines()[:4]
-        (run / "aside").write_text("\n".join(kept) + "\n")
+        kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:4]
+        (run / "aside").write_text("\n".join(kept) + "\n", "utf-8")
         (run / "aside").replace(run / "studio/steps.jsonl")
         assert "about" in ear.hear()
         assert ear.hear()[1][0]["steps"] == [1, 2, 3, 4]
@@ -207,7 +207,7 @@ def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> Non
 @pytest.mark.slow
 def test_messages_are_few_and_small(studio: Served, run: Path) -> None:
     """However fast a run is: at most four a second, and 10 KB."""
-    layers = len(json.loads((run / "studio/about.json").read_text())["layers"])
+    layers = len(json.loads((run / "studio/about.json").read_text("utf-8"))["layers"])
     with listening(studio, "/api/train/a") as ear, going_on(run):
         ear.hear(), ear.hear()
         ear.bytes.clear()
@@ -230,7 +230,7 @@ def test_messages_are_few_and_small(studio: Served, run: Path) -> None:
 def test_a_long_history_is_thinned_to_bands(run: Path) -> None:
     many = [step(n, float(n % 7), 1) for n in range(1, 30_001)]
     (run / "studio/steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in many))
-    told = json.loads((run / "studio/about.json").read_text()) | {"layers": ["one"]}
+    told = json.loads((run / "studio/about.json").read_text("utf-8")) | {"layers": ["one"]}
     (run / "studio/about.json").write_text(json.dumps(told))
     with (
         serving({}, followed={"a": RunFollower(run, "run")}) as served,
@@ -273,8 +273,8 @@ def test_a_run_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
 
 
 def test_what_went_on_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
-    kept = (run / "studio/steps.jsonl").read_text().splitlines()[:5]
-    (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n")
+    kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:5]
+    (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n", "utf-8")
     with (
         serving({}, followed={"a": RunFollower(run, "run")}) as served,
         listening(served, "/api/train/a") as ear,

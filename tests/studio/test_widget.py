@@ -294,7 +294,8 @@ def test_a_lesson_and_a_training_in_a_notebook(page: Page, learnt: Model) -> Non
     assert notebook.ready(0).startswith("train ")
     assert learnt.folder is not None
     steps = [
-        json.loads(line) for line in (learnt.folder / "studio/steps.jsonl").read_text().splitlines()
+        json.loads(line)
+        for line in (learnt.folder / "studio/steps.jsonl").read_text("utf-8").splitlines()
     ]
     last = next(each for each in reversed(steps) if "loss" in each)
     said = notebook.root(0).locator(".training .say").inner_text()

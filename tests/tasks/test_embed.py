@@ -178,7 +178,7 @@ def test_pairs_that_moved(tmp_path: Path) -> None:
     assert changes[0] > 0 > changes[-1]
     assert (moved.nearer(1)[0], moved.apart(1)[0]) == (moved.pairs[0], moved.pairs[-1])
     after.save(tmp_path / "after")
-    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    (tmp_path / "texts.txt").write_text("\n".join(texts), "utf-8")
     arguments = [str(tmp_path / "after"), str(tmp_path / "texts.txt"), "--against", str(embedder())]
     shown = run("embed", *arguments, "--top", "2")
     assert shown.stdout.strip() == moved.text(2), shown.stderr
@@ -193,7 +193,7 @@ SCORED = [(*PAIRS[n], 1.0) for n in range(6)] + [
 
 
 def write_scored(path: Path, names: str = "sentence1\tsentence2\tscore\n") -> Path:
-    path.write_text(names + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in SCORED))
+    path.write_text(names + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in SCORED), "utf-8")
     return path
 
 
@@ -240,7 +240,7 @@ def test_data_that_holds_no_pairs(tmp_path: Path) -> None:
         ("a.csv", f"{scores}\na,b,4.5\n", r"score is 4.5, but .* divided by 5"),
         ("a.csv", f"{scores}\na,b,\n", r"a.csv:2: score .* number"),
     ):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, "utf-8")
         with pytest.raises((ConfigError, InputError), match=words):
             tl.train("embed", tmp_path / "run", train=str(tmp_path / name), **TINY)
 

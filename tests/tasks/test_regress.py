@@ -43,7 +43,7 @@ def houses(count: int, seed: str) -> list[Row]:
 
 def write(path: Path, rows: Sequence[Row]) -> str:
     lines = ["area,rooms,age,price", *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
     return str(path)
 
 
@@ -66,7 +66,7 @@ def test_an_ordinary_table_is_learnt_as_well_as_least_squares_does(tmp_path: Pat
         "training.steps=600", cwd=tmp_path,  # of 3,000, which learn no more
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    numbers = json.loads((tmp_path / "r/test.json").read_text())["test"]
+    numbers = json.loads((tmp_path / "r/test.json").read_text("utf-8"))["test"]
     expected = least_squares(train, test)
     assert expected > 0.95
     assert numbers["r_squared"] > expected - 0.02
@@ -165,13 +165,13 @@ def test_statistics_go_with_the_model_and_are_undone_wherever_it_answers(tmp_pat
     made, wanted = ending.rows[0].cells
     assert (made.value, wanted.value) == pytest.approx((answer, 300000), rel=1e-6)
     assert again.saliency(text).answer.name == "output 1 (standardised)"
-    config = json.loads((tmp_path / "run/best/config.json").read_text())
+    config = json.loads((tmp_path / "run/best/config.json").read_text("utf-8"))
     assert config["statistics"]["targets"]["deviation"][0] > 10000
 
 
 def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
     model = small_model(tmp_path, standardise=False)
-    config = json.loads((tmp_path / "run/best/config.json").read_text())
+    config = json.loads((tmp_path / "run/best/config.json").read_text("utf-8"))
     assert config["statistics"] == {}
     ((answer,),) = model.predict(["1 2 3"])
     assert answer == float(model.network(torch.tensor([[1.0, 2.0, 3.0]]))[0, 0].detach())

@@ -27,6 +27,6 @@ def test_one_collects_alone(pytester: pytest.Pytester, monkeypatch: pytest.Monke
     options = ("-p", "tests.tiny.once", "-p", "tests.first", "-n", "2")
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
     (first, begins), (same, ends) = (
-        line.split() for line in (pytester.path / "notes.txt").read_text().splitlines()[:2]
+        line.split() for line in (pytester.path / "notes.txt").read_text("utf-8").splitlines()[:2]
     )
     assert (first, begins, ends) == (same, "begins", "ends")

@@ -21,7 +21,7 @@ def test_it_is_made_once_and_found_again() -> None:
     name = f"made once, {os.getpid()}"
     folders = {once(name, make) for _ in range(3)}
     assert len(made) == len(folders) == 1
-    assert (folders.pop() / "a.txt").read_text() == "a"
+    assert (folders.pop() / "a.txt").read_text("utf-8") == "a"
 
 
 def test_what_failed_half_way_is_made_again() -> None:
@@ -51,9 +51,9 @@ def test_processes_wait_for_the_first(tmp_path: Path) -> None:
     several = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(log)],
-            cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+            cwd=ROOT, env=environment, stdout=subprocess.PIPE, encoding="utf-8",
         )
         for _ in range(3)
     ]  # fmt: skip
     assert [each.communicate()[0] for each in several] == ["['a']\n"] * 3
-    assert log.read_text() == "made\n"
+    assert log.read_text("utf-8") == "made\n"

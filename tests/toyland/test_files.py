@@ -61,7 +61,7 @@ def test_existing_files_are_not_overwritten_by_accident(folder: Path) -> None:
     (folder / "mine.txt").write_text("kept")
     write_toyland(folder, pairs=10, held_out=5, overwrite=True)
     assert len(lines(folder / "train.en")) == 10
-    assert (folder / "mine.txt").read_text() == "kept"
+    assert (folder / "mine.txt").read_text("utf-8") == "kept"
 
 
 def test_one_such_file_is_enough_to_refuse(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_one_such_file_is_enough_to_refuse(tmp_path: Path) -> None:
 def test_a_folder_with_other_files_is_fine(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("kept")
     write_toyland(tmp_path, pairs=10, held_out=5)
-    assert (tmp_path / "notes.txt").read_text() == "kept"
+    assert (tmp_path / "notes.txt").read_text("utf-8") == "kept"
     assert len(lines(tmp_path / "entities" / "test.conll")) > 5
 
 

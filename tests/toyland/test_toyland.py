@@ -88,7 +88,11 @@ def test_hash_randomisation_changes_nothing(hash_seed: str, sentences: list[Sent
     path = os.pathsep.join(sys.path)
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     assert done.stdout.strip() == digest(sentences[:300])
 

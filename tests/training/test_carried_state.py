@@ -133,7 +133,7 @@ def carrying(**training: Any) -> recipe.Recipe:
 def test_what_is_trained_on_a_stream_is_scored_on_one(tmp_path: Path) -> None:
     """Also where a recipe with every key in it is told so; who asks for something else hears it."""
     file = tmp_path / "recipe.toml"
-    file.write_text(toml.dump(small("language", "lstm")))
+    file.write_text(toml.dump(small("language", "lstm")), "utf-8")
     assert recipe.read(file, ["training.carry_state=true"]).decoding.carry_state is True
     carried = carrying(steps=1)
     assert carried.decoding.carry_state is True
@@ -153,7 +153,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
     same_runs(tmp_path / "straight", tmp_path / "stopped")
     # And a model that is opened later is scored as the run scored it.
     model = load(tmp_path / "straight")
-    valid = json.loads((tmp_path / "straight" / "test.json").read_text())["test"]
+    valid = json.loads((tmp_path / "straight" / "test.json").read_text("utf-8"))["test"]
     assert model.settings().decoding.carry_state
     assert model.evaluate().numbers["loss"] == pytest.approx(valid["loss"], rel=1e-6)
     alone = model.evaluate(carry_state=False).numbers["loss"]

@@ -88,7 +88,7 @@ def test_a_cpu_cannot_capture_and_a_run_records_what_was_decided(tmp_path: Path)
         train_recipe(small("tag", "still", cuda_graphs=True), tmp_path / "run", quiet=True)
     train_recipe(small("tag", "still"), tmp_path / "run", quiet=True)
     assert recipe.read(tmp_path / "run/recipe.toml").training.cuda_graphs is False
-    assert "cuda_graphs" not in (tmp_path / "run/log.txt").read_text()
+    assert "cuda_graphs" not in (tmp_path / "run/log.txt").read_text("utf-8")
 
 
 def test_capture_is_one_of_three_words() -> None:

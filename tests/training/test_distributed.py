@@ -54,7 +54,11 @@ def start(
         program = [*torchrun[:-1], str(processes), *program]
     alone = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"}
     return subprocess.Popen(
-        [*program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone
+        [*program, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=alone,
     )
 
 
@@ -67,7 +71,10 @@ def run(*command: str, processes: int = 0, typed: bool = False) -> tuple[str, st
 
 def same(one: Path, other: Path, tolerance: float = 1e-6) -> None:
     losses = [
-        [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
+        [
+            json.loads(line).get("loss")
+            for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()
+        ]
         for run in (one, other)
     ]
     known = [[loss for loss in run if loss is not None] for run in losses]
@@ -110,7 +117,8 @@ def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> Non
     run(*words(one))
     run(*words(two), processes=2)
     losses = [
-        [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()
+        [json.loads(line)["loss"]
+         for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()
          if "loss" in json.loads(line)]
         for out in (one, two)
     ]  # fmt: skip
@@ -188,7 +196,7 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
 def same_end(one: Path, other: Path) -> None:
     """The schedule of a run that was to have three steps differs, but it goes on from them."""
     assert Checkpoints(other).steps()[0] == Checkpoints(one).steps()[0] == 6
-    lines = [json.loads(x) for x in (other / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(x) for x in (other / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
 
 
@@ -229,7 +237,7 @@ def test_a_shard_that_cannot_be_written_ends_the_job_with_the_way_on(tmp_path: P
     command = shlex.join([*TORCHRUN, "-m", "translucid", *words(out, *more)])
     limited = subprocess.run(
         ["bash", "-c", f"ulimit -f {blocks}; exec {command}"],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, encoding="utf-8", check=False, timeout=300,
         env=os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"},
     )  # fmt: skip
     assert limited.returncode != 0
@@ -245,7 +253,9 @@ def test_a_shard_that_cannot_be_written_ends_the_job_with_the_way_on(tmp_path: P
 
 
 def _children(pid: int) -> list[int]:
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["pgrep", "-P", str(pid)], capture_output=True, encoding="utf-8", check=False
+    )
     return [int(line) for line in found.stdout.split()]
 
 
@@ -303,7 +313,7 @@ def test_two_machines_are_one(alone: Path, tmp_path: Path) -> None:
         subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *shared, "--node-rank", str(rank),
              "--no-python", *TRANSLUCID, *words(out, *PLAIN)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         for rank in (0, 1)

@@ -26,7 +26,7 @@ finally:
 def test_training_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     """It takes two seconds, and torch's own optimizers would."""
     command = [sys.executable, "-c", CODE, str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert done.stdout.splitlines()[-1] == "end", done.stdout + done.stderr
     assert (tmp_path / "run/test.json").exists(), done.stderr
 

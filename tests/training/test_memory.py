@@ -196,7 +196,7 @@ def test_a_container_has_what_is_left_to_it(version: int, tmp_path: Path) -> Non
     }[version]  # fmt: skip
     (tmp_path / "memory").mkdir()
     for name, text in zip(names[:3], ("1000\n", "800\n", names[3]), strict=True):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, "utf-8")
     assert devices._left_to_group(tmp_path) == 500
     (tmp_path / names[0]).write_text("max\n")
     assert devices._left_to_group(tmp_path) is None

@@ -76,7 +76,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
     stop_and_resume(chosen, tmp_path / "stopped", [1, 4])
     same_runs(tmp_path / "straight", tmp_path / "stopped")
     assert recipe.read(tmp_path / "straight/recipe.toml").training.packing is True
-    assert "one shape" in (tmp_path / "straight/log.txt").read_text()
+    assert "one shape" in (tmp_path / "straight/log.txt").read_text("utf-8")
 
 
 def test_what_cannot_share_rows_is_refused() -> None:

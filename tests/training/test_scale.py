@@ -74,7 +74,7 @@ def test_one_gpu_is_what_was_measured_and_the_page_shows_the_forecast() -> None:
         for captured in (False, True):
             alone = scale.rate(model, 1, captured=captured, wires=scale.Interconnect())
             assert alone == pytest.approx(model.rate)
-    page = (ROOT / "docs/scale.md").read_text()
+    page = (ROOT / "docs/scale.md").read_text("utf-8")
     assert scale.forecast_table() in page, "python bench/scale.py --forecast prints the table"
 
 
@@ -97,14 +97,14 @@ def words_of_torchrun(script: str, folder: Path, environment: dict[str, str]) ->
     (folder / "torchrun").write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
     (folder / "torchrun").chmod(0o755)
     ran = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
+        ["bash", "-c", script], env=environment, capture_output=True, encoding="utf-8", check=True
     )
     return ran.stdout.splitlines()
 
 
 def script_of_kubernetes() -> str:
     yaml = pytest.importorskip("yaml")
-    service, job = yaml.safe_load_all((CLUSTER / "kubernetes.yaml").read_text())
+    service, job = yaml.safe_load_all((CLUSTER / "kubernetes.yaml").read_text("utf-8"))
     pod = job["spec"]["template"]["spec"]
     assert (
         service["metadata"]["name"] == pod["subdomain"] == service["spec"]["selector"]["job-name"]
@@ -126,7 +126,9 @@ def test_torchrun_and_translucid_accept_the_commands(
 ) -> None:
     run = tmp_path / "run"
     environment = stand_ins(tmp_path) | {"RUN": str(run), "JOB_COMPLETION_INDEX": "1"}
-    script = (CLUSTER / "slurm.sh").read_text() if cluster == "slurm" else script_of_kubernetes()
+    script = (
+        (CLUSTER / "slurm.sh").read_text("utf-8") if cluster == "slurm" else script_of_kubernetes()
+    )
     script = script.replace("/shared/runs/x", str(run))
     if begun:
         (run / "state").mkdir(parents=True)
@@ -152,11 +154,13 @@ def test_the_script_for_slurm_trains_and_is_resumed(tmp_path: Path) -> None:
     )
     environment = stand_ins(tmp_path) | {"RECIPE": str(recipe), "RUN": str(run)}
     program = f'#!/bin/bash\nexec {TRANSLUCID[0]} -m torch.distributed.run "$@"\n'
-    (tmp_path / "torchrun").write_text(program)
+    (tmp_path / "torchrun").write_text(program, "utf-8")
     (tmp_path / "torchrun").chmod(0o755)
     command = ["bash", str(CLUSTER / "slurm.sh")]
     for line in ("training ended after step 4 of 4", "4"):
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        ran = subprocess.run(
+            command, env=environment, capture_output=True, encoding="utf-8", timeout=300
+        )
         assert ran.returncode == 0, ran.stderr
         assert line in ran.stdout + ran.stderr
     assert (run / "best/model.safetensors").exists()

@@ -57,7 +57,7 @@ def adapted(**options: Any) -> Network:
 
 def test_a_tuned_model_begins_as_its_source(tmp_path: Path) -> None:
     text = tmp_path / "lines.txt"
-    text.write_text("\n".join(LINES))
+    text.write_text("\n".join(LINES), "utf-8")
     setup = started(language_model(), text, "language", model=LORA)
     source = load(language_model()).network
     assert torch.equal(setup.network.eval()(IDS), source(IDS))

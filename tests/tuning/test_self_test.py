@@ -56,7 +56,7 @@ def test_nothing_is_wrong_with_the_same_data_again(tmp_path: Path) -> None:
 
 def test_labels_vocabulary_and_rate_that_do_not_fit(tmp_path: Path) -> None:
     path = write_reviews(tmp_path, ("good", "bad"))
-    path.write_text(path.read_text().replace("film", "Zygomorphy"))
+    path.write_text(path.read_text("utf-8").replace("film", "Zygomorphy"), "utf-8")
     every = findings(parsed(classifier(), path, training={"learning_rate": 1e-3}))
     assert not any(every[name].ok for name in (RATE, VOCABULARY, LABELS))
     assert "above 0.0005" in every[RATE].words

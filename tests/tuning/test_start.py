@@ -110,7 +110,7 @@ def test_an_encoder_of_transformers_becomes_a_classifier(tmp_path: Path) -> None
 def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) -> None:
     source = load(language_model())
     path = write_reviews(tmp_path)
-    path.write_text(path.read_text().replace("great", "splendid"))
+    path.write_text(path.read_text("utf-8").replace("great", "splendid"), "utf-8")
     setup = started(language_model(), path, tokenizer={"vocabulary": "replace", "kind": "word"})
     old, new = source.tokenizers["tokenizer"], setup.tokenizers["tokenizer"]
     table = own_tensors(source.network)["decoder.embedding.table.weight"]
@@ -126,7 +126,7 @@ def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) ->
 
 def evaluations(run: Path) -> dict[int, dict[str, float]]:
     """Scores on the validation data, by step."""
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    lines = map(json.loads, (run / "metrics.jsonl").read_text("utf-8").splitlines())
     return {line["step"]: line["valid"] for line in lines if "valid" in line}
 
 
@@ -142,7 +142,7 @@ def test_what_the_source_knows_is_scored_first_and_kept_if_tuning_spoils_it(tmp_
     assert all(scores[0]["loss"] < scores[step]["loss"] for step in (1, 2))
     for name, tensor in own_tensors(source.network).items():
         assert torch.equal(tensor, own_tensors(spoilt.network)[name]), name
-    assert "! no step made the model better" in (tmp_path / "run" / "log.txt").read_text()
+    assert "! no step made the model better" in (tmp_path / "run" / "log.txt").read_text("utf-8")
 
 
 def test_a_fresh_head_is_not_scored_before_it_has_learnt(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     assert evaluations(tmp_path / "run") == evaluations(tmp_path / "whole")
     for name, tensor in own_tensors(whole.network).items():
         assert torch.equal(tensor, own_tensors(resumed.network)[name]), name
-    start = json.loads((tmp_path / "run" / "start.json").read_text())
+    start = json.loads((tmp_path / "run" / "start.json").read_text("utf-8"))
     assert start["weights"] == resumed.facts["start"]["weights"]
 
 
@@ -215,7 +215,7 @@ def test_a_recurrent_source_carries_its_state_without_being_called_recurrent(
     tmp_path: Path,
 ) -> None:
     lines = tmp_path / "lines.txt"
-    lines.write_text("\n".join(LINES))
+    lines.write_text("\n".join(LINES), "utf-8")
     going_on = started(recurrent_language_model(), lines, "language",
                        training={"carry_state": True})  # fmt: skip
     assert going_on.recipe.training.carry_state
@@ -231,7 +231,7 @@ def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_path: Path) -> None:
     source = load(language_model())
     path = write_reviews(tmp_path)
-    path.write_text(path.read_text().replace("great", "splendid"))
+    path.write_text(path.read_text("utf-8").replace("great", "splendid"), "utf-8")
     setup = started(language_model(), path, tokenizer={"vocabulary": "extend"})
     old, new = source.tokenizers["tokenizer"], setup.tokenizers["tokenizer"]
     table = own_tensors(source.network)["decoder.embedding.table.weight"]

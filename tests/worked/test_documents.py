@@ -136,7 +136,9 @@ needs_latex = pytest.mark.skipif(
 def typeset(document: str, folder: Path) -> None:
     (folder / "solution.tex").write_text(document, "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "solution.tex"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    run = subprocess.run(
+        command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace"
+    )
     assert run.returncode == 0, run.stdout[-2000:]
     assert (folder / "solution.pdf").stat().st_size > 1000
     assert "Overfull \\hbox" not in run.stdout

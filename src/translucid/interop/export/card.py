@@ -69,7 +69,7 @@ import numpy
 import onnxruntime
 from tokenizers import Tokenizer
 
-labels = json.loads(Path("{folder}", "config.json").read_text())["id2label"]
+labels = json.loads(Path("{folder}", "config.json").read_text("utf-8"))["id2label"]
 ids = numpy.array([Tokenizer.from_file("{folder}/tokenizer.json").encode("A text").ids])
 session = onnxruntime.InferenceSession("{folder}/model.onnx")
 (logits,) = session.run(["logits"], {{"ids": ids, "mask": ids >= 0}})
