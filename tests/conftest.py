@@ -20,12 +20,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # Here, since xdist's first process loads no other.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
-    "tests.first", "tests.some_cases",
+    "tests.first", "tests.some_cases", "tests.shuffled",
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nobody_waits_for_the_disk() -> Iterator[None]:
+def without_fsync() -> Iterator[None]:
     """What a test writes need not survive a power failure; a small training waits thirty times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)

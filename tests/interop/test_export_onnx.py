@@ -21,6 +21,7 @@ from translucid.interop.export.exporting import export
 from translucid.interop.export.onnx import folder
 from translucid.interop.export.onnx.cells import BLOCKS
 from translucid.interop.export.onnx.folder import OnnxOptions
+from translucid.interop.verify import BOUND
 from translucid.model import Model
 from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
@@ -98,6 +99,10 @@ def start_of(folder: Path, rows: int) -> dict[str, np.ndarray]:
     }
 
 
+def part_of(point: str) -> str:
+    return point.rpartition(".")[0]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_point_of_the_trace(tmp_path: Path, name: str) -> None:
     """The traced graphs give the points of the network's own trace, all of them, and no others."""
@@ -125,12 +130,16 @@ def test_every_point_of_the_trace(tmp_path: Path, name: str) -> None:
         theirs = outputs(tmp_path / "out", "model", ids=ids, mask=mask, **more)
     points = {point: value for point, value in theirs.items() if "." in point}
     assert points.keys() == set(trace)
+    scale: dict[str, float] = {}
+    for point in points:  # an error in a large score is one in its small exponential too
+        values = trace[point].detach().double()
+        largest = float(values[values.isfinite()].abs().max())
+        scale[part_of(point)] = max(scale.get(part_of(point), 1.0), largest)
     for point, value in points.items():
-        ours = trace[point].detach()
+        ours = trace[point].detach().double()
         assert value.shape == tuple(ours.shape), point
-        ours = ours.double()
-        scale = float(ours[ours.isfinite()].abs().max().clamp(min=1))
-        assert np.allclose(value.astype(float), ours.numpy(), rtol=0, atol=1e-5 * scale), point
+        bound = 1e-5 * scale[part_of(point)]
+        assert np.allclose(value.astype(float), ours.numpy(), rtol=0, atol=bound), point
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -138,9 +147,9 @@ def test_prompts_and_steps(tmp_path: Path, name: str) -> None:
     """The plain graphs, with fused nodes: a batch with padding, a prompt, steps after it."""
     held = made(name)
     exported = export(held, "onnx", tmp_path / "out", options=OnnxOptions(verify=True))
-    match = re.search(r"difference ([\d.e-]+), of outputs up to ([\d.]+)", exported.notes[-1])
+    match = re.search(r"difference ([\d.e+-]+), of outputs up to ([\d.e+-]+)", exported.notes[-1])
     assert match
-    assert 0 < float(match[1]) < 1e-5 * float(match[2])
+    assert 0 <= float(match[1]) <= BOUND * float(match[2])
 
 
 @pytest.mark.parametrize("name", LOOPED)

@@ -66,7 +66,7 @@ def _varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def _field(number: int, value: bytes | int | float) -> bytes:
+def field(number: int, value: bytes | int | float) -> bytes:
     if isinstance(value, float):
         return _varint(number << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
@@ -79,22 +79,22 @@ def sentencepiece_model(
 ) -> bytes:
     """kind: 1 unigram, 2 bpe; options by the names of the proto's fields."""
     body = b"".join(
-        _field(1, _field(1, text.encode()) + _field(2, score) + _field(3, type_))
+        field(1, field(1, text.encode()) + field(2, score) + field(3, type_))
         for text, score, type_ in pieces
     )
-    trainer = _field(3, kind)
+    trainer = field(3, kind)
     trainer_fields = {"treat_whitespace_as_suffix": 24, "byte_fallback": 35, "unk_id": 40,
                       "bos_id": 41, "eos_id": 42, "pad_id": 43}  # fmt: skip
     spec_fields = {"precompiled_charsmap": 2, "add_dummy_prefix": 3,
                    "remove_extra_whitespaces": 4, "escape_whitespaces": 5}  # fmt: skip
-    spec = _field(1, b"identity")
+    spec = field(1, b"identity")
     for name, value in options.items():
         number = trainer_fields.get(name)
         if number is None:
-            spec += _field(spec_fields[name], value)
+            spec += field(spec_fields[name], value)
         else:
-            trainer += _field(number, value)
-    return body + _field(2, trainer) + _field(3, spec)
+            trainer += field(number, value)
+    return body + field(2, trainer) + field(3, spec)
 
 
 CONTROLS = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)]

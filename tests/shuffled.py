@@ -1,0 +1,40 @@
+"""The tests in a random order: files first, then the tests of each file.
+
+Tests of a file stay together, so that what the file prepares is prepared once. The seed is printed;
+`TRANSLUCID_TESTS_SEED=1234 make test` repeats an order, and 0 is the order as written.
+"""
+
+import os
+import random
+
+import pytest
+
+SEED = "TRANSLUCID_TESTS_SEED"  # in the environment, so that xdist's processes have the same
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ[SEED] = os.environ.get(SEED) or str(random.SystemRandom().randrange(1, 10_000))
+
+
+def pytest_report_header() -> str:
+    return f"order of the tests: {SEED}={os.environ[SEED]}"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode
+) -> None:
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        terminalreporter.write_line(pytest_report_header())
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest then brings together the cases of a file's fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if int(os.environ[SEED]):
+        items[:] = shuffled(items, int(os.environ[SEED]))
+
+
+def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    chosen = random.Random(seed)
+    files = {item.path: chosen.random() for item in items}
+    return sorted(items, key=lambda item: (files[item.path], chosen.random()))
