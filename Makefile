@@ -19,7 +19,7 @@ READY  := $(VENV)/.ready
 BIOME  := node_modules/.bin/biome
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint style types page tests clean
+.PHONY: help test demo lint style types page tests alone clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: style page  ## install what is needed, then lint, check types and run the 
 
 tests: $(READY)
 	$(PYTEST) -m "$(MARKED)" $(if $(AGAIN),|| OMP_NUM_THREADS=1 $(BIN)/python .ci/alone.py $$?)
+
+alone: $(READY)  ## run every test file in a process of its own (half an hour); FILES="tests/see" chooses
+	$(BIN)/python .ci/each_file.py "$(MARKED)" $(FILES)
 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo

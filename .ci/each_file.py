@@ -35,12 +35,11 @@ def main(marked: str, places: list[str]) -> int:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = pool.map(lambda file: run(file, marked), tried)
         for number, (file, (code, printed)) in enumerate(zip(tried, answers, strict=True), 1):
-            print(f"{number}/{len(tried)} {file}: {'fails' if code not in FINE else 'ok'}", flush=True)
+            print(f"{number}/{len(tried)} {file}", flush=True)
             if code not in FINE:
                 failed.append(file)
                 print("\n".join(printed.splitlines()[-LINES:]), flush=True)
-    print(f"{len(failed)} of {len(tried)} test files fail alone")
-    print(*(f"  {file}" for file in failed), sep="\n")
+    print(f"{len(failed)} of {len(tried)} test files fail alone", *failed, sep="\n")
     return bool(failed)
 
 

@@ -39,9 +39,7 @@ def test_every_row_is_the_run_with_its_edit(name: str) -> None:
         assert list(row) == list(alone)
         for point in alone:
             assert torch.allclose(row[point], alone[point], rtol=1e-9, atol=1e-12), point
-            if (alone[point] == plain[point]).all():
-                assert torch.equal(row[point], plain[point])
-                shared += row[point] is plain[point]  # no copy
+            shared += row[point] is plain[point]  # no copy of what an edit does not reach
     assert shared > 0 or family not in ("transformer", "mlp")
 
 
