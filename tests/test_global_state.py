@@ -214,7 +214,7 @@ def test_between_two_pieces_of_a_stream_the_process_is_the_users() -> None:
 def test_training_leaves_the_process_alone(task: str, more: list[str], tmp_path: Path) -> None:
     chosen = [*TINY, *more]
     file = tmp_path / "recipe.toml"
-    file.write_text(f'[task]\nkind = "{task}"\n')
+    file.write_text(f'[task]\nkind = "{task}"\n', "utf-8")
     assert changes(lambda: tl.train(file, tmp_path / "run", chosen, quiet=True)) == []
     assert changes(lambda: resume_run(tmp_path / "run", quiet=True)) == []
     assert changes(lambda: tl.load(tmp_path / "run")) == []

@@ -215,7 +215,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
 def test_completion_answers_bash(tmp_path: Path) -> None:
     # The script that --show-completion prints is run by a real bash, as after `translucid do<TAB>`.
     stub = tmp_path / "translucid"
-    stub.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m translucid "$@"\n')
+    stub.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m translucid "$@"\n', "utf-8")
     stub.chmod(0o755)
     script = (
         'eval "$(translucid --show-completion)"\n'

@@ -67,7 +67,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
 def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
     """Its own held-out files belong to its own training data: a part of the other is held out."""
     for side in ("a", "b"):
-        (tmp_path / side).write_text("".join(f"{side} word {n}\n" for n in range(40)))
+        (tmp_path / side).write_text("".join(f"{side} word {n}\n" for n in range(40)), "utf-8")
     small = ["training.steps=1", "model.d_model=8", "model.layers=1", "model.heads=2",
              "training.device=cpu", "tokenizer.kind=word"]  # fmt: skip
     trained = run("train", recipe, "--train", "a", "b", "--out", "r", *small, cwd=tmp_path)

@@ -143,7 +143,7 @@ def test_json_lines_come_out_as_json_lines(classifier: Path, tmp_path: Path) -> 
 
 def test_a_table_without_names_keeps_having_none(classifier: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.tsv"
-    file.write_text("".join(f"{text}\t{n}\n\n" for n, (text, _) in enumerate(REVIEWS)))
+    file.write_text("".join(f"{text}\t{n}\n\n" for n, (text, _) in enumerate(REVIEWS)), "utf-8")
     column = "data.text_column=1"
     out = ask("classify", classifier, str(file), column).stdout.split("\n")[:-1]
     assert [line.count("\t") for line in out] == [3, 0] * 4

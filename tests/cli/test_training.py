@@ -113,7 +113,7 @@ def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) 
 
 
 def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)))
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)), "utf-8")
     said = " ".join(run("train", "--help").stdout.split())
     assert "[runs/TASK or runs/RECIPE, -2 behind if taken]" in said
     for name in ("runs/regress", "runs/regress-2"):

@@ -11,7 +11,7 @@ from translucid.errors import ConfigError, InputError
 
 
 def numbered(path: Path, lines: int = 20_000) -> Path:
-    path.write_text("".join(f"line {number:06d}\n" for number in range(lines)))
+    path.write_text("".join(f"line {number:06d}\n" for number in range(lines)), "utf-8")
     return path
 
 

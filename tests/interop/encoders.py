@@ -16,7 +16,7 @@ SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
 
 
 def write_word_pieces(folder: Path) -> None:
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS), "utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({
         "tokenizer_class": "BertTokenizer", "cls_token": "[CLS]", "sep_token": "[SEP]",
         "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",
@@ -25,7 +25,9 @@ def write_word_pieces(folder: Path) -> None:
 
 def write_byte_pairs(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(PIECES)}))
-    (folder / "merges.txt").write_text("".join(f"{pair}\n" for pair in ["#version: 0.2", *MERGES]))
+    (folder / "merges.txt").write_text(
+        "".join(f"{pair}\n" for pair in ["#version: 0.2", *MERGES]), "utf-8"
+    )
     flags = {"lstrip": True, "rstrip": False, "normalized": False, "single_word": False}
     mask = {"__type": "AddedToken", "content": "<mask>", "special": True} | flags
     (folder / "tokenizer_config.json").write_text(

@@ -238,7 +238,7 @@ def test_a_sentence_encoder_is_tuned(tmp_path: Path) -> None:
 def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     folder, model = str(embedder[0]), tl.load(embedder[0])
     file = tmp_path / "texts.txt"
-    file.write_text("".join(f"{text}\n" for text in TEXTS))
+    file.write_text("".join(f"{text}\n" for text in TEXTS), "utf-8")
     vectors = model.embed(TEXTS)
     for name in ("v.npy", "v.tsv", "v.jsonl"):
         done = run("embed", folder, str(file), "--out", str(tmp_path / name))
@@ -284,7 +284,7 @@ def test_fill_command(filler: tuple[Path, Any], tmp_path: Path) -> None:
     assert lines[:3] == [text, "mask 1", f"  {masks[0][0].probability:6.4f}  {masks[0][0].token}"]
     assert len(lines) == 1 + 2 * 3
     file = tmp_path / "texts.txt"
-    file.write_text(f"{text}\na [MASK]\n")
+    file.write_text(f"{text}\na [MASK]\n", "utf-8")
     done = run("fill", folder, "--texts", str(file), "--json", "--top", "2")
     first, second = map(json.loads, done.stdout.splitlines())
     assert [f["id"] for f in first["masks"][1]] == [f.id for f in masks[1]]

@@ -123,12 +123,12 @@ def examples_file(foreign: Foreign, folder: Path) -> list[str]:
             first.write_text(json.dumps({"text": TEXT, "label": "bad"}) + "\n")
         case "tag":
             pairs = zip(TEXT.split(), TARGETS["tag"].split(), strict=True)
-            first.write_text("".join(f"{word} {tag}\n" for word, tag in pairs))
+            first.write_text("".join(f"{word} {tag}\n" for word, tag in pairs), "utf-8")
         case _:
-            first.write_text(f"{TEXT}\n")
+            first.write_text(f"{TEXT}\n", "utf-8")
     if foreign.task != "translate":
         return [str(first)]
-    (folder / "two.txt").write_text(f"{TARGETS['translate']}\n")
+    (folder / "two.txt").write_text(f"{TARGETS['translate']}\n", "utf-8")
     return [str(first), str(folder / "two.txt")]
 
 

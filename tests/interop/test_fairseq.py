@@ -263,7 +263,7 @@ def test_sapiens_humanises_an_antibody(tmp_path: Path) -> None:
     torch.save({"model": held, "args": argparse.Namespace(**about["args"])}, tmp_path / "m.pt")
     tokens = reference["vocab"]
     assert tokens[-1] == "<mask>"
-    (tmp_path / "dict.txt").write_text("".join(f"{token} 1\n" for token in tokens[4:-1]))
+    (tmp_path / "dict.txt").write_text("".join(f"{token} 1\n" for token in tokens[4:-1]), "utf-8")
     network: Any = open_network(tmp_path / "m.pt").network
     assert network.parameters_count == reference["params"] - 128  # there with a row of segments
     source = read_source(tmp_path / "m.pt")

@@ -179,7 +179,7 @@ def test_a_classifier_labels_as_the_reference_does(tmp_path: Path) -> None:
     )  # fmt: skip
     theirs = randomised(library.BertForSequenceClassification(config))
     save(theirs, tmp_path)
-    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words), "utf-8")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({
         "tokenizer_class": "BertTokenizer", "cls_token": "[CLS]", "sep_token": "[SEP]",
         "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",

@@ -68,7 +68,9 @@ def write(
     norm = norm and f"\n        layer_norm: {norm}"
     (folder / "config.yaml").write_text(CONFIG.format(**flags, norm=norm), "utf-8")
     for name, tokens in (("src", SOURCE), ("trg", TARGET)):
-        (folder / f"{name}_vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+        (folder / f"{name}_vocab.txt").write_text(
+            "".join(f"{token}\n" for token in tokens), "utf-8"
+        )
 
 
 def made(*, pre: bool, tied: bool = False, scaled: bool = True) -> Any:

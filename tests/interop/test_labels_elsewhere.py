@@ -27,7 +27,7 @@ def tuned(folder: Path, **head: Any) -> tuple[tl.Model, Path]:
     tokenizer.save(str(folder / "encoder" / "tokenizer.json"))
     rows = [("in" if "cat" in text else "out", text) for text in TEXTS * 4]
     data = folder / "labels.tsv"
-    data.write_text("".join(f"{label}\t{text}\n" for label, text in rows))
+    data.write_text("".join(f"{label}\t{text}\n" for label, text in rows), "utf-8")
     model = tl.train(
         "classify", folder / "run", train=str(data), start_from=folder / "encoder", model=head,
         steps=3, learning_rate=1e-2, warmup=0, batch_tokens=200, device="cpu", quiet=True,

@@ -16,7 +16,7 @@ from translucid.recipe.recipe import parse
 def loaded(folder: Path, task: str, rows: Sequence[str]) -> tuple[Examples, list[str]]:
     lines: list[str] = []
     path = folder / "train.tsv"
-    path.write_text("".join(f"{row}\n" for row in rows))
+    path.write_text("".join(f"{row}\n" for row in rows), "utf-8")
     return load_examples(
         parse({"task": {"kind": task}, "data": {"train": [str(path)]}}), lines.append
     ), lines

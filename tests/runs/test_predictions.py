@@ -65,7 +65,7 @@ def test_sacrebleu_of_the_file_is_the_score(translator: Path) -> None:
 def test_words_that_no_tokenizer_knows_count(translator: Path) -> None:
     """References are those of the file, so that models with other tokenizers compare."""
     gold = [target.replace("katze", "giraffe") for _, target in PAIRS]
-    (translator.parent / "b.de").write_text("".join(f"{line}\n" for line in gold))
+    (translator.parent / "b.de").write_text("".join(f"{line}\n" for line in gold), "utf-8")
     files = [str(translator.parent / name) for name in ("a.en", "b.de")]
     score = load(translator).evaluate(*files)
     assert corpus_bleu(list(score.predictions), [gold]).score == score.numbers["bleu"]
@@ -103,7 +103,7 @@ def test_labels(tmp_path: Path) -> None:
     texts = [("fine", "good"), ("a fine day", "good"), ("sad", "bad"), ("a sad dog", "bad"),
              ("well", "good")]  # fmt: skip
     (tmp_path / "c.tsv").write_text(
-        "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in texts)
+        "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in texts), "utf-8"
     )
     out = train(tmp_path, "classify", ["c.tsv"], "training.steps=3", "tokenizer.kind=word")
     hits = [

@@ -82,7 +82,7 @@ def test_no_command_sends_a_terminal_what_it_was_given(
     good = once("models to attack", train)
     shutil.copytree(good / task / "best", tmp_path / "model")
     (tmp_path / "bad.tsv").write_text(
-        f"good\ta fine{HOSTILE.replace(chr(13), '')} day\nbad{TITLE}\tx\n"
+        f"good\ta fine{HOSTILE.replace(chr(13), '')} day\nbad{TITLE}\tx\n", "utf-8"
     )
     if task in ("classify", "tag"):
         json_change("config.json", ("labels", 0), f"B-X{HOSTILE}")(tmp_path / "model")

@@ -79,7 +79,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_lines() -> No
 
 def test_patience_ends_a_run_that_no_longer_gets_better() -> None:
     model, task, items = parts()
-    config = TrainingConfig(steps=50, learning_rate=1e-9, warmup=0, evaluate_every=1, patience=3)
+    config = TrainingConfig(steps=50, learning_rate=1e-30, warmup=0, evaluate_every=1, patience=3)
     state = State(model, config)
     assert train(state, task, forever(task, items, 6), items, config, silent()) == "patience"
     assert state.step == 4

@@ -84,7 +84,7 @@ def test_one_gpu_is_what_was_measured_and_the_page_shows_the_forecast() -> None:
 def stand_ins(folder: Path) -> dict[str, str]:
     """A Slurm of this machine alone."""
     for name, text in (("srun", 'exec "$@"'), ("scontrol", "echo 127.0.0.1")):
-        (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+        (folder / name).write_text(f"#!/bin/bash\n{text}\n", "utf-8")
         (folder / name).chmod(0o755)
     slurm = {
         "SLURM_JOB_ID": "7", "SLURM_NNODES": "1", "SLURM_CPUS_PER_TASK": "2", "GPUS": "2",

@@ -46,7 +46,7 @@ def recurrent_language_model() -> Path:
 def write_reviews(folder: Path, labels: tuple[str, str] = ("up", "down")) -> Path:
     path = folder / "reviews.tsv"
     names = dict(zip(("up", "down"), labels, strict=True))
-    path.write_text("".join(f"{names[label]}\t{text}\n" for text, label in REVIEWS))
+    path.write_text("".join(f"{names[label]}\t{text}\n" for text, label in REVIEWS), "utf-8")
     return path
 
 
