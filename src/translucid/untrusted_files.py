@@ -9,6 +9,7 @@ and may be a link. One kind of link is followed: in the cache of huggingface_hub
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader
@@ -149,6 +150,11 @@ def _refuse_links(path: Path) -> None:
         mode = path.lstat().st_mode
     except OSError:
         return  # whoever opens it says so
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{path}: this locale cannot name the file, since its encoding is "
+            f"{sys.getfilesystemencoding()}; set PYTHONUTF8=1"
+        ) from None
     if stat.S_ISLNK(mode) and _blob(path) is None:
         _check_kind(path, mode, stat.S_IFREG)
 

@@ -1,5 +1,8 @@
 """What may be opened of a folder that somebody else has made."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,5 +37,20 @@ def test_names_stay_inside(tmp_path: Path, name: object) -> None:
 
 
 def test_plain_names_are_names_inside(tmp_path: Path) -> None:
-    for name in ("a", "a/b.txt", "ä ö", "...", "-x"):
+    names = ["a", "a/b.txt", "...", "-x"]
+    if sys.getfilesystemencoding() == "utf-8":
+        names.append("ä ö")
+    for name in names:
         assert inside(tmp_path, name, "a test") == tmp_path / name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode whatever the locale")
+def test_a_name_that_the_locale_cannot_encode_is_refused(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from translucid.untrusted_files import inside\n"
+    code += "try: inside(Path(sys.argv[1]), '\\xe4', 'a test')\nexcept ValueError as e: print(e)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, encoding="utf-8",
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert "cannot name the file" in ran.stdout, ran.stderr
+    assert "set PYTHONUTF8=1" in ran.stdout

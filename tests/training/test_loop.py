@@ -168,7 +168,7 @@ def test_what_is_no_number_is_worse_than_all() -> None:
 )
 def test_every_end_has_its_name(more: Any, ending: str, step: int, clock: "Clock") -> None:
     model, task, items = parts()
-    config = TrainingConfig(steps=7, learning_rate=1e-12, warmup=0, evaluate_every=1, **more)
+    config = TrainingConfig(steps=7, learning_rate=1e-30, warmup=0, evaluate_every=1, **more)
     state = State(model, config)
     batches = clock.taking(1.0, forever(task, items, 6))
     assert train(state, task, batches, items, config, silent()) == ending
