@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.own_code import forgetting_own_code
 
 import translucid as tl
 from translucid import cli, extensions
@@ -119,6 +120,24 @@ def test_an_installed_package_is_asked_for_a_name_nobody_knows(
     assert TASKS["installed"].metric == "pearson"
     assert EntryPoint("installed", "installed_task:Alike", "translucid.tasks").load()
     assert not TASKS.knows("not installed")
+
+
+def test_between_tests_only_modules_beside_the_users_file_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment and the checkout may lie below the same folder: torch's modules stay."""
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/installed_elsewhere.py").write_text("")
+    (tmp_path / "neighbour.py").write_text("import installed_elsewhere\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "venv"))
+    file = write(tmp_path, ("import torch\n", "import torch\nimport neighbour\n"))
+    names = {file.stem, "neighbour", "installed_elsewhere"}
+    with forgetting_own_code():
+        extensions.load(file)
+        assert names <= set(sys.modules)
+    assert names & set(sys.modules) == {"installed_elsewhere"}
+    assert file not in extensions._LOADED
+    del sys.modules["installed_elsewhere"]
 
 
 MISTAKES = {
