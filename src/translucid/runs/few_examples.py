@@ -1,4 +1,4 @@
-"""A score on few examples says little: how many they were stands beside it."""
+"""A score on few examples says little: a warning before training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +13,6 @@ DEVIATIONS = 1.96  # of a normal distribution, for 95 %
 def are_few(task: Task[Any, Any], items: Sequence[Any]) -> bool:
     """Rows of running text are scored token by token, and those are many."""
     return not task.running_text and len(items) < FEW
-
-
-def few_counted(task: Task[Any, Any], items: Sequence[Any]) -> str:
-    return f"  ({_counted(len(items))})" if are_few(task, items) else ""
 
 
 def warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:
