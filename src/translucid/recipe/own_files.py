@@ -60,7 +60,7 @@ def reachable(chosen: Recipe, names: Sequence[str], run: Path) -> Recipe:
     noted = own_files(run)
     places = [place for place in _places(chosen, noted, run) if _there(place, names)]
     if not places:
-        raise InputError(_not_found(chosen, names, noted, run))
+        raise InputError(_where_looked(chosen, names, noted, run))
     same = places
     if len({_resolved(place, names) for place in places}) > 1:
         same = [place for place in places if not changed(place, names, noted)] or places
@@ -80,17 +80,17 @@ def unchanged(
             f"{run} holds no fingerprint of {', '.join(missing)}: it was not checked whether the "
             "file changed since training"
         )
-    found = reachable(chosen, names, run)
-    if wrong := changed(Path(found.data.folder), names, noted):
-        paths = found.data.paths(tuple(names))
+    now = reachable(chosen, names, run)
+    if wrong := changed(Path(now.data.folder), names, noted):
+        paths = now.data.paths(tuple(names))
         again = shlex.join(["translucid", "evaluate", str(run), *paths])
         before = next(_places(chosen, noted, run)) / wrong[0]
         raise InputError(
-            f"{found.data.paths((wrong[0],))[0]}: its content is not that of {before} when {run} "
+            f"{now.data.paths((wrong[0],))[0]}: its content is not that of {before} when {run} "
             "was trained, so a score on it cannot be compared with that of the run. Restore the "
             f"file, or score it as it is now: {again}"
         )
-    return found
+    return now
 
 
 def changed(folder: Path, names: Sequence[str], noted: OwnFiles) -> list[str]:
@@ -122,7 +122,7 @@ def _resolved(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
     return tuple((place / name).resolve() for name in names)
 
 
-def _not_found(chosen: Recipe, names: Sequence[str], noted: OwnFiles, run: Path) -> str:
+def _where_looked(chosen: Recipe, names: Sequence[str], noted: OwnFiles, run: Path) -> str:
     place = next(_places(chosen, noted, run))
     missing = next(name for name in names if not (place / name).exists())
     started = f", since the run was started in {noted.folder}" if noted.folder else ""

@@ -214,12 +214,14 @@ def resume_run(
                 run_log.go_back(0)
                 if processes.main and recording is None:
                     remove(out / FOLDER)  # of what it was before
-                return _begin(_found(chosen, out), out, run_log, processes, interrupted, recording)
+                return _begin(
+                    _with_folder(chosen, out), out, run_log, processes, interrupted, recording
+                )
             checkpoint = Checkpoints(out).newest(run_log.say)
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
             setup = _set_up_or_stop(
-                interrupted, _found(chosen, out), run_log.say,
+                interrupted, _with_folder(chosen, out), run_log.say,
                 tokenizers=out / "state" / "tokenizers", start=_start_of(out),
             )  # fmt: skip
             session = Session(out, setup, run_log, processes, interrupted, recording)
@@ -247,7 +249,7 @@ def resume_run(
             run_log.close()
 
 
-def _found(chosen: Recipe, out: Path) -> Recipe:
+def _with_folder(chosen: Recipe, out: Path) -> Recipe:
     """The recipe with the folder in which its files are now."""
     files = (*chosen.data.train, *chosen.data.valid, *chosen.data.test)
     return reachable(chosen, files, out) if files else chosen

@@ -33,13 +33,13 @@ class TagItem:
 
 def sentences(items: Sequence[TagItem]) -> list[list[TagItem]]:
     """The items of each sentence: itself, or its windows."""
-    found: list[list[TagItem]] = []
+    groups: list[list[TagItem]] = []
     for item in items:
-        if item.continues and found:
-            found[-1].append(item)
+        if item.continues and groups:
+            groups[-1].append(item)
         else:
-            found.append([item])
-    return found
+            groups.append([item])
+    return groups
 
 
 def beginning(item: TagItem, frame: Frame, max_length: int) -> TagItem:
@@ -56,7 +56,7 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
     room = max(max_length - prefix - suffix, 1)
     starts = [place - prefix for place in item.firsts]
     ends = [*starts[1:], len(item.ids) - prefix - suffix]
-    overlap, done, found = room // OVERLAP, 0, list[TagItem]()
+    overlap, done, made = room // OVERLAP, 0, list[TagItem]()
     while done < len(starts):
         first = done  # goes back for context, as far as the next word still fits
         while (
@@ -74,9 +74,9 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
         for place in part.firsts[done - first : until - first]:
             tags[place] = part.tags[place]
         here = (done - first, until - first)
-        found.append(replace(part, tags=tags, window=here, continues=done > 0))
+        made.append(replace(part, tags=tags, window=here, continues=done > 0))
         done = until
-    return found
+    return made
 
 
 def _part(item: TagItem, frame: Frame, first: int, last: int, room: int) -> TagItem:
