@@ -101,7 +101,7 @@ def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, A
     """data.max_length such that 99 % of the texts fit, where the usual one is too short for them;
     but no more than the learned positions, a batch, or what attention reads in good time."""
     usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
-    if "long" not in task.data_keys:
+    if "long" not in task.data_keys or "kind" not in recipe.model:
         return {}
     match recipe.tokenizer.kind:
         case "char":

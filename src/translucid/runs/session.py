@@ -116,7 +116,8 @@ class Session:
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
-            OwnFiles(self.fingerprint["folder"], self.fingerprint["files"]).save(self.out)
+            if files := self.fingerprint["files"]:
+                OwnFiles(self.fingerprint["folder"], files).save(self.out)
         if self.recording is None:
             return self._go()
         with Recorder(
