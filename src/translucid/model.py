@@ -44,6 +44,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.long_texts import text_limit
 from translucid.tasks.regress import Regress
 from translucid.tasks.score import Coverage
 from translucid.tasks.tag import Tag
@@ -247,7 +248,8 @@ class Model:
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
         if "max_length" not in {**self._bundle.data, **options}:  # an older run, or another tool's
-            data = data.model_copy(update={"max_length": self.context_length or sys.maxsize})
+            most = text_limit(self.network, getattr(self.task, "max_length", None))
+            data = data.model_copy(update={"max_length": most or sys.maxsize})
         items, coverage = self.task.limited(items, data, "test", say)
         for item in items:
             self.task.check_item(item, f"{name}:{item.line}", self.network)

@@ -2,6 +2,7 @@
 reads long texts as `classify` and `tag` do."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from tests.in_process import run
 
 from translucid.comparison import compare
-from translucid.model import load
+from translucid.errors import CutText
+from translucid.model import Model, load
 
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
          "training.steps=2", "training.batch_tokens=400", "training.device=cpu"]  # fmt: skip
@@ -65,6 +67,24 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
     (first, *_) = (json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()
                    if "valid" in line)  # fmt: skip
     assert (first["examples"], first["truncated"]) == (len(rows), long)
+
+
+def test_a_model_without_a_limit_of_its_own_reads_what_its_positions_allow(tmp_path: Path) -> None:
+    """As those of other tools: a longer text is truncated by `evaluate` as by `classify`."""
+    train, test = reviews(tmp_path)
+    out, _ = trained(
+        "classify", train, test, "data.max_length=15", "model.positions=learned",
+        "model.max_length=15",
+    )  # fmt: skip
+    cut = load(out)
+    foreign = Model(replace(cut._bundle, data={}))
+    ours, theirs = (model.evaluate(str(test)) for model in (cut, foreign))
+    assert (theirs.numbers, theirs.counts()) == (ours.numbers, ours.counts())
+    texts = [text for text, _ in cut.texts(str(test))]
+    with pytest.warns(CutText, match="more than the 15 tokens"):
+        answers = foreign.classify(texts)
+    lines = [f"{answer.label}\t{answer.probability:.3f}" for answer in answers]
+    assert lines == theirs.predictions
 
 
 def test_evaluate_scores_what_tag_answers(tmp_path: Path) -> None:
