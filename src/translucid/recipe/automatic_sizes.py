@@ -58,9 +58,9 @@ def pick(
     task = TASKS[recipe.task.kind]
     if recipe.training.start_from is not None:
         loss = dict(task.suggested.get("task", {}))  # label smoothing is of tuning too
-        training = _tuning(recipe, amount, device)
-        data = max_length(recipe, amount, training["batch_tokens"])
-        return {"task": loss, "data": data, "training": training}
+        tuning = _tuning(recipe, amount, device)
+        data = max_length(recipe, amount, tuning["batch_tokens"])
+        return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested

@@ -124,7 +124,7 @@ class Baseline:
     ) -> tuple[list[str], list[str]]:
         """The metrics by which a model with these numbers is better, and those by which it is
         worse. criterion: the task's, which says of a metric whether higher is better."""
-        better, worse = [], []
+        better, worse = list[str](), list[str]()
         for metric in [name for name in self.score.numbers if name in numbers]:
             rank = criterion(metric).rank
             model, own = (rank({metric: side[metric]})[0] for side in (numbers, self.score.numbers))

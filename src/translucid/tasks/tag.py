@@ -293,8 +293,7 @@ class Tag(Task[Tagged, TagItem]):
         loss = sum(losses) / max(sum(map(len, gold)), 1)
         return replace(
             score, numbers=score.numbers | {"loss": loss},
-            warnings=one_answer(*([t for row in tags for t in row] for tags in (predicted, gold)),
-                                "word"),
+            warnings=one_answer(_flat(predicted), _flat(gold), "word"),
             predictions=[" ".join(tags) for tags in predicted],
             sums=lambda: self._sums(predicted, gold, losses, lines),
         )  # fmt: skip
@@ -348,8 +347,7 @@ class Tag(Task[Tagged, TagItem]):
         return Baseline("the most frequent tag of each word", score)
 
     def _score(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
-        flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
-        accuracy = metrics.accuracy(*flat)
+        accuracy = metrics.accuracy(_flat(predicted), _flat(gold))
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
         return Score({"span_f1": span_f1, "accuracy": accuracy})
@@ -404,6 +402,11 @@ class _Read:
     tags: list[int]
     probabilities: list[float]
     loss: float
+
+
+def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The tags of all words."""
+    return [tag for row in rows for tag in row]
 
 
 def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
