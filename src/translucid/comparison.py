@@ -1,7 +1,7 @@
 """Models beside each other on the same examples: is one better, or was it luck?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class Comparison:
     criterion: Criterion  # by which models are chosen
     less_is_better: tuple[str, ...] = ()  # of which metrics
     notes: tuple[str, ...] = ()  # what is left out, and why
+    # By model: examples scored, left out and truncated, and warnings about its answers.
+    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def table(self) -> str:
         """A row for each metric and model, and what follows from it."""
@@ -126,6 +128,10 @@ def compare(
     unpaired = [metric for metric in metrics if not paired(sums, metric)]
     notes = [f"{metric} is left out: it is {why}" for metric, why in apart.items()]
     notes += [f"{metric} has no p-value: {_why(sums, metric)}" for metric in unpaired]
+    for name, score in zip(names, scores, strict=True):
+        if score.coverage is not None and (score.left_out or score.truncated):
+            notes.append(f"{name}: scored on {score.coverage.line()}")
+        notes += [f"warning: {name}: {words}" for words in score.warnings]
     first = next(iter(sums[0].values()), None)
     return Comparison(
         {m: _compared(names, scores, sums, m, samples, seed, m not in unpaired) for m in metrics},
@@ -135,6 +141,7 @@ def compare(
         held[0].task.criterion(),
         tuple(m for m in metrics if not held[0].task.criterion(m).higher_is_better),
         tuple(notes),
+        {name: score.counts() for name, score in zip(names, scores, strict=True)},
     )
 
 

@@ -65,7 +65,11 @@ class SaveError(TrainingError):
 
 
 class CutText(UserWarning):
-    """Texts were longer than a model reads: their beginning was read."""
+    """Texts were longer than a model reads: their beginning was read. count: how many texts."""
+
+    def __init__(self, words: str, count: int = 1) -> None:
+        super().__init__(words)
+        self.count = count
 
 
 class TraceError(TranslucidError):

@@ -1,5 +1,6 @@
 """The object people hold: a trained model that translates, labels, writes, and can be seen into."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from translucid import bundle
 from translucid.bundle import Bundle
-from translucid.data.readers.loading import Columns
+from translucid.data.readers.loading import Columns, Loading
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
@@ -43,7 +44,9 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.long_texts import text_limit
 from translucid.tasks.regress import Regress
+from translucid.tasks.score import Coverage
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.untrusted_files import read_lines
@@ -188,7 +191,7 @@ class Model:
         """
         settings = self.settings(**options)
         say(settings.line())
-        items = self.items(*files, say=say, **options)
+        items, coverage = self._limited(files, None, say, options)
         task = self.task
         if settings.changed.keys() & {*task.decoding_keys}:
             task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
@@ -196,7 +199,7 @@ class Model:
             where = f"context = {settings.decoding.context}, row {row.line}"
             check_length(max(task.sizes(row)), self.context_length, where)
         with reporting(say):
-            return task.evaluate(self.network, items)
+            return replace(task.evaluate(self.network, items), coverage=coverage)
 
     def settings(self, **options: Any) -> Settings:
         """How examples are read and scored: as in the model's run, but for the options."""
@@ -229,16 +232,29 @@ class Model:
     ) -> Sequence[Any]:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
-        data = self.settings(**options).data
-        records, name = self._examples.records(files, data, limit, say)
+        return self._limited(files, limit, say, options)[0]
+
+    def _limited(
+        self,
+        files: Sequence[str | Sequence[str]],
+        limit: int | None,
+        say: Callable[[str], None],
+        options: Mapping[str, Any],
+    ) -> tuple[Sequence[Any], Coverage]:
+        """The examples, and how many they are; long ones as `classify` and `tag` read them."""
+        data, loading = self.settings(**options).data, Loading(expected=self._bundle.columns)
+        records, name = self._examples.records(files, data, limit, say, loading=loading)
         self.task.check_labels(records, self._bundle.labels, name)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
-        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
-            items = self.task.limited(items, data, "test", say)
+        if "max_length" not in {**self._bundle.data, **options}:  # an older run, or another tool's
+            most = text_limit(self.network, getattr(self.task, "max_length", None))
+            data = data.model_copy(update={"max_length": most or sys.maxsize})
+        items, coverage = self.task.limited(items, data, "test", say)
         for item in items:
             self.task.check_item(item, f"{name}:{item.line}", self.network)
-        return items
+        unread = {} if self.task.running_text else loading.lost
+        return items, coverage.with_unread(unread)
 
     def texts(
         self, *files: str | Sequence[str], limit: int | None = None, part: Part = "test"

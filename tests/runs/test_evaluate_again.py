@@ -14,7 +14,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.model import load
 from translucid.recipe import recipe
 from translucid.recipe.shipped import entries
-from translucid.runs.run import train_recipe
+from translucid.runs.run import resume_run, train_recipe
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.registry import TASKS
 
@@ -139,14 +139,88 @@ def test_a_run_finds_its_test_data_from_any_folder(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert same(tmp_path / "run") == here
-    shutil.copy(tmp_path / "t.txt", "t.txt")
-    (state,) = (tmp_path / "run").glob("state/step-*/state.json")
-    state.write_text("damaged")
-    assert same(tmp_path / "run") == here, "a checkpoint is not asked for what is here"
-    Path("t.txt").unlink()
+    Path("t.txt").write_text("another file of this name\n" * 9)
+    assert same(tmp_path / "run") == here, "the file of this name that is here is another one"
     shutil.rmtree(tmp_path / "run/state")
-    with pytest.raises(InputError, match=r"t\.txt: no such file"):
+    assert same(tmp_path / "run") == here, "a checkpoint is not needed"
+    (tmp_path / "t.txt").unlink()
+    with pytest.raises(InputError, match=r"content is not that of .*t\.txt"):
         load(tmp_path / "run").evaluate()
+    Path("t.txt").unlink()
+    with pytest.raises(InputError, match=r"t\.txt: no such file.*looked for"):
+        load(tmp_path / "run").evaluate()
+
+
+def own_run(folder: Path) -> Path:
+    """A run in folder/runs that was started in this folder."""
+    for name in ("train.txt", "t.txt"):
+        Path(name).write_text(TEXT)
+    data = {"train": ["train.txt"], "valid": ["train.txt"], "test": ["t.txt"]}
+    return trained(folder / "runs" / "r", "language", data=data)
+
+
+def test_a_test_file_that_changed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = own_run(Path())
+    before = same(folder)
+    Path("t.txt").write_text(TEXT + "a cat\n")
+    refused = run("evaluate", str(folder))
+    assert refused.returncode == 2
+    assert "t.txt: its content is not" in refused.stderr
+    assert f"translucid evaluate {folder} t.txt" in refused.stderr
+    assert not refused.stdout
+    scored = run("evaluate", str(folder), "t.txt", "--json")
+    assert scored.returncode == 0, scored.stderr
+    assert "baseline" not in json.loads(scored.stdout)
+    assert json.loads(scored.stdout)["scores"] != before
+    Path("t.txt").write_text(TEXT)
+    assert same(folder) == before
+
+
+def test_a_resume_from_elsewhere_leaves_the_remembered_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = own_run(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("train.txt", "t.txt"):
+        (tmp_path / "elsewhere" / name).write_text("another file\n" * 9)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    noted = (folder / "files.json").read_text()
+    resume_run(folder, ["training.steps=3"], allow_changes=True, quiet=True)
+    assert (folder / "files.json").read_text() == noted
+    states = [json.loads(path.read_text()) for path in folder.glob("state/step-*/state.json")]
+    assert {state["fingerprint"]["folder"] for state in states} == {str(tmp_path)}
+    same(folder)
+
+
+def test_a_project_that_was_moved_whole_finds_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old place").mkdir()
+    monkeypatch.chdir(tmp_path / "old place")
+    before = same(own_run(Path()))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old place").rename(tmp_path / "new place")
+    moved = tmp_path / "new place" / "runs" / "r"
+    assert same(moved) == before
+    (tmp_path / "new place" / "t.txt").write_text("another file\n" * 9)
+    with pytest.raises(InputError, match=r"content is not that of .*old place"):
+        load(moved).evaluate()
+
+
+def test_a_run_without_fingerprints_still_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, lines = own_run(Path()), list[str]()
+    (folder / "files.json").unlink()
+    assert same(folder), "the newest checkpoint has them"
+    shutil.rmtree(folder / "state")
+    assert load(folder).evaluate(say=lines.append).numbers == same(folder)
+    assert any("no fingerprint of t.txt" in line for line in lines)
 
 
 def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def rows(count: int) -> list[tuple[str, str]]:
     return [(f"word {n}", "ab"[n % 2]) for n in range(count)]
 
 
-def test_few_are_counted_beside_each_score(tmp_path: Path) -> None:
+def test_examples_are_counted_beside_each_score(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "classify", train=rows(60), test=rows(7))
     held_out = 60 // 20
     warned, *_ = (line for line in log.splitlines() if line.startswith("! the validation data"))
@@ -39,14 +39,14 @@ def test_few_are_counted_beside_each_score(tmp_path: Path) -> None:
     assert any(line.startswith("test: ") and "  (7 examples)" in line for line in log.splitlines())
     written = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines())
     assert {frozenset(one) for one in written if "valid" in one} == {
-        frozenset({"step", "valid", "best"})  # as ever
+        frozenset({"step", "valid", "best", "examples", "left_out", "truncated"})
     }
 
 
-def test_many_are_not(tmp_path: Path) -> None:
+def test_many_are_counted_without_a_warning(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "classify", train=rows(40), valid=rows(FEW), test=rows(FEW - 1))
     assert "the validation data are only" not in log
-    assert " examples)  (best" not in log
+    assert f"  ({FEW} examples)  (best" in log
     assert f"  ({FEW - 1} examples)" in log
 
 

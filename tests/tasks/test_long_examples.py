@@ -5,13 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.records import Labelled, Pair, Tagged, Text
+from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.recipe.recipe import DataConfig
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
-from translucid.tasks.tag import Tag, TagItem
+from translucid.tasks.tag import Tag
+from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.translate import Translate
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])
@@ -34,7 +36,12 @@ def test_long_examples_are_left_out_and_counted() -> None:
     whole = task.held_out_items(records, 10)
     assert len(whole) == 3
     said.clear()
-    assert task.limited(whole, DataConfig(max_length=10), "test", said.append) == items
+    left, coverage = task.limited(whole, DataConfig(max_length=10), "test", said.append)
+    assert left == items
+    assert (coverage.examples, coverage.left_out) == (1, {"over 10 tokens": 2})
+    assert coverage.as_dict() == {
+        "examples": 1, "left_out": 2, "truncated": 0, "left_out_reasons": {"over 10 tokens": 2},
+    }  # fmt: skip
     assert said == [
         "2 of 3 test examples have over 10 tokens: left out (data.max_length, data.long)"
     ]
@@ -48,7 +55,7 @@ def test_what_is_cut_off_still_ends_as_it_should() -> None:
     assert pair.source == [*LETTERS.encode(LONG[:9]), end]
     assert pair.target == LETTERS.encode(SHORT)
     assert said == [
-        "1 of 1 training examples have over 10 tokens: cut off there (data.max_length, data.long)"
+        "1 of 1 training examples have over 10 tokens: truncated (data.max_length, data.long)"
     ]
     text = Labelled(LONG, "x", 1)
     (item,), _ = items_of(Classify(LETTERS, ["x"]), [text], max_length=10, long="truncate")
@@ -61,19 +68,43 @@ def test_what_is_cut_off_still_ends_as_it_should() -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(2, 12))
-def test_a_sentence_is_cut_between_words_and_keeps_every_tag(
-    pieces: list[int], longest: int
-) -> None:
-    """Words of 1 to 9 pieces: each part fits, and put together they are the sentence."""
+def test_each_word_is_tagged_in_one_window(pieces: list[int], longest: int) -> None:
+    """Words of 1 to 9 pieces: each window fits, and the tags put together are the sentence's."""
     firsts = [sum(pieces[:i]) for i in range(len(pieces))]
     ids = list(range(sum(pieces)))
     tags = [firsts.index(i) if i in firsts else IGNORE for i in ids]
     parts = Tag(LETTERS, ["O"]).split(TagItem(ids, tags, firsts, 7), longest)
     assert all(0 < len(part.ids) <= longest for part in parts)
-    assert [part.tags[place] for part in parts for place in part.firsts] == list(range(len(pieces)))
-    assert all(part.firsts[0] == 0 for part in parts)
-    if max(pieces) <= longest:
-        assert [i for part in parts for i in part.ids] == ids
+    assert [part.tags[place] for part in parts for place in part.places] == list(range(len(pieces)))
+    assert sum(tag != IGNORE for part in parts for tag in part.tags) == len(pieces)
+    assert all(part.firsts[0] == 0 for part in parts), "a window begins with a word"
+    assert [part.continues for part in parts] == [False] + [True] * (len(parts) - 1)
+    assert len(sentences(parts)) == 1
+    for part in parts:
+        assert part.ids == ids[part.ids[0] : part.ids[-1] + 1]
+        for place, word in zip(part.places, (part.tags[p] for p in part.places), strict=True):
+            read = part.ids[place : place + pieces[word]]
+            assert read == ids[firsts[word] : firsts[word] + min(pieces[word], longest)]
+
+
+def test_a_word_far_from_the_ends_is_tagged_with_context_on_both_sides() -> None:
+    ids = list(range(40))
+    parts = windows(TagItem(ids, ids, ids, 1), Frame(), 12)
+    for part in parts[1:-1]:
+        first, last = part.window or (0, 0)
+        assert first == 3, "a quarter before"
+        assert len(part.ids) - last == 3, "and behind"
+
+
+def test_every_window_has_the_special_tokens_of_a_whole_text() -> None:
+    frame, ids = Frame(prefix=(101,), suffix=(102, 103)), list(range(20))
+    tags = [IGNORE, *ids, IGNORE, IGNORE]
+    item = TagItem(frame(ids), tags, [place + 1 for place in ids], 1)
+    for part in windows(item, frame, 9):
+        assert (part.ids[:1], part.ids[-2:]) == ([101], [102, 103])
+        assert len(part.ids) <= 9
+    short = beginning(item, frame, 9)
+    assert (short.ids, len(short.firsts)) == (frame(ids[:6]), 6)
 
 
 def test_half_a_pair_teaches_nothing() -> None:

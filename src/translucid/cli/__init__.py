@@ -211,18 +211,26 @@ def _first_line(error: Exception) -> str:
 def _plain_warnings() -> Iterator[None]:
     """Our own warnings are a line for people, without the place in the code."""
     before = warnings.showwarning
+    truncated: list[int] = []  # texts of each warning; a file is read in chunks
 
     def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if isinstance(message, CutText):
+            truncated.append(message.count)
+            if len(truncated) > 1:
+                return  # the sum follows at the end
         if issubclass(category, ChangedCode | CutText | Renamed):
             print(f"warning: {message}", file=sys.stderr)
         else:
             before(message, category, *place)
 
-    warnings.showwarning = show  # type: ignore[assignment]  # whose last arguments are optional
-    try:
-        yield
-    finally:
-        warnings.showwarning = before
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]  # whose last arguments are optional
+        warnings.filterwarnings("always", category=CutText)
+        try:
+            yield
+        finally:
+            if len(truncated) > 1:
+                print(f"warning: {sum(truncated):,} texts were truncated in all", file=sys.stderr)
 
 
 def _take_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:

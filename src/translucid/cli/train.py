@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.runs.session import Recording
-    from translucid.tasks.score import Score
+    from translucid.tasks.score import Criterion, Score
     from translucid.training.stop_request import StopRequest
 
 
@@ -319,9 +319,11 @@ def evaluate(
     held = load(model, check_device(device), say=tell)
     score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
-    baseline = {} if files or settings.changed else _own_baseline(model)
+    baseline = {} if files or settings.changed else _own_baseline(model, score, held.task.criterion)
     if as_json:
-        scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
+        scored: dict[str, Any] = {"scores": score.numbers} | score.counts()
+        scored |= {"notes": score.notes, "settings": settings.values}
+        scored |= {"warnings": score.warnings} if score.warnings else {}
         typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
     else:
         _say_score(score, baseline)
@@ -332,12 +334,18 @@ def evaluate(
 def _say_score(score: "Score", baseline: dict[str, Any]) -> None:
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
+    if score.coverage is not None:
+        typer.echo(f"{'! ' if score.left_out else ''}scored on {score.coverage.line()}")
+    for words in score.warnings:
+        typer.echo(f"warning: {words}")
     for note in score.notes:
         typer.echo(note)
     if baseline:
         typer.echo(f"baseline: {baseline['name']}")
     for name, value in baseline.get("test", {}).items():
-        typer.echo(f"  {name:<18} {value:.4f}")
+        typer.echo(
+            f"  {name:<18} {value:.4f}{'  (better than the model)' * (name in baseline['worse'])}"
+        )
 
 
 def _write_predictions(out: Path, score: "Score", task: str) -> None:
@@ -350,17 +358,26 @@ def _write_predictions(out: Path, score: "Score", task: str) -> None:
     write_text(out, score.predictions_text())
 
 
-def _own_baseline(folder: Path) -> dict[str, Any]:
-    """What a run has noted beside its test score."""
+def _own_baseline(
+    folder: Path, score: "Score", criterion: Callable[..., "Criterion"]
+) -> dict[str, Any]:
+    """What a run has noted beside its test score, compared with this score."""
     from translucid import bundle
+    from translucid.tasks.score import Baseline, Score
     from translucid.untrusted_files import read_object
 
-    noted = bundle.place(folder).parent / "test.json"
-    baseline = read_object(noted).get("baseline") if noted.is_file() else None
+    file = bundle.place(folder).parent / "test.json"
+    baseline = read_object(file).get("baseline") if file.is_file() else None
     if baseline is None:  # of an older run, or of a task that has none
         return {}
     try:
         numbers = {str(name): float(value) for name, value in baseline["test"].items()}
-        return {"name": str(baseline["name"]), "test": numbers, "better": bool(baseline["better"])}
+        noted = Baseline(str(baseline["name"]), Score(numbers))
+        return {
+            "name": noted.name,
+            "test": numbers,
+            "better": noted.better(score.numbers, criterion),
+            "worse": noted.differences(score.numbers, criterion)[1],
+        }
     except (AttributeError, LookupError, TypeError, ValueError):
-        raise InputError(f"{noted} is not what a run writes; copy the run again, whole") from None
+        raise InputError(f"{file} is not what a run writes; copy the run again, whole") from None

@@ -4,6 +4,7 @@ Rules of thumb, not laws: what they pick is said, stands in the run's recipe, an
 whatever the user sets. They aim at minutes on a GPU and at an hour or so on two CPU cores.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from translucid.data.tokenizers.pipelines import WORDS
 from translucid.recipe.examples import Record
 from translucid.recipe.recipe import Recipe, parse
+from translucid.tasks.options import DataConfig
 from translucid.tasks.registry import TASKS
 
 
@@ -21,18 +23,27 @@ class Amount:
     examples: int
     words: int  # separated by spaces, of all texts
     words_known: int  # different ones
+    # Of a text that is longer than 99 % of the texts:
+    long_words: int = 0
+    long_characters: int = 0
+    long_bytes: int = 0
 
 
 def measure(train: Sequence[Record]) -> Amount:
     """Count examples and words; numbers count as a word each."""
     words, known = 0, set[str]()
+    sizes: list[tuple[int, int, int]] = []  # of each text: words, characters, bytes
     for record in train:
         words += len(record.values)
         for text in record.texts:
             text_words = text.split()
             words += len(text_words)
             known.update(text_words)
-    return Amount(len(train), words, len(known))
+            sizes.append((len(text_words), len(text), len(text.encode(errors="replace"))))
+    long = [
+        sorted(column)[math.ceil(LONG * len(column)) - 1] for column in zip(*sizes, strict=True)
+    ]
+    return Amount(len(train), words, len(known), *long)
 
 
 def size_for(amount: Amount) -> "Size":
@@ -47,7 +58,9 @@ def pick(
     task = TASKS[recipe.task.kind]
     if recipe.training.start_from is not None:
         loss = dict(task.suggested.get("task", {}))  # label smoothing is of tuning too
-        return {"task": loss, "training": _tuning(recipe, amount, device)}
+        tuning = _tuning(recipe, amount, device)
+        data = max_length(recipe, amount, tuning["batch_tokens"])
+        return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
@@ -77,8 +90,34 @@ def pick(
             model["bidirectional"] = True
     else:
         model |= {"heads": size.d_model // 64 if size.d_model > 128 else 4, "layers": size.layers}
-    picked = {"task": {}, "tokenizer": tokenizer, "model": model, "training": training}
+    data = max_length(recipe, amount, batch)
+    picked = {
+        "task": {}, "data": data, "tokenizer": tokenizer, "model": model, "training": training,
+    }  # fmt: skip
     return {section: keys | suggested.get(section, {}) for section, keys in picked.items()}
+
+
+def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, Any]:
+    """data.max_length such that 99 % of the texts fit, where the usual one is too short for them;
+    but no more than the learned positions, a batch, or what attention reads in good time."""
+    usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
+    if "long" not in task.data_keys or "kind" not in recipe.model:
+        return {}
+    match recipe.tokenizer.kind:
+        case "char":
+            tokens = amount.long_characters
+        case "bytes":
+            tokens = amount.long_bytes
+        case "word" | "space":
+            tokens = amount.long_words * 2  # punctuation is a token of its own
+        case _:
+            tokens = amount.long_bytes // BYTES_PER_PIECE
+    most = min(MOST_TOKENS, batch_tokens // task.max_files)  # both texts of a pair are in a batch
+    network = recipe.model_config_for(sizes=task.smallest_sizes())
+    if (positions := getattr(network, "context_length", None)) is not None:
+        most = min(most, positions)
+    wanted = min(-(-(tokens + 2) // 64) * 64, most)  # with the special tokens around a text
+    return {"max_length": wanted} if wanted > usual else {}
 
 
 def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
@@ -98,6 +137,9 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
 ADAPTER_RATE = 5e-4  # adapters begin with nothing and are few: they take ten times as long steps
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
+BYTES_PER_PIECE = 3  # fewer than most subwords have, so that the estimate is on the safe side
+LONG = 0.99  # of the texts are to fit
+MOST_TOKENS = 1024  # the time of attention grows with the square of them
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Examples:
     valid: list[Record]
     test: list[Record]
     columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
+    # Rows of the files of valid and test that could not be read as examples: reason and count.
+    unread: dict[Part, dict[str, int]] = field(default_factory=dict, kw_only=True)
 
 
 def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
@@ -52,9 +54,12 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         raise ConfigError(NO_DATA)
     loading = Loading()
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
+    loadings: dict[Part, Loading] = {"valid": Loading(), "test": Loading()}
     valid, test = (
-        read_records(recipe.task.kind, data.paths(files), data, say) if files else []
-        for files in (data.valid, data.test)
+        read_records(recipe.task.kind, data.paths(files), data, say, loadings[part])
+        if files
+        else []
+        for part, files in zip(loadings, (data.valid, data.test), strict=True)
     )
     for held_out_records, files in ((valid, data.valid), (test, data.test)):
         if files:
@@ -70,11 +75,16 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         words = f"data.valid was not given: {len(valid):,} of the training examples held out for it"
         copies = records - len(train) - len(valid)
         say(f"{words}, {copies:,} that ask the same left out" if copies else words)
-    return Examples(train, valid, test, columns=loading.columns)
+    unread = {part: loading.lost for part, loading in loadings.items()}
+    return Examples(train, valid, test, columns=loading.columns, unread=unread)
 
 
 def load_held_out(
-    recipe: Recipe, part: Part, say: Callable[[str], None], needed: int | None = None
+    recipe: Recipe,
+    part: Part,
+    say: Callable[[str], None],
+    needed: int | None = None,
+    loading: Loading | None = None,
 ) -> list[Record]:
     """The test or validation examples of a recipe by themselves; none where it names none, and no
     training examples were held out. needed: of made-up ones no more are made."""
@@ -83,7 +93,7 @@ def load_held_out(
         held_out = _held_out(data.toyland)
         return list(task.toyland(part, held_out if needed is None else min(needed, held_out)))
     if files := data.test if part == "test" else data.valid:
-        return read_records(recipe.task.kind, data.paths(files), data, say)
+        return read_records(recipe.task.kind, data.paths(files), data, say, loading)
     if part == "test" or data.store:  # in a store are tokens, not texts
         return []
     alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
@@ -140,6 +150,18 @@ def read_records(
     return records
 
 
+def _reading_limit(held: Bundle) -> int | None:
+    """Tokens to which the model's run truncated long texts, or of their windows; None: it did
+    neither."""
+    limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
+    if limit is not None and (type(limit) is not int or limit < 2):
+        raise InputError(
+            f"the model's data.max_length is {limit!r:.40}, but must be a whole number above 1; "
+            "copy the folder again, whole"
+        )
+    return limit
+
+
 def task_of(held: Bundle) -> Task[Any, Any]:
     """The task of a model folder."""
     resources = Resources(
@@ -148,6 +170,7 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         characters=getattr(held.network.config, "characters", 0) > 0,
         decoding=DecodingConfig(**held.decoding),
         statistics=held.statistics,
+        max_length=_reading_limit(held),
     )
     try:
         return TASKS[held.task].make(resources)

@@ -5,7 +5,7 @@ missing; a key that does not exist is an error with the nearest one that does.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,8 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
         mistakes += _of_other_tasks((word.partition("=")[0].strip() for word in overrides), task)
     if mistakes:
         raise ConfigError(*mistakes)
+    if parsed["data"].long is None:
+        parsed["data"] = parsed["data"].model_copy(update={"long": TASKS[task or ""].long})
     return Recipe(model=model, **parsed)
 
 
@@ -217,16 +219,6 @@ def of_run(
         return chosen
     here = data.model_copy(update={"folder": str(own)})
     return chosen.model_copy(update={"data": here})
-
-
-def reaching(chosen: Recipe, files: tuple[str, ...], began_in: Callable[[], str]) -> Recipe:
-    """Names of files are as seen from the folder where the run began, which is asked for if these
-    are not found from here."""
-    data = chosen.data
-    if all(Path(file).exists() for file in data.paths(files)):
-        return chosen
-    there = data.model_copy(update={"folder": str(Path(began_in(), data.folder))})
-    return chosen.model_copy(update={"data": there})
 
 
 def read(

@@ -48,6 +48,7 @@ def prepare(
         characters=recipe.model.get("characters", 0) > 0,
         decoding=recipe.decoding,
         statistics=task.measure(examples.train, data),
+        max_length=None if data.long == "skip" else data.max_length,
     )
     sizes = task.network_sizes(resources, examples.train)
     return Prepared(tokenizers, labels, task.make(resources), sizes, dict(resources.statistics))

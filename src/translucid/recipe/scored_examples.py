@@ -9,9 +9,9 @@ from translucid.bundle import Bundle, place
 from translucid.data.readers.loading import Loading
 from translucid.errors import InputError
 from translucid.recipe.examples import Part, load_held_out, read_records
-from translucid.recipe.recipe import of_run, reaching
+from translucid.recipe.own_files import unchanged
+from translucid.recipe.recipe import of_run
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
-from translucid.untrusted_files import read_object
 
 NAMES: dict[Part, str] = {"test": "test", "valid": "validation"}
 
@@ -20,17 +20,6 @@ def run_of(folder: Path | None, file: str) -> Path | None:
     """The run that a model folder is in, if it has this file."""
     run = None if folder is None else place(folder).parent
     return run if run is not None and (run / file).is_file() else None
-
-
-def _began_in(run: Path) -> str:
-    """The folder in which a run was begun, which its newest checkpoint tells; this one, if it has
-    none."""
-    checkpoints = sorted(run.glob("state/step-*/state.json"))
-    if not checkpoints:
-        return ""
-    fingerprint = read_object(checkpoints[-1]).get("fingerprint")
-    folder = fingerprint.get("folder") if isinstance(fingerprint, dict) else None
-    return folder if isinstance(folder, str) else ""
 
 
 @dataclass(frozen=True)
@@ -48,23 +37,31 @@ class ScoredExamples:
         say: Callable[[str], None],
         needed: int | None = None,
         part: Part = "test",
+        loading: Loading | None = None,
     ) -> tuple[Sequence[Any], str]:
         """The examples of files, or else the run's own, `needed` of them at least; and what to
-        call them. A pair of files may be one, as `train` takes it."""
+        call them. A pair of files may be one, as `train` takes it. loading: notes what happened
+        while they were read."""
         records: Sequence[Any]
         names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
         if names:
-            loading, name = Loading(expected=self.held.columns), names[0]
+            loading, name = loading or Loading(expected=self.held.columns), names[0]
             records = read_records(self.held.task, names, data, say, loading)
         else:
-            records, name = self._own(part, data, say, needed), f"the {NAMES[part]} data"
+            records = self._own(part, data, say, needed, loading)
+            name = f"the {NAMES[part]} data"
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         return records, name
 
     def _own(
-        self, part: Part, data: DataConfig, say: Callable[[str], None], needed: int | None
+        self,
+        part: Part,
+        data: DataConfig,
+        say: Callable[[str], None],
+        needed: int | None,
+        loading: Loading | None,
     ) -> list[Any]:
         """The examples of the run that this model is of."""
         run = run_of(self.folder, "recipe.toml")
@@ -75,11 +72,15 @@ class ScoredExamples:
             )
         chosen = of_run(run)
         held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train
-        chosen = reaching(chosen, held_out, lambda: _began_in(run))
+        if chosen.data.toyland is None and held_out:
+            chosen = unchanged(chosen, held_out, run, say)
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         chosen = chosen.model_copy(update={"data": data})
-        records = load_held_out(chosen, part, say, needed)
+        read = Loading()  # as in training, without the columns that it found
+        records = load_held_out(chosen, part, say, needed, read)
+        if loading is not None:
+            loading.add(read)
         if not records:
             raise InputError(
                 f"the recipe of {run} names no {NAMES[part]} data; give a file as in training, on "

@@ -38,14 +38,17 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
     mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
         raise ConfigError(*mistakes)
-    run = DataConfig(**held.data), DecodingConfig(**held.decoding)
-    data = DataConfig(**(held.data | _chosen(options, (*task.data_keys, *WRITTEN))))
+    read = {"long": task.long} | held.data
+    run = DataConfig(**read), DecodingConfig(**held.decoding)
+    data = DataConfig(**(read | _chosen(options, (*task.data_keys, *WRITTEN))))
     decoding = DecodingConfig(**(held.decoding | _chosen(options, task.decoding_keys)))
     before, now = (
         _chosen(one.model_dump() | other.model_dump(), keys)
         for one, other in (run, (data, decoding))
     )
     values = {key: value for key, value in now.items() if value is not None and value != ()}
+    if "max_length" not in {**held.data, **options}:  # all that the network can read
+        values.pop("max_length", None)
     changed = {key: before[key] for key, value in now.items() if value != before[key]}
     return Settings(data, decoding, values, changed)
 

@@ -15,7 +15,7 @@ from translucid.errors import InputError
 from translucid.recipe.examples import task_of
 from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.tasks.base import Score, Task
-from translucid.tasks.score import Baseline, Criterion
+from translucid.tasks.score import Baseline, Coverage, Criterion
 from translucid.untrusted_files import inside
 
 
@@ -67,21 +67,27 @@ class BestModels:
             bundle.save(now, place, card(now, score))
 
     def try_average(
-        self, valid: Sequence[Any], device: torch.device, say: Callable[[str], None]
+        self,
+        valid: Sequence[Any],
+        coverage: Coverage,
+        device: torch.device,
+        say: Callable[[str], None],
     ) -> None:
         """The mean of the kept models' weights becomes the best model if it scores better."""
         if len(self._kept) < 2:
             say("nothing to average: only one model was kept (training.keep_best)")
             return
         merged = average([bundle.load(place, str(device)) for place in self._kept])
-        score = self._task.evaluate(merged.network, valid)
+        score = replace(self._task.evaluate(merged.network, valid), coverage=coverage)
         better = self._criterion.rank(score.numbers) > max(self._kept.values())
         say(
             f"mean of the {len(self._kept)} best, valid: {score.line()}  "
             f"({'better: it becomes best/' if better else 'not better, left'})"
         )
         if better:
-            facts = merged.facts | {"valid": score.numbers, "averaged": len(self._kept)}
+            facts = {key: value for key, value in merged.facts.items() if key != "warnings"}
+            facts |= {"valid": score.numbers, "averaged": len(self._kept)}
+            facts |= {"warnings": list(score.warnings)} if score.warnings else {}
             bundle.save(replace(merged, facts=facts), self._folder / "best", card(merged, score))
             self._keep_predictions(score)
 
@@ -109,13 +115,22 @@ def card(now: Bundle, score: Score | None) -> str:
     scores = "Not scored yet.\n"
     if score is not None:
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
-        scores = f"On the validation data:\n\n{numbers}\n"
+        counted = "" if score.coverage is None else f" ({score.coverage.line()})"
+        scores = f"On the validation data{counted}:\n\n{numbers}\n"
+        scores += "".join(f"\n**Warning: {words}**\n" for words in score.warnings)
     if score is not None and (baseline := now.facts.get("baseline")):
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
         scores += f"\nA baseline without a model there ({baseline['name']}):\n\n{numbers}\n"
-        name, score_to_beat = baseline["name"], Score(baseline["valid"])
-        if not Baseline(name, score_to_beat).better(score.numbers, task_of(now).criterion()):
+        criterion = task_of(now).criterion
+        compared = Baseline(baseline["name"], Score(baseline["valid"]))
+        better, worse = compared.differences(score.numbers, criterion)
+        if criterion().metric not in better:
             scores += "\n**This model is not better than that.**\n"
+        elif worse:
+            scores += (
+                f"\n**This model is better by {', '.join(better)}, but worse by "
+                f"{', '.join(worse)}.**\n"
+            )
     return (
         f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
         f"{now.network.parameters_count:,} parameters.\n\n{scores}\n"

@@ -1,4 +1,4 @@
-"""A score on few examples says little: how many they were stands beside it."""
+"""A score on few examples says little: a warning before training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,18 +12,15 @@ DEVIATIONS = 1.96  # of a normal distribution, for 95 %
 
 def are_few(task: Task[Any, Any], items: Sequence[Any]) -> bool:
     """Rows of running text are scored token by token, and those are many."""
-    return not task.running_text and len(items) < FEW
-
-
-def few_counted(task: Task[Any, Any], items: Sequence[Any]) -> str:
-    return f"  ({_counted(len(items))})" if are_few(task, items) else ""
+    return not task.running_text and task.count_examples(items) < FEW
 
 
 def warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:
     """What is said before training, where the validation data are few; else nothing."""
     if not are_few(task, valid):
         return ""
-    count, more = len(valid), "--valid FILE" if data.toyland is None else f"--toyland {20 * FEW}"
+    count = task.count_examples(valid)
+    more = "--valid FILE" if data.toyland is None else f"--toyland {20 * FEW}"
     words = f"! the validation data are only {_counted(count)}: a score on them says little"
     if task.metric == "accuracy":
         lowest = lowest_of_all_right(count)

@@ -1,8 +1,6 @@
 """What a run was told: recipe, files, tokenizers. Told otherwise, a resume is another run."""
 
-import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,8 @@ import torch
 
 from translucid import extensions
 from translucid._version import __version__
-from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
+from translucid.recipe.own_files import fingerprint_of_file
 from translucid.recipe.recipe import MODELS, Recipe
 from translucid.recipe.toml import full_model
 from translucid.renamed import ADDED, KEYS
@@ -20,8 +18,8 @@ from translucid.runs.setup import Setup
 from translucid.training.distributed import Processes
 
 
-def fingerprint_of(setup: Setup, processes: Processes) -> dict[str, Any]:
-    """All that decides the numbers of a run, fit for JSON."""
+def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
+    """All that decides the numbers of a run, fit for JSON. folder: in which it was started."""
     device = next(setup.network.parameters()).device
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
@@ -36,7 +34,7 @@ def fingerprint_of(setup: Setup, processes: Processes) -> dict[str, Any]:
             "processes": processes.count,
             **{f"the code of {source.file}": source.sha256[:12] for source in code},
         },
-        "folder": os.getcwd(),
+        "folder": folder,
     }
 
 
@@ -57,13 +55,8 @@ def _start(setup: Setup) -> dict[str, Any]:
 def _files(recipe: Recipe) -> dict[str, str]:
     data = recipe.data
     names = tuple(name for part in (data.train, data.valid, data.test) for name in part)
-    return {name: _digest(Path(path)) for name, path in zip(names, data.paths(names), strict=True)}
-
-
-def _digest(path: Path) -> str:
-    if path.is_dir():
-        return hashlib.sha256(str(sorted(digests(path).items())).encode()).hexdigest()
-    return digest_of(path)
+    paths = zip(names, data.paths(names), strict=True)
+    return {name: fingerprint_of_file(Path(path)) for name, path in paths}
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

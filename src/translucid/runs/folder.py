@@ -7,6 +7,7 @@ state/           what an exact resume needs      test.json       the score at th
 valid.predictions.txt, test.predictions.txt      what the best model answered, a line an example
 checkpoints/, studio/, tensorboard/, wandb/, mlflow/                      on request
 data/            what a program gave to learn from and is in no other file
+files.json       the folder in which it was started, and the fingerprints of its data files
 start.json       of a run that started from a trained model: which, and what was taken over
 code.json        the files of the user's that task or positions came from, if they did
 run.lock         while a process trains here: which one, and since when
@@ -25,6 +26,7 @@ from typing import Any
 
 from translucid.atomic_files import aside, old, remove, saving
 from translucid.errors import InputError, TranslucidError
+from translucid.recipe.own_files import FILES as OWN_FILES
 from translucid.recipe.recipe import DATA
 from translucid.runs.log import FILES
 from translucid.runs.trackers import FOLDERS
@@ -36,7 +38,7 @@ VALID_PREDICTIONS, TEST_PREDICTIONS = "valid.predictions.txt", "test.predictions
 MODELS = ("best", "last")
 OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
-    DATA, START, VALID_PREDICTIONS, TEST_PREDICTIONS,
+    DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS,
 )  # fmt: skip
 # What other packages write here, links among it; nobody here opens it.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")

@@ -119,10 +119,10 @@ class RunLog:
             self._plot(f"train/{name}", values[name], now.step)
         self._tell(line)
 
-    def evaluated(self, step: int, score: Score, best: bool, few: str = "") -> None:
-        """few: what is to be known of the examples, for people."""
-        self.say(f"step {step:,}  valid: {score.line()}{few}{'  (best so far)' if best else ''}")
-        line = json.dumps({"step": step, "valid": score.numbers, "best": best})
+    def evaluated(self, step: int, score: Score, best: bool) -> None:
+        self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
+        values = {"step": step, "valid": score.numbers, "best": best}
+        line = json.dumps(values | score.counts())
         write_line(self._metrics, line)
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)

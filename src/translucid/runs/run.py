@@ -16,6 +16,7 @@ from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
 from translucid.parts.positions import POSITIONS
 from translucid.recipe import recipe
+from translucid.recipe.own_files import reachable
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import dump
 from translucid.runs import fingerprint
@@ -213,15 +214,15 @@ def resume_run(
                 run_log.go_back(0)
                 if processes.main and recording is None:
                     remove(out / FOLDER)  # of what it was before
-                return _begin(chosen, out, run_log, processes, interrupted, recording)
+                return _begin(
+                    _with_folder(chosen, out), out, run_log, processes, interrupted, recording
+                )
             checkpoint = Checkpoints(out).newest(run_log.say)
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
-            files = (*chosen.data.train, *chosen.data.valid, *chosen.data.test)
-            reachable = recipe.reaching(chosen, files, lambda: before["folder"])
             setup = _set_up_or_stop(
-                interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers",
-                start=_start_of(out),
+                interrupted, _with_folder(chosen, out), run_log.say,
+                tokenizers=out / "state" / "tokenizers", start=_start_of(out),
             )  # fmt: skip
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)
@@ -246,6 +247,12 @@ def resume_run(
             return session.go()
         finally:
             run_log.close()
+
+
+def _with_folder(chosen: Recipe, out: Path) -> Recipe:
+    """The recipe with the folder in which its files are now."""
+    files = (*chosen.data.train, *chosen.data.valid, *chosen.data.test)
+    return reachable(chosen, files, out) if files else chosen
 
 
 def _start_of(out: Path) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,12 +19,12 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
+from translucid.recipe.own_files import OwnFiles, own_files
 from translucid.recipe.scoring import settings_of
 from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
-from translucid.runs.few_examples import few_counted
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.log import RunLog
 from translucid.runs.pace import Pace, evaluation_seconds
@@ -69,7 +69,8 @@ class Session:
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
         criterion = task.criterion(training.best_metric)
         self.best_models = BestModels(out, task, training.keep_best, criterion)
-        self.fingerprint = fingerprint.fingerprint_of(setup, processes)
+        folder = own_files(out).folder or os.getcwd()  # a resume from elsewhere leaves it
+        self.fingerprint = fingerprint.fingerprint_of(setup, processes, folder)
         self.stream = Stream(
             task, setup.items, setup.recipe, processes=processes, packing=setup.packing
         )
@@ -115,6 +116,8 @@ class Session:
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
+            if files := self.fingerprint["files"]:
+                OwnFiles(self.fingerprint["folder"], files).save(self.out)
         if self.recording is None:
             return self._go()
         with Recorder(
@@ -187,7 +190,9 @@ class Session:
         try:
             with leaving(self.interrupted):
                 if training.average_best and self.processes.main:
-                    self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
+                    self.best_models.try_average(
+                        setup.valid, setup.coverage["valid"], self.state.device, self.run_log.say
+                    )
             self.processes.wait()
             with leaving(self.interrupted):
                 return self._test()
@@ -234,10 +239,12 @@ class Session:
         )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
-        few = few_counted(self.setup.task, self.setup.valid)
-        self.run_log.evaluated(self.state.step, score, best, few)
+        score = replace(score, coverage=self.setup.coverage["valid"])
+        self.run_log.evaluated(self.state.step, score, best)
         if self.processes.main:
-            facts: dict[str, object] = {"valid": score.numbers}
+            facts: dict[str, object] = {"valid": score.numbers, "valid_counts": score.counts()}
+            if score.warnings:
+                facts["warnings"] = list(score.warnings)
             if (baseline := self._baseline) is not None:
                 facts["baseline"] = {"name": baseline.name, "valid": baseline.score.numbers}
             self.best_models.keep(self._bundle(network, facts), score, best)
@@ -264,9 +271,12 @@ class Session:
 
     def _test(self) -> Bundle:
         best, setup = bundle.load(self.out / "best", str(self.state.device)), self.setup
-        task, criterion, say = setup.task, setup.task.criterion(), self.run_log.say
+        task, say = setup.task, self.run_log.say
+        if self.processes.main:
+            for words in best.facts.get("warnings", ()):
+                say(f"warning: valid: {words}")
         if self.processes.main and self._baseline is not None:
-            say(self._baseline.line("valid", best.facts["valid"], criterion))
+            say(self._baseline.line("valid", best.facts["valid"], task.criterion))
         if self.processes.main and best.facts["step"] == 0:
             say(
                 "! no step made the model better on the validation data: the best is the one that "
@@ -275,23 +285,25 @@ class Session:
         if self.processes.main and setup.test and not (self.out / TEST).exists():
             with reporting(say):
                 score = task.evaluate(best.network, setup.test)
-            few = few_counted(task, setup.test)
-            say("test: " + "  ".join([score.line() + few, *score.notes]))
-            examples = len(setup.test)
-            result: dict[str, Any] = {
-                "test": score.numbers,
-                "notes": score.notes,
-                "examples": examples,
-            }
+            score = replace(score, coverage=setup.coverage["test"])
+            say("test: " + "  ".join([score.line(), *score.notes]))
+            for words in score.warnings:
+                say(f"warning: test: {words}")
+            result: dict[str, Any] = {"test": score.numbers, "notes": score.notes} | score.counts()
+            if score.warnings:
+                result["warnings"] = score.warnings
             scored_with = settings_of(best, {}).values
             if decoding := {k: scored_with[k] for k in task.decoding_keys if k in scored_with}:
                 result["decoding"] = decoding
             baseline = task.baseline(setup.items, setup.test)
             if baseline is not None:
-                say(baseline.line("test", score.numbers, criterion))
-                better = baseline.better(score.numbers, criterion)
-                own = {"name": baseline.name, "test": baseline.score.numbers, "better": better}
-                result["baseline"] = own
+                say(baseline.line("test", score.numbers, task.criterion))
+                result["baseline"] = {
+                    "name": baseline.name,
+                    "test": baseline.score.numbers,
+                    "better": baseline.better(score.numbers, task.criterion),
+                    "worse": baseline.differences(score.numbers, task.criterion)[1],
+                }
             if score.predictions:
                 write_text(self.out / TEST_PREDICTIONS, score.predictions_text())
             write_text(self.out / TEST, json.dumps(result, indent=2) + "\n")

@@ -1,8 +1,8 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from translucid.models.mlp import MLP
 from translucid.models.sequence_config import SequenceConfig
 from translucid.recipe import automatic_sizes
 from translucid.recipe.automatic_sizes import Amount
-from translucid.recipe.examples import Examples, load_examples
+from translucid.recipe.examples import Examples, Part, load_examples
 from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
@@ -30,6 +30,7 @@ from translucid.runs.batches import epoch_plan, shared_rows
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Coverage
 from translucid.tasks.vocabulary import set_word_dropout
 from translucid.training import compilation, cuda_graphs, early_start, packing
 from translucid.training.config import TrainingConfig
@@ -56,6 +57,7 @@ class Setup:
     items: Sequence[Any]  # to train on
     valid: Sequence[Any]
     test: Sequence[Any]
+    coverage: Mapping[Part, Coverage]  # of valid and test: how many examples they are
     first: str = ""  # the text of the first validation example, as a model is asked for it
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
     example: str = ""  # a validation text for a page to begin with, of words the model knows
@@ -111,13 +113,19 @@ def set_up(
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
         items = known.task.training_items(examples.train, recipe.data, say)
-    valid, test = (
+    (valid, valid_coverage), (test, test_coverage) = (
         known.task.limited(
             known.task.held_out_items(part, recipe.data.max_length), recipe.data, name, say
         )
         for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
-    valid = valid if held_rows is None else held_rows
+    if held_rows is not None:
+        valid, valid_coverage = held_rows, replace(valid_coverage, examples=len(held_rows))
+    unread = {} if known.task.running_text else examples.unread
+    coverage: dict[Part, Coverage] = {
+        "valid": valid_coverage.with_unread(unread.get("valid", {})),
+        "test": test_coverage.with_unread(unread.get("test", {})),
+    }
     if timed:
         picks, lines = time_budget.fit(open_recipe, amount, known, items, valid, device)
         recipe, words = automatic_sizes.with_picks(open_recipe, picks)
@@ -161,8 +169,8 @@ def set_up(
     )
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
-        items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
-        _example(known.task, examples.valid, valid), start, packed,
+        items, valid, test, coverage, known.task.first_text(examples.valid, valid),
+        examples.columns, _example(known.task, examples.valid, valid), start, packed,
     )  # fmt: skip
 
 

@@ -26,12 +26,13 @@ from translucid.tasks.in_batches import in_batches as in_batches
 from translucid.tasks.options import (
     DataConfig,
     DecodingConfig,
+    Long,
     Resources,
     TaskConfig,
     TokenizerConfig,
 )
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.score import Baseline, Criterion
+from translucid.tasks.score import Baseline, Coverage, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
@@ -65,6 +66,8 @@ class Task(ABC, Generic[Record, Item]):
     max_files: ClassVar[int] = 1  # that its data may be spread over
     # Held-out texts are read as one long text, in rows as long as a model reads at once.
     running_text: ClassVar[bool] = False
+    # What happens to examples above data.max_length unless data.long says otherwise.
+    long: ClassVar[Long] = "skip"
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
@@ -181,37 +184,55 @@ class Task(ABC, Generic[Record, Item]):
     def training_items(
         self, records: Sequence[Record], data: DataConfig, say: Callable[[str], None]
     ) -> list[Item]:
-        """Items no longer than the recipe allows; what was done to longer ones is said."""
-        return self.limited(self.encode_all(records), data, "training", say)
+        """Items no longer than the recipe allows; `say` is told how many were longer."""
+        return self.limited(self.encode_all(records), data, "training", say)[0]
 
     def limited(
         self, whole: Sequence[Item], data: DataConfig, part: str, say: Callable[[str], None]
-    ) -> list[Item]:
-        """The items of a part of the data, longer ones cut or left out by data.max_length and
-        data.long; what was done to them is said."""
+    ) -> tuple[list[Item], Coverage]:
+        """The items of a part of the data, longer ones handled by data.max_length and data.long;
+        and how many there were of each."""
+        long = data.long or self.long
+        if part != "training":
+            long = self.long_when_scored(long)
         items: list[Item] = []
-        long = 0
+        longer: list[Item] = []
         for item in whole:
             if max(self.sizes(item)) <= data.max_length:
                 items.append(item)
                 continue
-            long += 1
-            if data.long == "truncate":
+            longer.append(item)
+            if long == "truncate":
                 items.append(self.shorten(item, data.max_length))
-            elif data.long == "split":
+            elif long == "split":
                 items += self.split(item, data.max_length)
-        if long:
-            done = {"skip": "left out", "truncate": "cut off there", "split": "cut into parts"}
+        count = self.count_examples(longer)
+        if longer:
+            done = {"skip": "left out", "truncate": "truncated", "split": "read in windows"}
             say(
-                f"{long:,} of {len(whole):,} {part} examples have over {data.max_length} "
-                f"tokens: {done[data.long]} (data.max_length, data.long)"
+                f"{count:,} of {self.count_examples(whole):,} {part} examples have over "
+                f"{data.max_length} tokens: {done[long]} (data.max_length, data.long)"
             )
         if not items and whole:
             raise InputError(
-                f"all {long:,} {part} examples have over data.max_length = {data.max_length} "
+                f"all {count:,} {part} examples have over data.max_length = {data.max_length} "
                 'tokens, so none is left; raise it, or set data.long = "truncate"'
             )
-        return items
+        return items, Coverage(
+            self.count_examples(items),
+            {f"over {data.max_length} tokens": count} if longer and long == "skip" else {},
+            truncated=count if long == "truncate" else 0,
+            in_windows=count if long == "split" else 0,
+            noun="row" if self.running_text else "example",
+        )
+
+    def long_when_scored(self, long: Long) -> Long:
+        """What happens to long examples in evaluation, given what happens in training."""
+        return long
+
+    def count_examples(self, items: Sequence[Item]) -> int:
+        """How many examples these items come from."""
+        return len(items)
 
     def held_out_items(self, records: Sequence[Record], row: int) -> list[Item]:
         """Every example whole, however long; `limited` comes after. row: tokens that running text

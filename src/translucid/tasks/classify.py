@@ -23,10 +23,11 @@ from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
+from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
-from translucid.tasks.score import Baseline
+from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
 
@@ -59,6 +60,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     higher_is_better = True
     shape, head = "encoder", "classify"
     label_noun = "label"
+    long = "truncate"
     command = "classify"
     row_columns = ("text", "label")
     asks_about = ("text",)
@@ -84,7 +86,10 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        return cls(resources.tokenizer, resources.labels, smoothing=resources.smoothing)
+        return cls(
+            resources.tokenizer, resources.labels, smoothing=resources.smoothing,
+            max_length=resources.max_length,
+        )  # fmt: skip
 
     @property
     def label_names(self) -> Sequence[str]:
@@ -96,6 +101,9 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def read_line(self, line: str, where: str, network: nn.Module) -> ClassifyItem:
         return ClassifyItem(self.encode_text(line), IGNORE, 0)
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        """A long text is truncated, not refused."""
 
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
         """The likeliest label of each text."""
@@ -134,9 +142,16 @@ class Classify(Task[Labelled, ClassifyItem]):
         return dict(zip(self.labels, row, strict=True))
 
     def __init__(
-        self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0
+        self,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        *,
+        smoothing: float = 0.0,
+        max_length: int | None = None,
     ) -> None:
+        """max_length: tokens of a text that are read, where that is less than the model could."""
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
+        self.max_length = max_length
         self.frame = tokenizer.frame(*self.around)
         self._number = {label: i for i, label in enumerate(self.labels)}
 
@@ -173,8 +188,10 @@ class Classify(Task[Labelled, ClassifyItem]):
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
-        """The probability of every label, for encoded texts, in their order."""
-        return self._read(model, [ClassifyItem(ids, IGNORE, 0) for ids in texts])[0]
+        """The probability of every label, for encoded texts, in their order; of a long text, the
+        beginning is read, as in training and evaluation."""
+        items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
+        return self._read(model, cut_to(self, items, text_limit(model, self.max_length)))[0]
 
     def _read(
         self, model: nn.Module, items: Sequence[ClassifyItem]
@@ -192,11 +209,12 @@ class Classify(Task[Labelled, ClassifyItem]):
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
         rows, losses = self._read(model, items)
         answers = [self._likeliest(row) for row in rows]
-        score = self._score([answer.label for answer in answers], losses, items)
+        predicted = [answer.label for answer in answers]
         return replace(
-            score,
+            self._score(predicted, losses, items),
+            warnings=one_answer(predicted, [item.label for item in items], "row"),
             predictions=[self.answer_text(answer) for answer in answers],
-            sums=lambda: self._sums([answer.label for answer in answers], losses, items),
+            sums=lambda: self._sums(predicted, losses, items),
         )
 
     def _sums(

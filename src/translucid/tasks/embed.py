@@ -74,6 +74,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
     higher_is_better = True
     shape, head = "encoder", "embed"
     max_files = 2
+    long = "truncate"
     command = "embed"
     loss_of_batch = True
     row_columns = ("source", "target")
@@ -126,7 +127,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        max_length = resources.statistics.get(MAX_LENGTH)
+        max_length = resources.statistics.get(MAX_LENGTH, resources.max_length)
         if max_length is not None and type(max_length) is not int:
             raise TypeError(f"{MAX_LENGTH} is {max_length!r:.40}, no whole number")
         made = _ScoredEmbed if resources.statistics.get(SCORED) is True else cls

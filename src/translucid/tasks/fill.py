@@ -108,6 +108,9 @@ class Fill(Task[Text, FillItem]):
                 items += self._hidden_in_turn(part, record.line)
         return items
 
+    def count_examples(self, items: Sequence[FillItem]) -> int:
+        return len({item.line for item in items})
+
     def _hidden_in_turn(self, ids: list[int], line: int) -> list[FillItem]:
         items = []
         for place in range(len(self.frame.prefix), len(ids) - len(self.frame.suffix)):

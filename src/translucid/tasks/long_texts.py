@@ -25,12 +25,11 @@ def cut_to(task: Task[Any, Item], items: Sequence[Item], max_length: int | None)
     long = sum(max(task.sizes(item)) > max_length for item in items)
     if long:
         texts = "1 text has" if long == 1 else f"{long:,} texts have"
-        warnings.warn(
-            f"{texts} more than the {max_length:,} tokens that this model reads: the beginning was "
-            "read; split long texts, if the rest matters",
-            CutText,
-            stacklevel=2,
+        words = (
+            f"{texts} more than the {max_length:,} tokens that this model reads: truncated, so "
+            "that only the beginning was read; split long texts, if the rest matters"
         )
+        warnings.warn(CutText(words, long), stacklevel=2)
     return [
         task.shorten(item, max_length) if max(task.sizes(item)) > max_length else item
         for item in items

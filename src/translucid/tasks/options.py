@@ -19,6 +19,7 @@ from translucid.tasks.registry import TaskName
 Paths = tuple[str, ...]
 Column = int | str | None
 SpanDecoding = Literal["legal", "free"]
+Long = Literal["skip", "truncate", "split"]
 
 
 class TaskConfig(Config):
@@ -83,10 +84,12 @@ class DataConfig(Config):
         False, "an empty line is a document too, as word-level benchmarks count it"
     )
     max_length: int = key(
-        256, "maximum length of a training example in tokens; of a language model, of a row", gt=1
+        256, "maximum length of an example in tokens; of a language model, of a row", gt=1
     )
-    long: Literal["skip", "truncate", "split"] = key(
-        "skip", "what happens to longer examples; they are counted"
+    long: Long | None = key(
+        None,
+        "longer examples; not set: truncate for classify and embed, split (overlapping windows) "
+        "for tag, else skip",
     )
 
     @model_validator(mode="after")
@@ -174,6 +177,9 @@ class Resources:
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured
+    # Tokens to which a long text is truncated, or of each of its windows; None: as many as the
+    # network can read.
+    max_length: int | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:

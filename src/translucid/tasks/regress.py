@@ -31,7 +31,7 @@ from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.scale import Scale
-from translucid.tasks.score import Baseline
+from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.words import Words
 
 LOSS_NOTE = "loss: half the squared error of standardised outputs"
@@ -219,8 +219,9 @@ class Regress(Task[Numbers, RegressItem]):
         answers = self.predict(model, items)
         lines = [self.answer_text(answer) for answer in answers]
         return replace(
-            self._score(answers, items), predictions=lines, sums=lambda: self._sums(answers, items)
-        )
+            self._score(answers, items), predictions=lines, sums=lambda: self._sums(answers, items),
+            warnings=one_answer(lines, [item.targets for item in items], "row"),
+        )  # fmt: skip
 
     def _sums(
         self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]

@@ -1,11 +1,52 @@
 """How well a model does, what it does better than, and by which number the best one is chosen."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from translucid.tasks.resampling import Sums
+
+IDENTICAL = 0.1  # fraction of the examples: when more outputs are the same, a warning says so
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many examples a score is computed on, and what happened to the others."""
+
+    examples: int
+    left_out: Mapping[str, int] = field(default_factory=dict)  # reason: examples not scored
+    truncated: int = 0  # examples of which only the beginning was read
+    in_windows: int = 0  # long examples that were read whole, in overlapping windows
+    noun: str = "example"
+
+    def with_unread(self, unread: Mapping[str, int]) -> "Coverage":
+        """With the rows of a file that could not be read as examples: reason and count."""
+        return replace(self, left_out={**unread, **self.left_out})
+
+    def line(self) -> str:
+        """Such as "76 examples, 4 left out (4 over 256 tokens), 3 truncated"."""
+        parts = [f"{self.examples:,} {self.noun}{'' if self.examples == 1 else 's'}"]
+        if self.left_out:
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.left_out.items())
+            parts.append(f"{sum(self.left_out.values()):,} LEFT OUT ({reasons})")
+        if self.truncated:
+            parts.append(f"{self.truncated:,} truncated")
+        if self.in_windows:
+            parts.append(f"{self.in_windows:,} read in windows")
+        return ", ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        counts: dict[str, Any] = {
+            "examples": self.examples,
+            "left_out": sum(self.left_out.values()),
+            "truncated": self.truncated,
+        }
+        if self.left_out:
+            counts["left_out_reasons"] = dict(self.left_out)
+        return counts | ({"in_windows": self.in_windows} if self.in_windows else {})
 
 
 @dataclass(frozen=True)
@@ -14,6 +55,9 @@ class Score:
 
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
+    # What makes the numbers say little, such as the same answer to every example.
+    warnings: tuple[str, ...] = ()
+    coverage: Coverage | None = None  # of how many examples; None: of all that were given
     # The very answers that were scored, a line of text for each example; none where a task gives
     # none.
     predictions: Sequence[str] = field(default=(), compare=False, repr=False)
@@ -25,8 +69,28 @@ class Score:
         """What goes into a pickle: all but the way back to the network."""
         return vars(self) | {"sums": dict}
 
+    @property
+    def examples(self) -> int | None:
+        """How many examples were scored."""
+        return None if self.coverage is None else self.coverage.examples
+
+    @property
+    def left_out(self) -> int:
+        """How many examples were not scored; `coverage.left_out` has the reasons."""
+        return 0 if self.coverage is None else sum(self.coverage.left_out.values())
+
+    @property
+    def truncated(self) -> int:
+        """Of how many examples only the beginning was read."""
+        return 0 if self.coverage is None else self.coverage.truncated
+
     def line(self) -> str:
-        return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
+        numbers = "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
+        return numbers if self.coverage is None else f"{numbers}  ({self.coverage.line()})"
+
+    def counts(self) -> dict[str, Any]:
+        """`examples`, `left_out` and `truncated` for JSON, where they are known."""
+        return {} if self.coverage is None else self.coverage.as_dict()
 
     def predictions_text(self) -> str:
         """The predictions as a file: as many lines as examples, whatever stands in an answer."""
@@ -55,18 +119,77 @@ class Baseline:
     name: str  # what it does, such as "always the majority class"
     score: Score
 
-    def better(self, numbers: Mapping[str, float], criterion: Criterion) -> bool:
-        """Whether a model with these numbers is."""
-        return criterion.rank(numbers)[0] > criterion.rank(self.score.numbers)[0]
+    def differences(
+        self, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
+    ) -> tuple[list[str], list[str]]:
+        """The metrics by which a model with these numbers is better, and those by which it is
+        worse. criterion: the task's, which says of a metric whether higher is better."""
+        better, worse = list[str](), list[str]()
+        for metric in [name for name in self.score.numbers if name in numbers]:
+            rank = criterion(metric).rank
+            model, own = (rank({metric: side[metric]})[0] for side in (numbers, self.score.numbers))
+            if model != own:
+                (better if model > own else worse).append(metric)
+        return better, worse
 
-    def line(self, part: str, numbers: Mapping[str, float], criterion: Criterion) -> str:
+    def better(self, numbers: Mapping[str, float], criterion: Callable[..., Criterion]) -> bool:
+        """Whether a model with these numbers is better by the task's metric, and by no other metric
+        worse."""
+        better, worse = self.differences(numbers, criterion)
+        return criterion().metric in better and not worse
+
+    def line(
+        self, part: str, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
+    ) -> str:
         """A model compared with it on a part of the data, in words."""
-        metric = criterion.metric
+        metric = criterion().metric
+        better, worse = self.differences(numbers, criterion)
+
+        def compared(name: str) -> str:
+            return f"{name} {numbers[name]:.4g} (baseline {self.score.numbers[name]:.4g})"
+
         model, own = (f"{values[metric]:.4g}" for values in (numbers, self.score.numbers))
-        if self.better(numbers, criterion):
-            return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
-        return (
-            f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}: "
-            "it is of no use yet; look at the curve of the loss, train longer or with "
-            "another training.learning_rate, and look for mistakes with --self-test"
-        )
+        if metric not in better:
+            also = f" (better: {', '.join(map(compared, better))})" if better else ""
+            return (
+                f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}"
+                f"{also}: it is of no use yet; look at the curve of the loss, train longer or with "
+                "another training.learning_rate, and look for mistakes with --self-test"
+            )
+        if worse:
+            return (
+                f"! {part}: better than the baseline ({self.name}) by "
+                f"{', '.join(map(compared, better))}, but WORSE by "
+                f"{', '.join(map(compared, worse))}"
+            )
+        return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
+
+
+def identical_outputs(
+    outputs: Sequence[str], inputs: Sequence[Hashable], references: Sequence[str]
+) -> tuple[str, ...]:
+    """A warning where many different inputs get the same output, far more than have the same
+    reference."""
+    output, count = _commonest(outputs, inputs)
+    usual = _commonest(references, inputs)[1]
+    if count < max(3, IDENTICAL * len(outputs)) or count <= 2 * usual:
+        return ()
+    total = outputs.count(output)
+    return (f"{total:,} of {len(outputs):,} outputs are identical: {_quoted(output)}",)
+
+
+def _commonest(texts: Sequence[str], inputs: Sequence[Hashable]) -> tuple[str, int]:
+    """The text that the most different inputs have, and how many those are."""
+    counts = Counter(text for text, _ in dict.fromkeys(zip(texts, inputs, strict=True)))
+    return counts.most_common(1)[0] if counts else ("", 0)
+
+
+def one_answer(answers: Sequence[Hashable], gold: Sequence[Hashable], noun: str) -> tuple[str, ...]:
+    """A warning where every example gets the same answer and the right ones differ."""
+    if len(answers) < 2 or len({*answers}) > 1 or len({*gold}) < 2:
+        return ()
+    return (f"the model answers {answers[0]} for every {noun} ({len(answers):,} {noun}s)",)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text[:57]}..."' if len(text) > 60 else f'"{text}"'

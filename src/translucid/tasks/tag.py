@@ -7,7 +7,7 @@ kind `space` that is one position for each word, known or not.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, islice, pairwise
 from typing import Any, Self
 
 import torch
@@ -28,22 +28,15 @@ from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
-from translucid.tasks.options import DataConfig, Resources, SpanDecoding
+from translucid.tasks.long_texts import text_limit
+from translucid.tasks.options import DataConfig, Long, Resources, SpanDecoding
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
-from translucid.tasks.score import Baseline
+from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.span_decoder import best_tags, tag_transitions
+from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.words import Words, readable
 from translucid.toyland import Toyland
-
-
-@dataclass(frozen=True, slots=True)
-class TagItem:
-    ids: list[int]
-    tags: list[int]  # one per id; IGNORE except at a word's first subword
-    firsts: list[int]  # where each word begins
-    line: int
-    characters: tuple[bytes, ...] = ()  # of the word of each id, if the model reads them
 
 
 @task
@@ -55,6 +48,7 @@ class Tag(Task[Tagged, TagItem]):
     higher_is_better = True
     shape, head = "encoder", "tag"
     label_noun = "tag"
+    long = "split"
     command = "tag"
     row_columns = ("words", "tags")
     asks_about = ("words", "text")
@@ -85,6 +79,7 @@ class Tag(Task[Tagged, TagItem]):
         return cls(
             resources.tokenizer, resources.labels, smoothing=resources.smoothing,
             characters=resources.characters, spans=resources.decoding.spans,
+            max_length=resources.max_length,
         )  # fmt: skip
 
     @property
@@ -109,7 +104,7 @@ class Tag(Task[Tagged, TagItem]):
         return [tag_spans(*tagged) for tagged in zip(lines, places, tags, strict=True)]
 
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        self.check_item(self._asked(question), where, network)
+        """A long text is read in windows, not refused."""
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
@@ -152,9 +147,13 @@ class Tag(Task[Tagged, TagItem]):
         smoothing: float = 0.0,
         characters: bool = False,
         spans: SpanDecoding = "legal",
+        max_length: int | None = None,
     ) -> None:
+        """max_length: tokens of a window of a long sentence, where that is less than the model
+        could read."""
         self.tokenizer, self.tags, self.smoothing = tokenizer, list(tags), smoothing
-        self.characters = characters
+        self.characters, self.max_length = characters, max_length
+        self.frame = tokenizer.frame(*self.around)
         self._number = {tag: i for i, tag in enumerate(self.tags)}
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
         self._transitions = (
@@ -178,7 +177,7 @@ class Tag(Task[Tagged, TagItem]):
 
     def _coded(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
         ids, word_of = self.tokenizer.encode_words(words)
-        frame = self.tokenizer.frame(*self.around)
+        frame = self.frame
         return frame(ids), [*[None] * len(frame.prefix), *word_of, *[None] * len(frame.suffix)]
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:
@@ -187,24 +186,18 @@ class Tag(Task[Tagged, TagItem]):
     def targets(self, item: TagItem) -> int:
         return sum(tag != IGNORE for tag in item.tags)
 
+    def count_examples(self, items: Sequence[TagItem]) -> int:
+        return sum(not item.continues for item in items)
+
+    def long_when_scored(self, long: Long) -> Long:
+        """No word goes without a tag, so no sentence is truncated where it is tagged or scored."""
+        return "split" if long == "truncate" else long
+
     def shorten(self, item: TagItem, max_length: int) -> TagItem:
-        return self._part(item, 0, max_length)
+        return beginning(item, self.frame, max_length)
 
     def split(self, item: TagItem, max_length: int) -> list[TagItem]:
-        """Cut before words, never inside one; of a word above the limit the beginning is kept."""
-        starts = [0]
-        for begin, end in pairwise([*item.firsts, len(item.ids)]):
-            if end - starts[-1] > max_length and begin > starts[-1]:
-                starts.append(begin)
-        ends = [*starts[1:], len(item.ids)]
-        return [
-            self._part(item, a, min(b, a + max_length)) for a, b in zip(starts, ends, strict=True)
-        ]
-
-    def _part(self, item: TagItem, start: int, stop: int) -> TagItem:
-        firsts = [place - start for place in item.firsts if start <= place < stop]
-        ids, tags = item.ids[start:stop], item.tags[start:stop]
-        return TagItem(ids, tags, firsts, item.line, item.characters[start:stop])
+        return windows(item, self.frame, max_length)
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
@@ -227,23 +220,55 @@ class Tag(Task[Tagged, TagItem]):
         self, model: nn.Module, items: Sequence[TagItem]
     ) -> list[tuple[list[str], list[float]]]:
         """The tags, and the probability that each has at its word. A text without words is not
-        read: there is nothing to tag."""
-
-        def act(batch: Batch) -> list[tuple[list[int], list[float]]]:
-            scores = model(**batch.inputs)
-            tags = self.choose(scores, batch.targets != IGNORE)
-            sure = scores.float().softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
-            return list(zip(tags.tolist(), sure.tolist(), strict=True))
-
-        asked = [self._with_any_tags(item) for item in items if item.firsts]
-        rows = iter(in_batches(model, asked, self, act))
-        answers = []
+        read: there is nothing to tag. A long text is read in windows, as in evaluation."""
+        limit = text_limit(model, self.max_length)
+        asked: list[TagItem] = []
         for item in items:
-            tags, sure = next(rows) if item.firsts else ([], [])
-            answers.append(
-                ([self.tags[tags[i]] for i in item.firsts], [sure[i] for i in item.firsts])
-            )
-        return answers
+            if item.firsts:
+                whole = self._with_any_tags(item)
+                fits = limit is None or len(item.ids) <= limit
+                asked += [whole] if fits else self.split(whole, limit or 0)
+        rows = iter(self._read(model, asked))
+        empty = _Read([], [], 0.0)
+        answers = [next(rows) if item.firsts else empty for item in items]
+        return [([self.tags[tag] for tag in row.tags], row.probabilities) for row in answers]
+
+    def _read(self, model: nn.Module, items: Sequence[TagItem]) -> "list[_Read]":
+        """What the model answers to each sentence; the windows of one are joined first, so that
+        the tags are chosen for the whole sentence."""
+
+        def act(batch: Batch) -> list[_Read]:
+            scores = model(**batch.inputs).float()  # (batch, length, tags)
+            words = batch.targets != IGNORE
+            tags = self.choose(scores, words)
+            sure = scores.softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
+            losses = self.outputs.losses(scores, batch.targets).view(tags.shape).sum(dim=1)
+            rows = (tags.tolist(), sure.tolist(), words.tolist(), losses.tolist())
+            return [
+                _Read([*compress(row, there)], [*compress(p, there)], loss)
+                for row, p, there, loss in zip(*rows, strict=True)
+            ]
+
+        def act_on_windows(batch: Batch) -> list[tuple[Tensor, float]]:
+            scores = model(**batch.inputs).float()
+            words = batch.targets != IGNORE
+            losses = self.outputs.losses(scores, batch.targets).view(words.shape).sum(dim=1)
+            rows = zip(scores, losses, words, strict=True)
+            return [(row[there], float(loss)) for row, loss, there in rows]
+
+        whole = iter(in_batches(model, [i for i in items if i.window is None], self, act))
+        parts = iter(in_batches(model, [i for i in items if i.window], self, act_on_windows))
+        return [
+            next(whole) if one[0].window is None else self._joined([*islice(parts, len(one))])
+            for one in sentences(items)
+        ]
+
+    def _joined(self, parts: Sequence[tuple[Tensor, float]]) -> "_Read":
+        """The answer to a sentence from the scores of its windows. Each: (words, tags)"""
+        scores = torch.cat([part for part, _ in parts])[None]
+        tags = self.choose(scores, torch.ones_like(scores[..., 0], dtype=torch.bool))
+        sure = scores.softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
+        return _Read(tags[0].tolist(), sure[0].tolist(), sum(loss for _, loss in parts))
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.
@@ -260,32 +285,26 @@ class Tag(Task[Tagged, TagItem]):
         return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
-        def act(batch: Batch) -> list[tuple[list[int], float]]:
-            scores = model(**batch.inputs)  # (batch, length, tags)
-            chosen = self.choose(scores, batch.targets != IGNORE)
-            losses = self.outputs.losses(scores.float(), batch.targets).view(chosen.shape)
-            return list(zip(chosen.tolist(), losses.sum(dim=1).tolist(), strict=True))
-
-        rows = in_batches(model, items, self, act)
-        predicted = [
-            [self.tags[chosen[place]] for place in item.firsts]
-            for item, (chosen, _) in zip(items, rows, strict=True)
-        ]
-        loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
-        score = self._score(predicted, items)
-        lines = [" ".join(tags) for tags in predicted]
+        rows = self._read(model, items)
+        predicted = [[self.tags[tag] for tag in row.tags] for row in rows]
+        gold, losses = self._gold(items), [row.loss for row in rows]
+        lines = [item.line for item in items if not item.continues]
+        score = self._score(predicted, gold)
+        loss = sum(losses) / max(sum(map(len, gold)), 1)
         return replace(
-            score, numbers=score.numbers | {"loss": loss}, predictions=lines,
-            sums=lambda: self._sums(predicted, [loss for _, loss in rows], items),
+            score, numbers=score.numbers | {"loss": loss},
+            warnings=one_answer(_flat(predicted), _flat(gold), "word"),
+            predictions=[" ".join(tags) for tags in predicted],
+            sums=lambda: self._sums(predicted, gold, losses, lines),
         )  # fmt: skip
 
     def _sums(
         self,
         predicted: Sequence[Sequence[str]],
+        gold: Sequence[Sequence[str]],
         losses: Sequence[float],
-        items: Sequence[TagItem],
+        lines: Sequence[int],
     ) -> dict[str, Sums]:
-        lines, gold = [item.line for item in items], self._gold(items)
         hits = [
             (float(sum(p == g for p, g in zip(one, other, strict=True))), float(len(other)))
             for one, other in zip(predicted, gold, strict=True)
@@ -294,7 +313,7 @@ class Tag(Task[Tagged, TagItem]):
         if self.has_spans:
             counts = [metrics.span_counts(*pair) for pair in zip(predicted, gold, strict=True)]
             spans = [(2.0 * hit, float(made + wanted)) for hit, made, wanted in counts]
-        nats = [(loss, float(self.targets(item))) for loss, item in zip(losses, items, strict=True)]
+        nats = [(loss, float(len(tags))) for loss, tags in zip(losses, gold, strict=True)]
         return {
             "span_f1": of_lines(lines, spans, ratio),
             "accuracy": of_lines(lines, hits, ratio),
@@ -302,7 +321,11 @@ class Tag(Task[Tagged, TagItem]):
         }
 
     def _gold(self, items: Sequence[TagItem]) -> list[list[str]]:
-        return [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
+        """The right tags of each sentence."""
+        return [
+            [self.tags[item.tags[place]] for item in sentence for place in item.places]
+            for sentence in sentences(items)
+        ]
 
     def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
         counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
@@ -313,15 +336,18 @@ class Tag(Task[Tagged, TagItem]):
         usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
         majority = every.most_common(1)[0][0]
         predicted = [
-            [self.tags[usual.get(word, majority)] for _, word in _words_in(item)]
-            for item in held_out
+            [
+                self.tags[usual.get(word, majority)]
+                for item in sentence
+                for _, word in _words_in(item)
+            ]
+            for sentence in sentences(held_out)
         ]
-        return Baseline("the most frequent tag of each word", self._score(predicted, held_out))
+        score = self._score(predicted, self._gold(held_out))
+        return Baseline("the most frequent tag of each word", score)
 
-    def _score(self, predicted: Sequence[Sequence[str]], items: Sequence[TagItem]) -> Score:
-        gold = self._gold(items)
-        flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
-        accuracy = metrics.accuracy(*flat)
+    def _score(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
+        accuracy = metrics.accuracy(_flat(predicted), _flat(gold))
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
         return Score({"span_f1": span_f1, "accuracy": accuracy})
@@ -368,10 +394,27 @@ class Tag(Task[Tagged, TagItem]):
         return Tags(self.tags, self.choose, spans=self.has_spans)
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What a model answers to a sentence: for each word the number of its tag and the probability,
+    and the loss of the right tags."""
+
+    tags: list[int]
+    probabilities: list[float]
+    loss: float
+
+
+def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The tags of all words."""
+    return [tag for row in rows for tag in row]
+
+
 def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
-    """Where each word begins, and what tells it from other words: its tokens, and where a model
-    reads them, its characters."""
-    for first, last in pairwise([*item.firsts, len(item.ids)]):
+    """Where each tagged word begins, and what tells it from other words: its tokens, and where a
+    model reads them, its characters."""
+    ends = [*item.firsts[1:], len(item.ids)]
+    words = list(zip(item.firsts, ends, strict=True))
+    for first, last in words if item.window is None else words[slice(*item.window)]:
         spelt = item.characters[first] if item.characters else b""
         yield first, (*item.ids[first:last], spelt)
 

@@ -34,7 +34,7 @@ from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
-from translucid.tasks.score import Baseline
+from translucid.tasks.score import Baseline, identical_outputs
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -210,8 +210,10 @@ class Translate(Task[Pair, TranslateItem]):
         score = self._score(written, items)
         numbers = score.numbers | {"loss": nats / max(tokens, 1)}
         lines = [self.answer_text(translation) for translation in written]
+        sources = [tuple(item.source) for item in items]
         return replace(
             score, numbers=numbers, predictions=lines,
+            warnings=identical_outputs(lines, sources, self._references(items)),
             sums=lambda: self._sums(written, items, item_losses(model, items, self)),
         )  # fmt: skip
 

@@ -43,6 +43,12 @@ class Loading:
     def too_long(self) -> int:
         return self.left_out.get("too long", 0)
 
+    @property
+    def lost(self) -> dict[str, int]:
+        """Examples of the file that are not among the records: reason and count."""
+        words: dict[Reason, str] = {"empty": "empty", "too long": "with a line above the limit"}
+        return {words[reason]: n for reason, n in self.left_out.items() if reason in words}
+
     def leave_out(self, reason: Reason, line: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
         self.first.setdefault(reason, line)
