@@ -18,6 +18,7 @@ from translucid.recipe import recipe
 from translucid.recipe.toml import full_model
 from translucid.renamed import KEYS, Renamed
 from translucid.runs.run import resume_run
+from translucid.tasks.registry import TASKS
 
 OLD = Path(__file__).parent.parent / "fixtures" / "before-the-house"
 ANSWERS = json.loads((OLD / "answers.json").read_text("utf-8"))
@@ -115,6 +116,7 @@ def test_a_recipe_is_read(name: str, form: str) -> None:
     today = {
         f"{name}.{key}": value for name, keys in sections.items() for key, value in keys.items()
     }
-    defaults = {key: value for key, value in NEW_DEFAULTS.items() if key not in keys}
+    new = NEW_DEFAULTS | {"data.long": TASKS[chosen.task.kind].long}
+    defaults = {key: value for key, value in new.items() if key not in keys}
     for key, value in (RECIPES[name] | defaults).items():
         assert today[KEYS.get(key, key)] == value, key

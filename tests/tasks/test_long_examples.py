@@ -1,7 +1,7 @@
 """Examples longer than a recipe allows: left out, cut off or cut up, and always counted."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from translucid.data.records import Labelled, Pair, Tagged, Text
@@ -67,6 +67,7 @@ def test_what_is_cut_off_still_ends_as_it_should() -> None:
     assert all(place < 10 for place in words.firsts)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(2, 12))
 def test_each_word_is_tagged_in_one_window(pieces: list[int], longest: int) -> None:
     """Words of 1 to 9 pieces: each window fits, and the tags put together are the sentence's."""

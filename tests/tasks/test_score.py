@@ -11,7 +11,7 @@ from translucid.data.records import Labelled, Numbers, Tagged
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.classify import Classify
 from translucid.tasks.regress import Regress
-from translucid.tasks.score import Baseline, Score, identical_outputs, one_answer
+from translucid.tasks.score import Baseline, Score, degenerate_outputs, one_answer
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
@@ -58,15 +58,24 @@ def test_many_identical_outputs_are_flagged() -> None:
     sources = range(500)
     references = [f"satz {n}" for n in sources]
     outputs = ["A man in a a a a a"] * 473 + references[473:]
-    (words,) = identical_outputs(outputs, sources, references)
-    assert words == '473 of 500 outputs are identical: "A man in a a a a a"'
-    assert identical_outputs(references, sources, references) == ()
+    identical, repeated = degenerate_outputs(outputs, sources, references)
+    assert identical == '473 of 500 outputs are identical: "A man in a a a a a"'
+    assert repeated.startswith("473 of 500 outputs have a word 4 times in a row")
+    assert degenerate_outputs(references, sources, references) == ()
+
+
+def test_outputs_that_repeat_a_word_are_flagged() -> None:
+    """Also where each is of another length, so that none are identical."""
+    outputs = [f"A man {'a ' * n}" for n in range(20)]
+    (words,) = degenerate_outputs(outputs, range(20), [f"satz {n}" for n in range(20)])
+    assert words.startswith("16 of 20 outputs have a word 4 times in a row")
+    assert degenerate_outputs(outputs, range(20), outputs) == (), "as the references do"
 
 
 def test_identical_outputs_that_are_asked_for_are_not_flagged() -> None:
     """Of sources that are the same, or have the same reference."""
-    assert identical_outputs(["ja"] * 20, ["yes"] * 20, ["nein"] * 20) == ()
-    assert identical_outputs(["ja"] * 20, range(20), ["ja"] * 20) == ()
+    assert degenerate_outputs(["ja"] * 20, ["yes"] * 20, ["nein"] * 20) == ()
+    assert degenerate_outputs(["ja"] * 20, range(20), ["ja"] * 20) == ()
 
 
 def test_one_answer_for_everything_is_flagged() -> None:

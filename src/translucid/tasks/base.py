@@ -16,6 +16,7 @@ from translucid.data.corpus.token_store import Store
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.tokenizers.roles import Role
+from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.batch import Batch, PackedItems
@@ -207,6 +208,11 @@ class Task(ABC, Generic[Record, Item]):
             elif long == "split":
                 items += self.split(item, data.max_length)
         count = self.count_examples(longer)
+        if longer and long != "skip" and data.max_length <= self._special_tokens:
+            raise InputError(
+                f"data.max_length = {data.max_length}: leaves no room for the text between its "
+                f"{self._special_tokens} special tokens; raise it"
+            )
         if longer:
             done = {"skip": "left out", "truncate": "truncated", "split": "read in windows"}
             say(
@@ -225,6 +231,12 @@ class Task(ABC, Generic[Record, Item]):
             in_windows=count if long == "split" else 0,
             noun="row" if self.running_text else "example",
         )
+
+    @property
+    def _special_tokens(self) -> int:
+        """Around each text that the task reads."""
+        frame = getattr(self, "frame", None)
+        return len(frame.prefix) + len(frame.suffix) if isinstance(frame, Frame) else 0
 
     def long_when_scored(self, long: Long) -> Long:
         """What happens to long examples in evaluation, given what happens in training."""

@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from translucid.tasks.resampling import Sums
 
 IDENTICAL = 0.1  # fraction of the examples: when more outputs are the same, a warning says so
+REPEATED = 4  # times in a row that a good text hardly has the same word
 
 
 @dataclass(frozen=True)
@@ -165,17 +167,27 @@ class Baseline:
         return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
 
 
-def identical_outputs(
+def degenerate_outputs(
     outputs: Sequence[str], inputs: Sequence[Hashable], references: Sequence[str]
 ) -> tuple[str, ...]:
-    """A warning where many different inputs get the same output, far more than have the same
-    reference."""
+    """Warnings where many different inputs get the same output, or outputs repeat a word, far more
+    than the references do."""
+    least, warnings = max(3, IDENTICAL * len(outputs)), list[str]()
     output, count = _commonest(outputs, inputs)
-    usual = _commonest(references, inputs)[1]
-    if count < max(3, IDENTICAL * len(outputs)) or count <= 2 * usual:
-        return ()
-    total = outputs.count(output)
-    return (f"{total:,} of {len(outputs):,} outputs are identical: {_quoted(output)}",)
+    if count >= least and count > 2 * _commonest(references, inputs)[1]:
+        total = outputs.count(output)
+        warnings.append(f"{total:,} of {len(outputs):,} outputs are identical: {_quoted(output)}")
+    repeating = [output for output in outputs if _repeats(output)]
+    if len(repeating) >= least and len(repeating) > 2 * sum(map(_repeats, references)):
+        warnings.append(
+            f"{len(repeating):,} of {len(outputs):,} outputs have a word {REPEATED} times in a "
+            f"row: {_quoted(repeating[0])}"
+        )
+    return tuple(warnings)
+
+
+def _repeats(text: str) -> bool:
+    return any(len([*group]) >= REPEATED for _, group in groupby(text.split()))
 
 
 def _commonest(texts: Sequence[str], inputs: Sequence[Hashable]) -> tuple[str, int]:

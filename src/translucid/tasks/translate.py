@@ -34,7 +34,7 @@ from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
-from translucid.tasks.score import Baseline, identical_outputs
+from translucid.tasks.score import Baseline, degenerate_outputs
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -213,7 +213,7 @@ class Translate(Task[Pair, TranslateItem]):
         sources = [tuple(item.source) for item in items]
         return replace(
             score, numbers=numbers, predictions=lines,
-            warnings=identical_outputs(lines, sources, self._references(items)),
+            warnings=degenerate_outputs(lines, sources, self._references(items)),
             sums=lambda: self._sums(written, items, item_losses(model, items, self)),
         )  # fmt: skip
 
