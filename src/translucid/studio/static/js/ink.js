@@ -42,7 +42,7 @@ export const packed = kind => shades(kind).map(([r, g, b]) => ((255 << 24) | (b 
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
-  return Math.round(t * 255);
+  return Math.round((Number.isNaN(t) ? (scale.kind === 'seq' ? 0 : 0.5) : t) * 255); // what is no number is clear
 }
 export const rgb = (value, scale) => shades(scale.kind)[shade(value, scale)];
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;

@@ -40,7 +40,7 @@ const EXACT = 4096;
 const LISTED = 24;
 const GATE = { kind: 'seq', max: 1 };
 
-export async function recurrent(stage, { model, run, catalogue, params }) {
+export async function recurrent(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
@@ -395,12 +395,11 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
     }
   };
-  document.addEventListener('keydown', keys);
-  return () => {
+  document.addEventListener('keydown', keys, { signal });
+  signal.addEventListener('abort', () => {
     stop();
     clearTimeout(waiting);
-    document.removeEventListener('keydown', keys);
-  };
+  });
 }
 
 // ---- what there is
