@@ -122,8 +122,14 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
 export const paintedOn = el => figures.get(el) ?? [];
 
 export const MANY = 32; // values that are all written out
-export const num = (v, digits = 2) => {
-  if (v === -Infinity) return '−∞';
+// How the page writes numbers: so many digits behind the point. One that is not 0 is never written as 0, but as a
+// power of ten: 1.2e−4.
+export const num = (v, digits = 2) =>
+  v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? power(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
+export const power = (v, digits = 1) => v.toExponential(digits).replaceAll('-', '−').replace('e+', 'e');
+// In a cell of a picture, which has room for its digits only; what points at the cell gives its number by `num`.
+export const fixed = (v, digits = 2) => {
+  if (Math.abs(v) === Infinity) return v < 0 ? '−∞' : '∞';
   const s = Math.abs(v).toFixed(digits);
   return (v < 0 && Number(s) !== 0 ? '−' : '') + s;
 };

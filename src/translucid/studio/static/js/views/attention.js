@@ -1,5 +1,5 @@
 import { h, m, unit, widest } from '../dom.js';
-import { brief, num } from '../ink.js';
+import { brief, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { latest } from '../latest.js';
@@ -763,7 +763,7 @@ function fitting(values, width, u, size) {
           Number.isFinite(v)
             ? Math.max(
                 most,
-                (width < 48 * u && Math.abs(v) < 1 ? num(v, digits).replace('0.', '.') : num(v, digits)).length,
+                (width < 48 * u && Math.abs(v) < 1 ? fixed(v, digits).replace('0.', '.') : fixed(v, digits)).length,
               )
             : most,
         0,

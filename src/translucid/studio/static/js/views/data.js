@@ -256,7 +256,7 @@ export async function data(stage, { model, run, params }) {
   drawCard();
   rest({ at: ['many texts'], path: `${model.name}: none is read yet` });
 }
-const lossOf = loss => (loss < 0.0005 ? loss.toExponential(0).replace('-', '−') : num(loss, 3));
+const lossOf = loss => num(loss, 3);
 const first = points => {
   for (const end of FIRST) {
     const found = points.find(point => point.at.endsWith(end));
