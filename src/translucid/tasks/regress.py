@@ -156,8 +156,8 @@ class Regress(Task[Numbers, RegressItem]):
         scale = self.input_scale
         known = scale is not None and len(scale.mean) == len(numbers)  # else it is refused later
         scaled = scale.apply(numbers) if scale is not None and known else numbers
-        for number, read in zip(numbers, scaled, strict=True):
-            if math.isfinite(number) and max(abs(number), abs(read)) > LARGEST:
+        for number, as_read in zip(numbers, scaled, strict=True):
+            if math.isfinite(number) and max(abs(number), abs(as_read)) > LARGEST:
                 raise InputError(
                     f"{where}: {number:g} overflows: the model computes with 32-bit numbers, at "
                     f"most {LARGEST:.2g} in size; use a smaller number"
