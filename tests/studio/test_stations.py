@@ -734,3 +734,37 @@ def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:  #
         cell = re.search(r"\bcell\t([\d.]+)", page.inner.inner_text("#stage"))
         assert cell is not None
         assert f"{float(cell[1]):.3f}" == page.words("#lesson .told-number")[-1]
+
+
+# The numbers that the read-out and the panel name.
+NAMED_THERE = """() => [
+  document.querySelector('#readout .path')?.textContent,
+  ...[...document.querySelectorAll('#stage .panel [data-to]')].map(el => el.dataset.to),
+].filter(Boolean)"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in STATIONS if key != "neuron"])
+def test_the_page_shows_a_number_that_the_stop_speaks_of(
+    page: Page,  # noqa: F811
+    library: Library,
+    key: str,
+) -> None:
+    """At the foot of the page or in the panel, at every stop whose view shows one number."""
+    station = STATIONS[key]
+    model = library.opened[LETTERS[station["model"]]].model
+    asked = [
+        (number_, {f"{piece['at']}[{', '.join(map(str, piece['index']))}]"
+                   for piece in stop["say"] if " " not in piece.get("at", " ")})
+        for number_, stop in enumerate(lessons.on_run(run_of(library, key), key)["steps"], start=1)
+        if stop["address"].startswith(("flow", "attention", "recurrent?"))
+    ]  # fmt: skip
+    spoken = {number_: numbers for number_, numbers in asked if numbers}
+    assert spoken
+    with serving({station["model"]: model}) as served:
+        for number_, numbers in spoken.items():
+            page.turn(f"{served.address}#/lesson?lesson={key}.{number_}")
+            there = {re.sub(r"\[0, (?=\d+, |\d+\])", "[", each, count=1) if at_batch else each
+                     for each in page.inner.evaluate(NAMED_THERE)
+                     for at_batch in (False, True)}  # fmt: skip
+            assert numbers & there, (number_, station["steps"][number_ - 1]["title"], numbers)
