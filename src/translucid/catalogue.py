@@ -223,6 +223,8 @@ SYMBOLS = {
     "deviation": "s",
     "b_hn": "b_{hn}",
 }
+# Of a cell that reads backwards: its step before is at the next position.
+BACKWARD_SYMBOLS = {"h_before": "h_{t+1}", "c_before": "c_{t+1}"}
 
 _PLACEHOLDER = re.compile(r"<(\w+)>")
 

@@ -236,6 +236,57 @@ def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
     same(table(page, "Units over the tokens")[2], trace[f"{scope}.cell"][0, :, 3][None])
 
 
+TWO_WAYS = {"tag-lstm": "lstm", "classify-gru": "gru", "translate-lstm": "lstm"}
+
+
+@pytest.fixture(scope="module")
+def two_ways() -> Iterator[Served]:
+    with serving({family: model(family, bidirectional=True) for family in TWO_WAYS}) as served:
+        yield served
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("family", chosen(TWO_WAYS, "tag-lstm"))
+def test_recurrent_view_of_both_directions_shows_the_trace(
+    two_ways: Served,
+    page: Page,  # noqa: F811
+    family: str,
+    way: str,
+) -> None:
+    """A column for each token, the sentence above, the step on the right and its formula."""
+    scope = f"encoder.recurrent.layers.0.{way}.{TWO_WAYS[family]}"
+    page.turn(where(two_ways, family, f"recurrent?at={scope}&pin="))
+    run = run_of(two_ways, page)
+    trace = run.opened.model.trace(run.text)
+    words = list(run.example.words.source)
+    columns, names, cells = table(page, "gates and states")
+    assert columns == ["gate or state", *words]
+    for name, row in zip(names, cells, strict=True):
+        layer, direction, gate = re.fullmatch(r"Encoder layer (\d), (\w+) . (\w+)", name).groups()
+        own = f"encoder.recurrent.layers.{layer}.{direction}.{TWO_WAYS[family]}.{gate}"
+        value = trace[own if own in trace else f"{own}_gate"][0]
+        whole = value.mean(-1) if own not in trace else value.square().mean(-1).sqrt()
+        same([row], whole[None])
+    keeps = trace[f"{scope}.forget_gate" if "lstm" in scope else f"{scope}.update_gate"][0].mean(-1)
+    first = len(words) - 1 if way == "backward" else 0  # which has nothing to forget
+    keeps[first] = 2.0
+    least = words[int(keeps.argmin())]
+    said = page.text(".rec .say")
+    assert re.match(rf"Most is (forgotten|replaced) at ‘{re.escape(least)}’", said), said
+    assert page.text(".rec .panel h2").endswith(f" at {least}")
+    before = {"forward": "t−1", "backward": "t+1"}[way]
+    formula = page.text(".rec .panel .equations").replace(" ", "").replace("-", "−")
+    assert before in formula, formula
+    page.turn(where(two_ways, family, f"recurrent?at={scope}&unit=3&pin=src:2"))
+    memory = "cell" if "lstm" in scope else "hidden"
+    same(table(page, "Units over the tokens")[2], trace[f"{scope}.{memory}"][0, :, 3][None])
+    opened = page.inner.eval_on_selector_all(
+        ".rec .panel [data-to]", "all => all.map(el => el.dataset.to)"
+    )
+    place = {"forward": 1, "backward": 3}[way]
+    assert f"{scope}.{memory}[0, {place}, 3]" in opened, opened
+
+
 def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # noqa: F811
     page.turn(where(studio, "translate-transformer", "decode?step=1"))
     run = run_of(studio, page)

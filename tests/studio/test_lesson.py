@@ -18,6 +18,8 @@ from translucid.studio.text_runs import Run
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train")
 KEYS = {"say", "do", "address", "pin", "light", "needs"}
+MAY = {"let", "title", "claims"}
+CLAIM = re.compile(r"\{claim (\w+)\}")
 ASKED = re.compile(r"\{([^{}]+)\}")
 
 
@@ -27,6 +29,11 @@ def steps(key: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for step in given["steps"]:
         for each in step.get("one_of", [step]):
             yield each, {**given["let"], **each.get("let", {})}
+
+
+def claimed(stop: dict[str, Any], key: str = "say") -> str:
+    """A text with its claims in it, as where they hold."""
+    return CLAIM.sub(lambda match: stop["claims"][match[1]]["say"], stop[key])
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +57,23 @@ def test_every_step_says_goes_and_asks(key: str) -> None:
     titles = [step["title"] for step in given["steps"]]
     assert len(set(titles)) == len(titles)
     for each, _ in steps(key):
-        assert set(each) - {"let", "title"} == KEYS
-        assert each["say"].endswith((".", "…"))
-        assert each["do"].endswith((".", "?"))
-        assert len(ASKED.sub("0.000", each["say"])) < 330, "a stop is a few short sentences"
+        assert set(each) - MAY == KEYS
+        assert claimed(each).endswith((".", "…"))
+        assert claimed(each, "do").endswith((".", "?"))
+        assert len(ASKED.sub("0.000", claimed(each))) < 330, "a stop is a few short sentences"
         view, _, query = each["address"].partition("?")
         assert view in VIEWS
         for pair in filter(None, query.split("&")):
             assert re.fullmatch(r"(at|i|head|moment|unit|step|off)=\S+", pair), pair
-        for mark in [*each["light"], *re.findall(r"\]\(([^)]+)\)", each["say"] + each["do"])]:
+        for mark in [*each["light"], *re.findall(r"\]\(([^)]+)\)", claimed(each) + each["do"])]:
             assert re.match(r"(part|head|moment|switch|gate|src|tgt):", mark), mark
 
 
 @pytest.mark.parametrize("key", lessons.lessons())
 def test_no_number_is_typed_in(key: str) -> None:
     for each, _ in steps(key):
-        assert re.findall(r"\d+[.,]\d+|\d{2,}", ASKED.sub("", each["say"] + each["do"])) == []
+        text = claimed(each) + claimed(each, "do")
+        assert re.findall(r"\d+[.,]\d+|\d{2,}", ASKED.sub("", text)) == []
 
 
 @pytest.mark.parametrize("key", lessons.lessons())
@@ -82,7 +90,8 @@ def test_every_name_is_in_the_catalogue(key: str) -> None:
                 if not part.endswith("*"):
                     known = [entry for entry in known if entry == f"{part}.{point}"]
                 assert known, f"{pattern} names no point"
-        asked = ASKED.findall(" ".join([each["say"], each["do"], each["address"], *each["pin"]]))
+        texts = [claimed(each), claimed(each, "do"), each["address"], *each["pin"]]
+        asked = ASKED.findall(" ".join(texts))
         for letter in re.findall(r"\b[A-Za-z]\b", " ".join(asked)):
             assert letter in names, f"{letter} has no meaning"
 

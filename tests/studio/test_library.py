@@ -1,5 +1,6 @@
 """The names of runs: one for each question, and what they are made of."""
 
+import pytest
 from tests.studio.serving import model
 
 from translucid.studio.describe import describe_model
@@ -23,3 +24,13 @@ def test_runs_are_named_by_start_or_by_weights() -> None:
     other.network.get_parameter("encoder.embedding.table.weight").data[0, 0] += 1
     unnamed = [Library({"m": each}).run("a", text) for each in (one, other)]
     assert unnamed[0].key == keys[-1] != unnamed[1].key
+
+
+@pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "translate-lstm"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_shapes_of_a_recurrent_run_are_those_of_the_trace(family: str, bidirectional: bool) -> None:
+    """A backward reader ends at position 0."""
+    own = model(family, bidirectional=bidirectional)
+    run = Library({"small": own}).run("a", "the dog sees a cat .")
+    trace = own.trace(run.text)
+    assert run.shapes == {name: tuple(trace[name].shape) for name in trace}

@@ -15,6 +15,7 @@ from tests.in_process import run as command
 from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.test_access import RULES, violations
+from tests.studio.test_lesson import claimed
 
 import translucid as tl
 from translucid import shipped_models
@@ -86,8 +87,9 @@ def test_there_are_seven_in_order() -> None:
         titles = [stop["title"] for stop in station["steps"]]
         assert len(set(titles)) == len(titles)
         for stop in station["steps"]:
-            assert len(TOLD.sub("0.000", stop["say"])) < 330, "a stop is a few short sentences"
-            typed = re.findall(r"\d+[.,]\d+|\d{2,}", TOLD.sub("", stop["say"] + stop["do"]))
+            say, do = claimed(stop), claimed(stop, "do")
+            assert len(TOLD.sub("0.000", say)) < 330, "a stop is a few short sentences"
+            typed = re.findall(r"\d+[.,]\d+|\d{2,}", TOLD.sub("", say + do))
             assert typed == [], "numbers are those of the model"
 
 
@@ -102,7 +104,7 @@ def test_every_stop_has_its_numbers(library: Library, key: str) -> None:
         assert "{" not in stop["address"] + "".join(stop["light"]) + plain(stop["say"])
         for piece in [*stop["say"], *stop["do"]]:
             if "value" in piece:
-                wanted = number(model, trace, piece["at"], piece["index"])
+                wanted = number(model, trace, piece["at"], piece["index"], piece["value"])
                 assert piece["value"] == pytest.approx(wanted, abs=1e-5), (stop["title"], piece)
         for name in re.findall(r"at=([\w.]+)", stop["address"]):
             assert name in run.shapes
@@ -110,7 +112,7 @@ def test_every_stop_has_its_numbers(library: Library, key: str) -> None:
             assert switch in run.opened.switches
 
 
-def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
+def number(model: Model, trace: Any, at: str, index: list[int], shown: float) -> float:
     """A number of a lesson, worked out from Python."""
     kind, _, rest = at.partition(" ")
     match kind:
@@ -118,6 +120,9 @@ def number(model: Model, trace: Any, at: str, index: list[int]) -> float:
             return float(trace[rest][0].softmax(-1)[tuple(index)])
         case "mean":  # over the heads
             return float(trace[rest][(0, slice(None), *index)].mean())
+        case "training":  # in the plane, at the stop on a bad start and at the beginning
+            made = [plane.answer("mlp", "xor", *at) for at in ((0,), (200, 0))]
+            return min((now[rest] for now in made), key=lambda loss: abs(loss - shown))
         case "weight":
             return float(model.network.state_dict()[rest][tuple(index)])
         case "gradient":  # of the error at "are"
@@ -172,7 +177,7 @@ def test_the_cell_lasts_as_the_lab_has_it() -> None:
     path = Path(__file__).parents[2] / "docs" / "lab" / "results.json"
     results = json.loads(path.read_text("utf-8"))["results"]
     (finding,) = (entry["findings"]["C26"] for entry in results if "C26" in entry["findings"])
-    text = " ".join(stop["say"] for stop in STATIONS["lstm"]["steps"])
+    text = " ".join(map(claimed, STATIONS["lstm"]["steps"]))
     assert ("does not fade" in text) == (finding["verdict"] == "supported")
     assert ("the cell fades too" in text) == (finding["verdict"] == "depends")
 
@@ -184,6 +189,89 @@ def test_no_stop_goes_by_a_theme() -> None:
             for stop in step.get("one_of", [step]):
                 text = f"{stop['say']} {stop['do']}"
                 assert not re.search(r"\b(bright|dark|pale)", text, re.IGNORECASE), text
+
+
+# ---- claims ----
+
+COMPARES = re.compile(
+    r"\b(nearly|almost|hardly|vanish\w*|fade\w*|most|mostly|least|larger|largest|smaller|smallest|"
+    r"only|more|less|fewer|better|best|worse|stronger|strongest|near|nearest|closer|closest|higher|"
+    r"highest|lower|lowest|longer|than)\b"
+)
+# A sentence that begins so tells what to do, and one with a question mark asks.
+INSTRUCTS = re.compile(
+    r"(Press|Move|Look|Click|Choose|Find|Write|Set|Switch|Swap|Let|Add|Compare)\b"
+)
+# What is true of another sentence than the station's own.
+ELSEWHERE = {("rnn", "Your turn", "singular"): "The dog is tired."}
+EVERY = {**STATIONS, **lesson_files.tours(), lesson_files.OPENING: lesson_files.opening()}
+KINDS = [(key, kind) for key, lesson in EVERY.items() for stop in lesson["steps"]
+         for kind in stop.get("one_of", [stop])]  # fmt: skip
+
+
+def comparing(text: str) -> list[str]:
+    """The sentences that compare, order, or say nearly, vanish, most, only and the like."""
+    plain = re.sub(r"\]\([^)]*\)", "", TOLD.sub("", text))
+    return [sentence for sentence in re.split(r"(?<=[.?!]) +", plain)
+            if COMPARES.search(sentence) and not sentence.endswith("?")
+            and not INSTRUCTS.match(sentence)]  # fmt: skip
+
+
+def test_a_sentence_that_compares_has_a_condition() -> None:
+    for key, kind in KINDS:
+        texts = [kind["say"], kind["do"], kind.get("check", {}).get("right", "")]
+        texts += [claim.get("else", "") for claim in kind.get("claims", {}).values()]
+        for text in texts:
+            assert comparing(text) == [], f"{key}, {kind['title']}: make it a claim with conditions"
+
+
+@pytest.mark.parametrize("text", [
+    "Every small step makes the loss larger.", "Many such factors in a row vanish.",
+    "It is nearly the state of {word A[q]}.", "Most of them are silent.",
+])  # fmt: skip
+def test_sentences_that_compare_are_found(text: str) -> None:
+    assert comparing(f"A beginning. {text}") == [text.replace("{word A[q]}", "")]
+
+
+@pytest.mark.parametrize("key", EVERY)
+def test_every_claim_is_true_of_the_models_that_come_with_the_package(
+    library: Library, key: str
+) -> None:
+    models = {"attn": "demo:translate", "gates": "demo:translate-lstm"}
+    m = LETTERS[EVERY[key]["model"] or models[key]]
+    for stop in EVERY[key]["steps"]:
+        for kind in stop.get("one_of", [stop]):
+            for name, claim in kind.get("claims", {}).items():
+                text = ELSEWHERE.get((key, stop["title"], name), EVERY[key]["text"])
+                run = library.run(m, text or "The dog does not sleep.")
+                shown = lesson_checks.Checked(run, run, EVERY[key]["let"], kind, kind["address"])
+                assert shown.claim_holds(claim), f"{key}, {stop['title']}: {claim['say']}"
+                said = list(shown.pieces(claim["say"]))
+                assert "{" not in plain(said)
+
+
+def test_a_claim_that_is_false_of_a_model_is_not_shown() -> None:
+    """A perceptron whose bias is positive; a translator whose rows of the embedding are others."""
+    neuron, words = tl.load("demo:perceptron"), tl.load("demo:translate")
+    neuron.network.get_parameter("bias").data.fill_(2.0)
+    table = words.network.get_parameter("encoder.embedding.table.weight").data
+    table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(0)))
+    library = Library({"demo:perceptron": neuron, "demo:translate": words})
+    bias = lessons.on_run(library.run("a", "1 1"), "neuron")["steps"][3]
+    assert "It is not negative" in plain(bias["say"])
+    assert "only where" not in plain(bias["say"])
+    run = library.run("b", "The dog does not sleep.")
+    nouns = lessons.on_run(run, "vectors")["steps"][5]
+    assert nouns["title"] == "Nouns"
+    assert "They are nouns" not in plain(nouns["say"])
+    assert "nearest to dog are" in plain(nouns["say"])  # which is true of any table
+
+
+def test_a_claim_that_cannot_be_evaluated_is_not_shown(library: Library) -> None:
+    """The gradient of a sentence without the words that it goes from and to."""
+    steps = lessons.on_run(run_of(library, "rnn", "Cats sing."), "rnn")["steps"]
+    (fades,) = (stop for stop in steps if stop["title"] == "Why it can fade")
+    assert "can shrink the gradient, or let it grow" in plain(fades["say"])
 
 
 # ---- the tasks ----
@@ -344,6 +432,21 @@ def test_a_teachers_lesson_is_listed_first(library: Library, tmp_path: Path) -> 
         ("reads cat", "red cat", r"check: that: 'red cat' is no condition; write A\[h, q, k\]"),
         ('["reads cat"]', '"reads cat"', r"check: that: a list is wanted"),
         ("right = ", "rihgt = ", r"check: no key rihgt; did you mean right\?"),
+        (
+            "begins {E[q, 0]}.",
+            "is {claim a}.",
+            r"stop 1.*\{claim a\} and its table claims.a belong",
+        ),
+        (
+            "[steps.check]",
+            "[steps.claims.a]\nthat = []\nsay = ''\n[steps.check]",
+            r"claims: a: that: a list of conditions",
+        ),
+        (
+            "[steps.check]",
+            "[steps.claims.a]\nthat = ['E[q, 0] < 1']\nsay = ''\n[steps.check]",
+            r"claims.a belong together",
+        ),
         ("q = ", "qq = ", r"let: 'qq' is no name; one letter"),
         ("[[steps]]", "[[stops]]", r"no key stops; did you mean steps\?"),
         ("name = ", "name ", r"is not TOML"),
@@ -631,3 +734,37 @@ def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:  #
         cell = re.search(r"\bcell\t([\d.]+)", page.inner.inner_text("#stage"))
         assert cell is not None
         assert f"{float(cell[1]):.3f}" == page.words("#lesson .told-number")[-1]
+
+
+# The numbers that the read-out and the panel name.
+NAMED_THERE = """() => [
+  document.querySelector('#readout .path')?.textContent,
+  ...[...document.querySelectorAll('#stage .panel [data-to]')].map(el => el.dataset.to),
+].filter(Boolean)"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in STATIONS if key != "neuron"])
+def test_the_page_shows_a_number_that_the_stop_speaks_of(
+    page: Page,  # noqa: F811
+    library: Library,
+    key: str,
+) -> None:
+    """At the foot of the page or in the panel, at every stop whose view shows one number."""
+    station = STATIONS[key]
+    model = library.opened[LETTERS[station["model"]]].model
+    asked = [
+        (number_, {f"{piece['at']}[{', '.join(map(str, piece['index']))}]"
+                   for piece in stop["say"] if " " not in piece.get("at", " ")})
+        for number_, stop in enumerate(lessons.on_run(run_of(library, key), key)["steps"], start=1)
+        if stop["address"].startswith(("flow", "attention", "recurrent?"))
+    ]  # fmt: skip
+    spoken = {number_: numbers for number_, numbers in asked if numbers}
+    assert spoken
+    with serving({station["model"]: model}) as served:
+        for number_, numbers in spoken.items():
+            page.turn(f"{served.address}#/lesson?lesson={key}.{number_}")
+            there = {re.sub(r"\[0, (?=\d+, |\d+\])", "[", each, count=1) if at_batch else each
+                     for each in page.inner.evaluate(NAMED_THERE)
+                     for at_batch in (False, True)}  # fmt: skip
+            assert numbers & there, (number_, station["steps"][number_ - 1]["title"], numbers)

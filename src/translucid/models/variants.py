@@ -6,10 +6,11 @@ that the run has: where a query was rotated, the scores are made of the rotated 
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from torch import nn
 
-from translucid.catalogue import Variant, entry, formula
+from translucid.catalogue import BACKWARD_SYMBOLS, Variant, entry, formula
 
 
 def variant_of(network: nn.Module, scope: str) -> Variant:
@@ -22,7 +23,10 @@ def variant_of(network: nn.Module, scope: str) -> Variant:
             break
         part = below
     variant = getattr(part, "variant", None)
-    return variant if isinstance(variant, Variant) else Variant()
+    own = variant if isinstance(variant, Variant) else Variant()
+    if "backward" in scope.split("."):
+        return replace(own, symbols={**own.symbols, **BACKWARD_SYMBOLS})
+    return own
 
 
 def formulas(network: nn.Module, points: Collection[str]) -> dict[str, str]:

@@ -4,6 +4,8 @@ from functools import cache
 from typing import Any
 
 from translucid.catalogue import CATALOGUE, formula
+from translucid.errors import InputError
+from translucid.models.mlp import MLPConfig
 from translucid.models.perceptron import PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
@@ -53,7 +55,19 @@ def examples(opened: Opened) -> list[str]:
     own = facts.get("examples", [facts.get("example")])
     texts = [text for text in own if isinstance(text, str) and text.strip()]
     samples = [] if "examples" in facts and texts else opened.model.task.samples
-    return [*texts, *samples]
+    known = [*texts, *samples]
+    config = opened.model.network.config
+    zeros = [" ".join(["0"] * config.inputs)] if isinstance(config, MLPConfig) else []
+    return [text for text in known if _reads(opened, text)] or zeros or known
+
+
+def _reads(opened: Opened, text: str) -> bool:
+    """Whether the model's task takes this text: a sample may have other numbers than the model."""
+    try:
+        opened.model.task.check_line(text, "text", opened.model.network)
+    except InputError:
+        return False
+    return True
 
 
 def _standardised(outputs: Outputs) -> bool:

@@ -6,20 +6,16 @@ the address shows, such as the pattern of the chosen layer.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
 from translucid.models.perceptron import Perceptron
 from translucid.studio import plane
-from translucid.studio.lesson_filler import Filler
+from translucid.studio.lesson_filler import COMPARISON, Filler
 from translucid.studio.lesson_lacks import Lacks, attention_kind
 from translucid.studio.text_runs import Run
 
-COMPARED: dict[str, Callable[[float, float], bool]] = {
-    ">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
-    "<": lambda a, b: a < b, "=": lambda a, b: a == b,
-}  # fmt: skip
 PARTS = {"cross": r"decoder\.(layers\.{layer}\.cross_attention|alignment)\.pattern",
          "encoder": r"encoder\.layers\.{layer}\.self_attention\.pattern",
          "decoder": r"decoder\.layers\.{layer}\.self_attention\.pattern"}  # fmt: skip
@@ -75,6 +71,8 @@ class Checked(Filler):
             kind, self.problem, min(step, plane.STEPS), int(seed) if seed.isdigit() else plane.SEED
         )
         self.places["mistakes"] = now["mistakes"]
+        if "loss" in now:
+            self.values["loss"] = now["loss"]
 
     def _here(self) -> str | None:
         """The point that the address shows."""
@@ -87,9 +85,9 @@ class Checked(Filler):
         return next(iter(exact or names), None) if at else None
 
     def holds(self, condition: str) -> bool:
-        if match := re.fullmatch(r"(.+?) (>=|<=|=|>|<) (.+)", condition):
-            return COMPARED[match[2]](self._side(match[1]), self._side(match[3]))
         kind, _, rest = condition.partition(" ")
+        if COMPARISON.fullmatch(condition):
+            return super().holds(condition)
         match kind:
             case "view":
                 return self.view == rest
@@ -100,27 +98,8 @@ class Checked(Filler):
                 return here == self.points.get(rest, "").rpartition(".")[0]
             case "off":
                 return any(rest in key for key in self.run.off)
-            case "reads":
-                return rest.lower() in re.findall(r"[\w'-]+", self.run.text.lower())
-            case "says":
-                return rest.lower() in self.answer().lower()
             case "problem":
                 return self.problem == rest
             case "differs":
                 return self.run.answer() != self.plain.answer()
-        raise AssertionError(condition)
-
-    def _side(self, text: str) -> float:
-        """A number: written, a place, of a point, or the mean, largest or least of some of them."""
-        try:
-            return float(text)
-        except ValueError:
-            pass
-        way, _, rest = text.partition(" ")
-        if way in ("mean", "largest", "least"):
-            value = self.numbers(rest)
-            made = {"mean": value.mean(), "largest": value.amax(), "least": value.amin()}
-            return float(made[way])
-        if "[" in text:
-            return self.one_number(text)[0]
-        return float(self.index(text))
+        return super().holds(condition)

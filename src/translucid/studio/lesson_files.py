@@ -29,17 +29,20 @@ VALUES = {
     **dict.fromkeys(("layer", "unit", "step", "seed"), (r"\d+", "a number")),
 }
 LESSON = ("name", "teaches", "model", "text", "needs", "let", "steps")
-STOP = ("title", "say", "do", "address", "pin", "light", "needs", "let", "check", "one_of", "lacks")
+STOP = ("title", "say", "do", "address", "pin", "light", "needs", "let", "claims", "check",
+        "one_of", "lacks")  # fmt: skip
+CLAIM = ("that", "say", "else")
 CHECK = ("that", "right", "wrong", "needs")
-KINDS = {"pin": list, "light": list, "needs": dict, "let": dict, "check": dict, "one_of": list,
-         "steps": list}  # fmt: skip
+KINDS = {"pin": list, "light": list, "needs": dict, "let": dict, "claims": dict, "check": dict,
+         "one_of": list, "steps": list}  # fmt: skip
 OWN, OPENING = "own", "opening"  # the ids of a teacher's lesson, and of the first page
 ASKED = re.compile(r"\{([^{}]+)\}")
 CONDITION = re.compile(
-    r"(.+?) (>=|<=|=|>|<) (.+)|(view|kind|at|off|reads|says|problem|differs)\b ?(.*)"
+    r"(.+?) (>=|<=|=|>|<) (.+)|(view|kind|at|off|reads|says|problem|differs|config)\b ?(.*)"
 )
 FUNCTIONS = ("word", "id", "size", "likeliest", "probability", "row", "column", "layer", "follows",
-             "weight", "input", "gradient", "neighbour", "cosine", "answer", "mean")  # fmt: skip
+             "weight", "input", "gradient", "neighbour", "cosine", "angle", "answer", "mean",
+             "zeros", "claim")  # fmt: skip
 PLACE = re.compile(
     r"\d+( of [A-Z])?|(word|column|writes) .+ of [A-Z]|(largest|second|mildest) [A-Z]\[.*\]|"
     r"(lowest|highest) [A-Z]|telling (head|row|column) of [A-Z]|group \w [A-Z] [A-Z]"
@@ -122,8 +125,12 @@ def _filled(stop: dict[str, Any], let: Mapping[str, Any], where: str) -> dict[st
         _value(key, value, f"{where}: address")
     texts = {"say": stop["say"], "do": stop.get("do", ""), "address": stop["address"]}
     texts |= {f"pin {n}": pin for n, pin in enumerate(stop.get("pin", []), start=1)}
+    claims = stop.get("claims", {})
+    for name, claim in claims.items():
+        texts |= _claim(name, claim, where, known)
     if "check" in stop:
         texts |= _check(stop["check"], where, known)
+    _used(claims, " ".join(texts.values()), where)
     for key, text in texts.items():
         _asked(text, known, f"{where}: {key}")
     return {"do": "", "pin": [], "light": [], "needs": {}, **stop}
@@ -133,14 +140,39 @@ def _check(check: Mapping[str, Any], where: str, known: Mapping[str, Any]) -> di
     """The texts of a check, whose conditions were looked at."""
     where = f"{where}: check"
     _keys(check, CHECK, ("that", "right", "wrong"), where)
-    if not isinstance(check["that"], list) or not check["that"]:
+    _conditions(check["that"], where, known)
+    return {"check: right": check["right"], "check: wrong": check["wrong"]}
+
+
+def _claim(name: str, claim: Any, where: str, known: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of a claim, whose conditions were looked at."""
+    where = f"{where}: claims: {name}"
+    if not isinstance(claim, dict):
+        raise InputError(f"{where}: a table with the keys {', '.join(CLAIM)}")
+    _keys(claim, CLAIM, ("that", "say"), where)
+    _conditions(claim["that"], where, known)
+    return {f"claims: {name}: {key}": claim[key] for key in ("say", "else") if key in claim}
+
+
+def _used(claims: Mapping[str, Any], text: str, where: str) -> None:
+    asked = re.findall(r"\{claim ([^{}]*)\}", text)
+    for name in [*asked, *claims]:
+        if name not in claims or name not in asked:
+            raise InputError(
+                f"{where}: {{claim {name}}} and its table claims.{name} belong together; the texts "
+                f"ask for {', '.join(asked) or 'none'}, claims has {', '.join(claims) or 'none'}"
+            )
+
+
+def _conditions(that: Any, where: str, known: Mapping[str, Any]) -> None:
+    if not isinstance(that, list) or not that:
         raise InputError(f"{where}: that: a list of conditions, such as 'head = 2'")
-    for condition in check["that"]:
+    for condition in that:
         if not CONDITION.fullmatch(condition):
             raise InputError(
                 f"{where}: that: {_shown(condition)} is no condition; write A[h, q, k] >= 0.5 "
                 "(or <=, >, <, =), view NAME, kind NAME, at A, off SWITCH, reads WORD, says WORD, "
-                "problem NAME, differs"
+                "problem NAME, differs, config KEY VALUE"
             )
         key, _, value = condition.partition(" ")
         if key == "kind":
@@ -149,7 +181,6 @@ def _check(check: Mapping[str, Any], where: str, known: Mapping[str, Any]) -> di
             raise InputError(f"{where}: that: there is no view {value}; choose {', '.join(VIEWS)}")
         if re.search(r" (>=|<=|=|>|<) ", condition):
             _check_names(condition, known, f"{where}: that")
-    return {"check: right": check["right"], "check: wrong": check["wrong"]}
 
 
 def _value(key: str, value: str, where: str) -> None:
@@ -197,7 +228,7 @@ def _asked(text: str, known: Mapping[str, Any], where: str) -> None:
             raise InputError(
                 f"{where}: {{{asked}}}: there is no {function}; there are {', '.join(FUNCTIONS)}"
             )
-        plain = function in ("weight", "input", "answer")
+        plain = function in ("weight", "input", "answer", "claim")
         named = re.sub(r"^[\w.]+", "", rest) if plain else rest if rest else asked
         _check_names(named if function in FUNCTIONS else asked, known, where)
 

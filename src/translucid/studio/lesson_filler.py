@@ -6,8 +6,13 @@ it, `{id E[q]}` its number in the vocabulary, `{size E 1}` how many there are al
 `{likeliest q}` and `{probability q}` the likeliest token there and its probability, `{probability
 q are}` that of a word, `{answer}` what the model says, and `[noun](part:{A})` a noun that lights
 what it names. Beside the trace there are `{weight NAME[i, j]}`, `{input 0}`, `{gradient H[t] n}`
-(how long the gradient of target n is at position t), `{neighbour E[q] 0}` and `{cosine E[q] 0}`
-(the word whose embedding is nearest).
+(how long the gradient of target n is at position t), `{neighbour E[q] 0}`, `{cosine E[q] 0}` and
+`{angle E[q] 0}` (the word whose embedding is nearest, and how far its direction is), and
+`{zeros F[q]}` (how many values of a row are 0).
+
+`{claim NAME}` is a sentence that compares: `claims` has it with the conditions under which it is
+true, in the language of the tasks. Where they do not hold, or cannot be evaluated, its `else` is
+shown instead, or nothing.
 
 `let` gives names to points and places, in order. A capital letter is the first point that fits one
 of the patterns, in which `{A}` is the part that A belongs to. A small letter is a place: `2 of E`
@@ -41,6 +46,15 @@ from translucid.studio.lesson_lacks import (
 )
 from translucid.studio.text_runs import Run
 
+COMPARISON = re.compile(r"(.+?) (>=|<=|=|>|<) (.+)")
+COMPARED: dict[str, Callable[[float, float], bool]] = {
+    ">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
+    "<": lambda a, b: a < b, "=": lambda a, b: a == b,
+}  # fmt: skip
+ARITHMETIC: dict[str, Callable[[Any, Any], float]] = {
+    "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b if b else math.inf,
+}  # fmt: skip
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
 PIECE = re.compile(r"\[(?P<noun>[^\]\[]+)\]\((?P<means>[^)]+)\)|\{(?P<asked>[^{}]+)\}")
 
@@ -64,6 +78,7 @@ class Filler:
         self.run, self.description = run, step
         self.points: dict[str, str] = {}
         self.places: dict[str, int] = {}
+        self.values: dict[str, float] = {}  # of a training in the plane
         self.lacks: dict[str, Lacks] = {}  # of names without a point or a place: why
         for name, value in {**let, **step.get("let", {})}.items():
             if name[0].isupper():
@@ -295,6 +310,9 @@ class Filler:
             if match.start() > at:
                 yield {"text": text[at : match.start()]}
             at = match.end()
+            if (match["asked"] or "").startswith("claim "):
+                yield from self._claim(match["asked"].partition(" ")[2], gaps)
+                continue
             try:
                 if match["noun"]:
                     yield {"text": match["noun"], "means": self._filled(match["means"])}
@@ -307,8 +325,74 @@ class Filler:
         if at < len(text):
             yield {"text": text[at:]}
 
+    # ---- claims ----
+
+    def _claim(self, name: str, gaps: bool) -> Iterator[dict[str, Any]]:
+        claim = self.description["claims"][name]
+        text = claim["say"] if self.claim_holds(claim) else claim.get("else", "")
+        return self.pieces(text, gaps)
+
+    def claim_holds(self, claim: Mapping[str, Any]) -> bool:
+        """Whether a sentence is true of this run; one that cannot be evaluated is not."""
+        try:
+            return all(self.holds(condition) for condition in claim["that"])
+        except Mistake:
+            raise
+        except Lacks:
+            return False
+
+    def holds(self, condition: str) -> bool:
+        """A condition about the run; those about the page are `lesson_checks`'s."""
+        if match := COMPARISON.fullmatch(condition):
+            left, right = self._side(match[1]), self._side(match[3])
+            if isinstance(left, str) or isinstance(right, str):
+                return match[2] == "=" and str(left) == str(right)
+            return COMPARED[match[2]](left, right)
+        kind, _, rest = condition.partition(" ")
+        match kind:
+            case "config":
+                return self._has(condition)
+            case "reads":
+                return rest.lower() in re.findall(r"[\w'-]+", self.run.text.lower())
+            case "says":
+                return rest.lower() in self.answer().lower()
+        raise Mistake(f"{condition}: it is about the page, and not about the run")
+
+    def _side(self, text: str) -> float | str:
+        """A number: written, a place, any that a text may have, the mean, largest or least of some,
+        or two of them with a sign in between; or a word."""
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        for sign, act in ARITHMETIC.items():
+            first, found, second = text.partition(f" {sign} ")
+            if found:
+                numbers = self._side(first), self._side(second)
+                if not all(isinstance(number, float) for number in numbers):
+                    raise Mistake(f"{text}: these are no numbers")
+                return act(*numbers)
+        if text in self.values:
+            return self.values[text]
+        way, _, rest = text.partition(" ")
+        if way in ("mean", "largest", "least"):
+            value = self.numbers(rest)
+            made = {"mean": value.mean(), "largest": value.amax(), "least": value.amin()}
+            return float(made[way])
+        if "[" in text or rest:
+            piece = self._asked(text)
+            if "word" in piece:
+                return str(piece["word"])
+            value = piece["value"] if "value" in piece else float(piece["text"].replace(",", ""))
+            return float("-inf") if value is None else float(value)
+        if re.fullmatch(r"[^\W\d_]{2,}", text) and text not in self.places:
+            return text  # a word, as in neighbour E[q] 0 = sleeps
+        return float(self.index(text))
+
     def _asked(self, asked: str) -> dict[str, Any]:
         kind, _, rest = asked.partition(" ")
+        if asked in self.values:
+            return self._value_piece(self.values[asked], f"training {asked}", [])
         match kind:
             case "word" | "id":  # {word A[k]}: of a row; {word A column[k]}: of a column
                 named = matched(re.compile(r"(\w+)( column)?\[([^\]]*)\]"), rest)
@@ -332,7 +416,9 @@ class Filler:
             case "mean":  # {mean A[q, k]}: over the heads
                 named = matched(NAMED, rest)
                 return self._over_heads(asked, named[1], named[2])
-            case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "answer":
+            case "zeros":
+                return {"text": f"{int((self.numbers(rest) == 0).sum()):,}"}
+            case "weight" | "input" | "gradient" | "neighbour" | "cosine" | "angle" | "answer":
                 return self._outside_the_trace(kind, rest)
             case "size":
                 name, axis = rest.split(" ")
@@ -421,6 +507,9 @@ class Filler:
         word, cosine = near[int(match[3] or 0)]
         if kind == "neighbour":
             return {"word": word, "means": ""}
+        if kind == "angle":
+            degrees = math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
+            return {"text": f"{degrees:.0f}"}
         return self._value_piece(cosine, f"cosine {words[places[0]]} {word}", [])
 
     def _value_piece(self, value: float, at: str, index: list[int]) -> dict[str, Any]:

@@ -53,7 +53,9 @@ class Selection(KernelReading):
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
-            shape = (shape[0], position + 1, *shape[1:])
+            # A backward reader begins at the last position and ends at the first.
+            steps = max(position + 1, self.shapes[name][1] if name in self.shapes else 0)
+            shape = (shape[0], steps, *shape[1:])
         if self.by_kernel:
             self.shapes |= passed_over_before(name, self.shapes, self.network)
         known = name in self.shapes

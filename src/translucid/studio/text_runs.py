@@ -69,6 +69,11 @@ class Run:
             self.shapes = read[1]
         self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
         self.whole = len(self.kept) == len(self.shapes)
+        if self.example.words.features and not bool(self.logits.isfinite().all()):
+            raise InputError(
+                f"text: with {text!r:.60} the model's numbers overflow: its output is not finite; "
+                "use smaller numbers"
+            )
         self.ms = 1000 * (time.perf_counter() - began)
 
     @property

@@ -34,6 +34,7 @@ from translucid.tasks.scale import Scale
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.words import Words
 
+LARGEST = torch.finfo(torch.float32).max
 LOSS_NOTE = "loss: half the squared error of standardised outputs"
 READ_NOTE = (
     "They are standardised: the mean of the training data is taken off, and what is left is "
@@ -133,19 +134,34 @@ class Regress(Task[Numbers, RegressItem]):
                 "separated by commas or spaces"
             )
         row = [as_number(cell, f"{where}: number {i}") for i, cell in enumerate(cells, start=1)]
+        self._check_size(row, where)
         return RegressItem(tuple(row), (), 0)
 
     def row_item(self, row: Any, named: Any, where: str) -> RegressItem:
         """The numbers of a row that a program holds; of a dict, those of the named columns."""
         try:
             values = [row[name] for name in named] if isinstance(row, Mapping) else row
-            return RegressItem(tuple(float(value) for value in values), (), 0)
+            numbers = tuple(float(value) for value in values)
         except (KeyError, TypeError, ValueError):
             names = ", ".join(map(str, named if isinstance(named, list | tuple) else ()))
             raise InputError(
                 f"{where}: {row!r:.80} is no row of numbers; give a list of rows, each a list of "
                 f"numbers or a dict with the names of the training data ({names or 'it had none'})"
             ) from None
+        self._check_size(numbers, where)
+        return RegressItem(numbers, (), 0)
+
+    def _check_size(self, numbers: Sequence[float], where: str) -> None:
+        """Refuse finite numbers that overflow to infinity in the model's 32-bit arithmetic."""
+        scale = self.input_scale
+        known = scale is not None and len(scale.mean) == len(numbers)  # else it is refused later
+        scaled = scale.apply(numbers) if scale is not None and known else numbers
+        for number, as_read in zip(numbers, scaled, strict=True):
+            if math.isfinite(number) and max(abs(number), abs(as_read)) > LARGEST:
+                raise InputError(
+                    f"{where}: {number:g} overflows: the model computes with 32-bit numbers, at "
+                    f"most {LARGEST:.2g} in size; use a smaller number"
+                )
 
     def answer_text(self, answer: list[float]) -> str:
         return " ".join(f"{number:.6g}" for number in answer)

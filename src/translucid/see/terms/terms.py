@@ -7,7 +7,7 @@ address of its own, down to weights, tokens and constants.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from translucid.catalogue import CATALOGUE, Point, entry, fill
 from translucid.errors import InputError
@@ -89,7 +89,7 @@ def terms(c: Computation, address: str) -> Opened:
         symbol=CATALOGUE[entry(name)].symbol,
         meaning=CATALOGUE[entry(name)].meaning,
         formula=fill(template, part, variant.symbols, variant.absent),
-        symbols=_symbols(expression, part),
+        symbols=_symbols(expression, part, variant.symbols),
         expression=expression,
         python=_python(c, name, index),
     )
@@ -135,10 +135,12 @@ def _checked(c: Computation, name: str, index: Index) -> Index:
     )
 
 
-def _symbols(expression: Expression | None, part: str) -> dict[str, str]:
-    """How each name of an expression is written in a formula."""
+def _symbols(
+    expression: Expression | None, part: str, own: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """How each name of an expression is written in a formula. own: of this part alone."""
     names = {one.name for one in leaves(expression) if not isinstance(one, Rest)}
-    return {name: fill(f"<{name}>", part) for name in sorted(names)}
+    return {name: fill(f"<{name}>", part, own) for name in sorted(names)}
 
 
 def _python(c: Computation, name: str, index: Index) -> str:

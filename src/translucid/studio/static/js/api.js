@@ -6,6 +6,17 @@ export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tes
 const KEPT = 200;
 
 export class Refused extends Error {}
+// The view that asks now. What it has asked for comes to it as long as it is shown: of a view that was left, no answer
+// and no refusal is delivered, so that it never draws over the next one.
+let asking = null;
+export function answersFor(signal) {
+  asking = signal;
+}
+function delivered(answer) {
+  const view = asking;
+  const here = act => given => view?.aborted || act(given);
+  return new Promise((told, refused) => answer.then(here(told), here(refused)));
+}
 const asked = new Map(); // every question of this session, for those who save it
 function ask(address, options) {
   asked.set(`${address} ${options?.body ?? ''}`, [options?.method ?? 'GET', address, options?.body ?? '']);
@@ -31,13 +42,15 @@ function once(address, read) {
     kept.set(address, found);
     while (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
-  return kept.get(address);
+  return delivered(kept.get(address));
 }
 const json = async answer => {
   const text = await answer.text();
   count(text.length);
   return JSON.parse(text);
 };
+// Asked each time: what comes may differ.
+const anew = (address, read = json) => delivered(ask(address).then(read));
 const binary = async answer => {
   const buffer = await answer.arrayBuffer();
   count(buffer.byteLength);
@@ -61,7 +74,7 @@ const query = given =>
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export async function run(question) {
+export function run(question) {
   // { m, text, target?, off? }
   const key = JSON.stringify(question);
   if (!kept.has(key)) {
@@ -71,7 +84,7 @@ export async function run(question) {
     found.catch(() => kept.delete(key));
     kept.set(key, found);
   }
-  return kept.get(key);
+  return delivered(kept.get(key));
 }
 export const tensors = (id, names, options = {}) =>
   once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
@@ -109,7 +122,7 @@ export const lessons = () => once('/api/lessons', json);
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
 // Whether what a stop of a lesson asks for is done at this address of the page.
 export const check = (id, name, stop, address) =>
-  ask(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`).then(json);
+  anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
 // One step of a training of two inputs.
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json);
 // A training that goes on: what comes is never kept.
@@ -143,12 +156,11 @@ function watched(m) {
   return socket;
 }
 export const probes = (m, saved, form) =>
-  ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`).then(binary);
+  anew(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`, binary);
 // Many texts, some at each request: asked again until done is of.
-export const hardest = m => ask(`/api/model/${encodeURIComponent(m)}/hardest`).then(json);
-export const unit = (m, at, number) =>
-  ask(`/api/model/${encodeURIComponent(m)}/unit?${query({ at, unit: number })}`).then(json);
-export const labels = (m, at) => ask(`/api/model/${encodeURIComponent(m)}/labels?${query({ at })}`).then(json);
+export const hardest = m => anew(`/api/model/${encodeURIComponent(m)}/hardest`);
+export const unit = (m, at, number) => anew(`/api/model/${encodeURIComponent(m)}/unit?${query({ at, unit: number })}`);
+export const labels = (m, at) => anew(`/api/model/${encodeURIComponent(m)}/labels?${query({ at })}`);
 // Values of a clean run put into a corrupted one: what can be asked; one cell; one point with every token.
 export const patching = options => once(`/api/patching?${query(options)}`, json);
 export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);

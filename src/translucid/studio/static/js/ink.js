@@ -42,7 +42,7 @@ export const packed = kind => shades(kind).map(([r, g, b]) => ((255 << 24) | (b 
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
-  return Math.round(t * 255);
+  return Math.round((Number.isNaN(t) ? (scale.kind === 'seq' ? 0 : 0.5) : t) * 255); // what is no number is clear
 }
 export const rgb = (value, scale) => shades(scale.kind)[shade(value, scale)];
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
@@ -122,8 +122,14 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
 export const paintedOn = el => figures.get(el) ?? [];
 
 export const MANY = 32; // values that are all written out
-export const num = (v, digits = 2) => {
-  if (v === -Infinity) return '−∞';
+// How the page writes numbers: so many digits behind the point. One that is not 0 is never written as 0, but as a
+// power of ten: 1.2e−4.
+export const num = (v, digits = 2) =>
+  v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? power(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
+export const power = (v, digits = 1) => v.toExponential(digits).replaceAll('-', '−').replace('e+', 'e');
+// In a cell of a picture, which has room for its digits only; what points at the cell gives its number by `num`.
+export const fixed = (v, digits = 2) => {
+  if (Math.abs(v) === Infinity) return v < 0 ? '−∞' : '∞';
   const s = Math.abs(v).toFixed(digits);
   return (v < 0 && Number(s) !== 0 ? '−' : '') + s;
 };

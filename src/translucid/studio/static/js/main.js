@@ -10,6 +10,8 @@ import { token } from './parts/token.js';
 import { rolling } from './parts/rolling.js';
 import { leftOut } from './leftout.js';
 import { minimap } from './parts/minimap.js';
+import { folderOf, onTraining, stateOf } from './training.js';
+import { noteOnText, toModel } from './readable.js';
 import { guide, guided, whole } from './guide.js';
 import { tables } from './twin.js';
 import { copy } from './clipboard.js';
@@ -20,8 +22,7 @@ import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {};
-let drawing = 0;
+let shows = new AbortController(); // aborted when its view is left
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
 let stood = null; // the address that was drawn last
@@ -38,12 +39,12 @@ const sizes = ({ config, parameters }) =>
     `${config.d_model ?? config.inputs} wide`,
     `${parameters.toLocaleString('en')} weights`,
   ].filter(Boolean);
-const inFull = model => (model.unopened ? 'in training' : sizes(model).join(' · '));
+const inFull = model => (model.unopened ? stateOf(model.m) : sizes(model).join(' · '));
 // As many of them as the bar has room for: a size that is cut off says nothing.
 const inShort = model => {
   const room = root.clientWidth / unit();
   return model.unopened
-    ? 'in training'
+    ? stateOf(model.m)
     : sizes(model)
         .slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4)
         .join(' · ');
@@ -54,7 +55,7 @@ const absent = (id, model, all) =>
   !Object.hasOwn(VIEWS, id)
     ? `there is no such view; there are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && id !== 'train'
-      ? 'This run has saved no model yet; open it again later'
+      ? 'There was no model yet when this page was opened; open the run again'
       : VIEWS[id].lacks?.(
           model,
           all.filter(each => !each.unopened),
@@ -87,11 +88,17 @@ function bar(view, model, all) {
       all.length > 1
         ? h(
             'select',
-            { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) },
+            {
+              'aria-label': 'Model',
+              onchange: ({ target: { value } }) => {
+                const next = all.find(each => each.m === value);
+                toModel(view, model, next, { m: value });
+              },
+            },
             all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)),
           )
         : h('b', null, model.name),
-      h('span', { title: inFull(model) }, inShort(model)),
+      h('span', { class: 'sizes', title: inFull(model) }, inShort(model)),
     ),
     h(
       'div',
@@ -178,16 +185,14 @@ function depth(run, side) {
   const names = run.points.map(point => point.at).filter(at => at.split('.').includes(side));
   return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
 }
+// Why there is no sentence: the run had saved no model when the page was opened.
+const unread = ({ m }) => {
+  const before =
+    stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To read sentences,';
+  return `${before} open it again: translucid explore ${folderOf(m) ?? ''}`.trim();
+};
 async function sentence(run, model) {
-  if (!run)
-    return byId('sentence').replaceChildren(
-      h(
-        'span',
-        { class: 'quiet' },
-        'This run is in training. Once it has saved a model, ' +
-          'translucid explore opens it, and it reads sentences of yours.',
-      ),
-    );
+  if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, unread(model)));
   const { source, target, follows, features } = run.tokens;
   const box = byId('sentence');
   const lists = [source, target].filter(list => list.length);
@@ -358,6 +363,7 @@ function told(error) {
     history.replaceState(null, '', stood || '#');
     return draw();
   }
+  byId('stage').inert = false;
   byId('stage').replaceChildren(
     h(
       'div',
@@ -383,28 +389,34 @@ const busy = (view, { model, params }) =>
       : view === 'compare'
         ? 'Both models are reading …'
         : `${VIEWS[view].name}: computing …`;
-async function draw() {
-  const turn = ++drawing;
+// One signal for each drawing: when its view is left, what the view listens to ends, and answers that it still waits
+// for never reach it (api.js). So a view that was left draws nothing.
+function draw() {
+  shows.abort();
+  shows = new AbortController();
+  const { signal } = shows;
+  const left = new Promise(over => signal.addEventListener('abort', over));
+  api.answersFor(signal);
+  return Promise.race([drawOn(byId('stage'), signal), left]);
+}
+async function drawOn(stage, signal) {
   const { view: wanted, named, params } = address();
   const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
   const back = keepFocus(document.body);
+  stage.inert = true; // until it shows this view
   setTheme();
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
-  const stage = byId('stage');
   let late = 0;
+  signal.addEventListener('abort', () => clearTimeout(late));
   try {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => {
-      if (turn === drawing) {
-        bar(shownBy(model, all), model, all);
-        late = setTimeout(() => turn === drawing && rest({ at: ['the model is reading …'] }), 1000);
-      }
+      bar(shownBy(model, all), model, all);
+      late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000);
     });
     clearTimeout(late);
-    if (turn !== drawing) return;
     const stop = await whole(found);
-    if (turn !== drawing) return;
     if (stop) {
       history.replaceState(null, '', stop);
       return draw();
@@ -414,22 +426,21 @@ async function draw() {
     now = found;
     bar(view, found.model, found.all);
     await guide(view, found);
-    if (turn !== drawing) return;
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
-    leave();
-    leave = () => {};
     link.forget(stage);
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;
     stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
+    stage.inert = false;
     await sentence(found.run, found.model);
-    if (turn !== drawing) return;
     const blank = setTimeout(
       () => box.append(h('p', { class: 'quiet computing', role: 'status' }, busy(view, found))),
       200,
     );
-    leave = (await VIEWS[view].draw(stage, found).finally(() => clearTimeout(blank))) ?? (() => {});
+    signal.addEventListener('abort', () => clearTimeout(blank));
+    await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
+    if (signal.aborted) return; // it has waited for something else than an answer
     box.remove();
     link.paint();
     link.reveal();
@@ -444,16 +455,17 @@ async function draw() {
       );
     else {
       const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
-      if (turn !== drawing) return;
       const gone = named && absent(wanted, found.model, found.all);
       const odd = arrived ? leftOut(wanted, { ...found, lessons }, gone) : [];
       stood = location.hash;
-      if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
+      const note = noteOnText();
+      if (note) warned(note);
+      else if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
     }
     root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
     clearTimeout(late);
-    if (turn === drawing) return told(error);
+    if (!signal.aborted) return told(error);
   }
 }
 // A click that the server did not answer: what stands on the page stays.
@@ -467,6 +479,12 @@ link.onChange(what => {
   settle({ pin: link.state.pins.join(',') || null });
   const button = document.querySelector('.unpin');
   if (button) button.hidden = !link.state.pins.length;
+});
+onTraining(m => {
+  if (!now?.model.unopened || now.model.m !== m) return;
+  document.querySelector('#bar .sizes').replaceChildren(inShort(now.model));
+  document.querySelector('#bar .sizes').title = inFull(now.model);
+  sentence(null, now.model);
 });
 addEventListener('hashchange', draw);
 onSystemTheme(draw);

@@ -8,8 +8,28 @@ const AGAIN = [1000, 2000, 4000, 8000]; // ms before the next try
 const OVER = new Set(['finished', 'interrupted', 'failed']);
 export const numbers = list => list.map(value => value ?? NaN);
 
+const trainings = new Map(); // model -> what came of its training: it is drawn again also when the server has stopped
+const listeners = new Set();
+const empty = () => ({ about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '' });
+
+// Called with every change of a training.
+export const onTraining = act => listeners.add(act);
+// How a run without a model of its own is named beside its name.
+export function stateOf(m) {
+  const { state = '', lost = false } = trainings.get(m) ?? {};
+  if (lost && !OVER.has(state)) return 'the server does not answer';
+  const words = { training: 'in training', interrupted: 'stopped and saved', stopped: 'ended' };
+  return words[state] ?? (state || 'no model yet');
+}
+export const folderOf = m => trainings.get(m)?.about?.folder ?? null;
+
 export function follow(m, changed) {
-  const data = { about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '', lost: false };
+  const data = trainings.get(m) ?? empty();
+  trainings.set(m, data);
+  const heard = what => {
+    changed(what);
+    for (const act of listeners) act(m);
+  };
   let socket = null;
   let tries = 0;
   let timer = 0;
@@ -20,12 +40,12 @@ export function follow(m, changed) {
     socket.addEventListener('message', event => {
       tries = 0;
       data.lost = false;
-      changed(take(event.data));
+      heard(take(event.data));
     });
     socket.addEventListener('close', () => {
       if (left) return;
       data.lost = true;
-      changed('lost');
+      heard('lost');
       if (!OVER.has(data.state)) timer = setTimeout(open, AGAIN[Math.min(tries++, AGAIN.length - 1)]);
     });
   }
@@ -63,6 +83,7 @@ export function follow(m, changed) {
     data.bad = data.bad.concat(bad);
     Object.assign(data, { state, why: why ?? '' });
   }
+  data.lost = false;
   open();
   return {
     data,

@@ -40,7 +40,7 @@ export function bars(rows, { rest, others, onover, onout, onpick } = {}) {
       ? h(
           'div',
           { class: 'quiet tail' },
-          `${others.toLocaleString('en')} more: ${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)} %`,
+          `${others.toLocaleString('en')} more: ${num(100 * rest, rest < 0.01 ? 2 : 1)} %`,
         )
       : null,
   );

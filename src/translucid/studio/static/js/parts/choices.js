@@ -5,7 +5,7 @@ import { readout, word as said } from '../readout.js';
 import { twin } from '../twin.js';
 
 export const ONE = { kind: 'seq', max: 1 };
-export const share = p => (p > 0 && p < 0.0005 ? p.toExponential(0).replace('-', '−') : num(p, 3));
+export const share = p => num(p, 3);
 const name = (word, chosen) =>
   h(
     'span',

@@ -1,7 +1,7 @@
 // A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags
 // where a number is none. It is drawn again as points come; the pointer and the arrows read it.
 import { h, s, unit, widest } from '../dom.js';
-import { canvas, num } from '../ink.js';
+import { canvas, num, power } from '../ink.js';
 import { readout } from '../readout.js';
 import { twin } from '../twin.js';
 
@@ -12,7 +12,7 @@ export const amount = value => {
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
-  if (size < 0.001 || size >= 1e6) return value.toExponential(1).replace('-', '−').replace('e+', 'e');
+  if (size < 0.001 || size >= 1e6) return power(value);
   return size >= 100
     ? Math.round(value).toLocaleString('en').replace('-', '−')
     : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);

@@ -1,7 +1,7 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
 // One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, figure, packed, shade, textOn, num } from '../ink.js';
+import { canvas, css, figure, packed, shade, fixed, textOn } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { grid } from './table.js';
@@ -110,8 +110,8 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
         const text = o.write
           ? o.write(v)
           : cw < 48 * u && Math.abs(v) < 1
-            ? num(v, o.digits).replace('0.', '.')
-            : num(v, o.digits);
+            ? fixed(v, o.digits).replace('0.', '.')
+            : fixed(v, o.digits);
         figure(ctx, text, x + cw / 2, y + ch / 2 + u, {
           size: (o.fontSize ?? 15) * u,
           ground: css(v, o.scale),

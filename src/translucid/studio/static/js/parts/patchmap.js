@@ -1,7 +1,7 @@
 // Two runs of one model as a map of tokens and depths. A click takes one value of the run as trained into the changed
 // one; "Trace all" tries every cell and paints how much of the answer each brings back.
 import { h, unit } from '../dom.js';
-import { num, signed } from '../ink.js';
+import { fixed, signed } from '../ink.js';
 import * as api from '../api.js';
 import { copy } from '../clipboard.js';
 import * as link from '../link.js';
@@ -14,7 +14,7 @@ import { keepFocus } from './walk.js';
 const WINDOW = 64; // tokens of a long text that are traced, around the first that differs
 const BEFORE = 8;
 const recoveries = new Map(); // runs and answer -> point -> how much each token brings back: runs never change
-const percent = value => `${num(100 * value, 0)} %`;
+const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
 // Out of a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5

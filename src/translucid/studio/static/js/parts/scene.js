@@ -1,7 +1,7 @@
 // The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and
 // frames above.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, figure, num, textOn } from '../ink.js';
+import { canvas, css, figure, fixed, textOn } from '../ink.js';
 import * as link from '../link.js';
 import { tile } from './tile.js';
 import { across, drawn, faint, letDown, strongest, topOfEach } from './weave.js';
@@ -521,7 +521,7 @@ function numbers(pen, band) {
     );
     if (step >= 18 * u && pane.w > 52 * u)
       values.forEach((value, i) => {
-        figure(ctx, num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, {
+        figure(ctx, fixed(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, {
           size: 14 * u,
           ground: css(value, held.scale),
           fill: textOn(value, held.scale),

@@ -1,7 +1,7 @@
 // Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the
 // words.
 import { h, s, special, unit } from '../dom.js';
-import { canvas, css, figure, textOn, num } from '../ink.js';
+import { canvas, css, figure, fixed, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { twin } from '../twin.js';
@@ -90,7 +90,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
     ctx.lineWidth = 1;
     if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
-      figure(ctx, o.pitchX < 60 * u ? narrow(v) : num(v), x, y + u, {
+      figure(ctx, o.pitchX < 60 * u ? narrow(v) : fixed(v), x, y + u, {
         size: 14 * u,
         ground: css(v, row.scale),
         fill: textOn(v, row.scale),
@@ -267,4 +267,4 @@ export function unitLines(all, o) {
   }));
 }
 // In four signs, as a bead has room for.
-const narrow = v => (Math.abs(v) < 1 ? num(v).replace('0.', '.') : num(v, num(v).length > 4 ? 1 : 2));
+const narrow = v => (Math.abs(v) < 1 ? fixed(v).replace('0.', '.') : fixed(v, fixed(v).length > 4 ? 1 : 2));

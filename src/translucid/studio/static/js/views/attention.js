@@ -1,5 +1,5 @@
 import { h, m, unit, widest } from '../dom.js';
-import { brief, num } from '../ink.js';
+import { brief, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { latest } from '../latest.js';
@@ -46,7 +46,7 @@ const PIECES = {
   weights: () => mi('softmax', { class: 'fn' }),
 };
 
-export async function attention(stage, { model, run, params }) {
+export async function attention(stage, { model, run, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const kinds = kindsOf(points);
   const at = startAt(params, kinds);
@@ -57,7 +57,6 @@ export async function attention(stage, { model, run, params }) {
   let turn = 0;
   let now = null;
   let waiting = null;
-  let gone = false;
   const about = steady(link);
   const glances = Object.fromEntries(
     Object.entries(kinds).map(([kind, names]) => {
@@ -184,7 +183,7 @@ export async function attention(stage, { model, run, params }) {
     const { small } = now;
     if (filling === small || !small.missing) return;
     filling = small;
-    const stopped = () => gone || filling !== small;
+    const stopped = () => signal.aborted || filling !== small;
     try {
       await small.rest(now.layer, paintHeads, stopped, () => drawing.catch(() => {}));
     } catch (error) {
@@ -591,13 +590,11 @@ export async function attention(stage, { model, run, params }) {
       go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null });
     }
   };
-  document.addEventListener('keydown', keys);
-  return () => {
-    gone = true;
+  document.addEventListener('keydown', keys, { signal });
+  signal.addEventListener('abort', () => {
     stop();
     clearTimeout(waiting);
-    document.removeEventListener('keydown', keys);
-  };
+  });
 }
 
 // ---- what there is, and where to begin
@@ -766,7 +763,7 @@ function fitting(values, width, u, size) {
           Number.isFinite(v)
             ? Math.max(
                 most,
-                (width < 48 * u && Math.abs(v) < 1 ? num(v, digits).replace('0.', '.') : num(v, digits)).length,
+                (width < 48 * u && Math.abs(v) < 1 ? fixed(v, digits).replace('0.', '.') : fixed(v, digits)).length,
               )
             : most,
         0,

@@ -4,6 +4,7 @@ import { num, scaleOf, MANY } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, word } from '../readout.js';
+import { toModel } from '../readable.js';
 import { go, settle } from '../route.js';
 import { short } from '../parts/aim.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
@@ -34,7 +35,10 @@ export async function compare(stage, { all, model, run, params }) {
   const pair = h('div', { class: 'cmptop' });
   stage.append(box);
   box.append(
-    pick('A', 'solid', model, all, m => go('compare', { m, with: m === other.m ? model.m : other.m, off: null })),
+    pick('A', 'solid', model, all, m => {
+      const to = all.find(each => each.m === m);
+      toModel('compare', model, to, { m, with: m === other.m ? model.m : other.m });
+    }),
     pick(
       'B',
       'dashed',

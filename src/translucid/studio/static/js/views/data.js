@@ -20,7 +20,7 @@ const hasUnits = ({ axes }) =>
 export async function data(stage, { model, run, params }) {
   const points = run.points.filter(hasUnits);
   const chosen = points.find(point => point.at === params.get('at')) ?? first(points);
-  const state = { at: chosen?.at ?? '', unit: Number(params.get('unit') ?? 0) || 0, left: false };
+  const state = { at: chosen?.at ?? '', unit: Number(params.get('unit') ?? 0) || 0 };
   const list = h('div', { class: 'texts' });
   const card = h('div', { class: 'unit' });
   stage.append(
@@ -32,7 +32,7 @@ export async function data(stage, { model, run, params }) {
     ),
   );
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
-  // Asks until all is read; each answer says how far it is. Whoever leaves, or stops, asks no more.
+  // Asks until all is read; each answer says how far it is. Whoever stops asks no more.
   async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span', { class: 'quiet' });
@@ -42,7 +42,6 @@ export async function data(stage, { model, run, params }) {
     try {
       for (;;) {
         const found = await ask();
-        if (state.left) return;
         bar.max = found.of;
         bar.value = found.done;
         line.textContent = `${found.done} of ${found.of} ${noun}`;
@@ -256,11 +255,8 @@ export async function data(stage, { model, run, params }) {
   begin();
   drawCard();
   rest({ at: ['many texts'], path: `${model.name}: none is read yet` });
-  return () => {
-    state.left = true;
-  };
 }
-const lossOf = loss => (loss < 0.0005 ? loss.toExponential(0).replace('-', '−') : num(loss, 3));
+const lossOf = loss => num(loss, 3);
 const first = points => {
   for (const end of FIRST) {
     const found = points.find(point => point.at.endsWith(end));

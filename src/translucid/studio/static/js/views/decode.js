@@ -23,46 +23,50 @@ const FIRST = 8; // tokens that a large model shows first
 const LARGE = 2e7; // parameters
 const LONG = 256; // tokens of a text
 
-export async function decode(stage, { model, run, params }) {
-  if (params.get('mode') === 'sample') return sample(stage, { run, params });
+export async function decode(stage, { model, run, params, signal }) {
+  if (params.get('mode') === 'sample') return sample(stage, { run, params, signal });
   const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
   const ask = (size, more) => api.decode(run.run, { beam_size: size, ...(begin ? { begin } : {}), ...more });
   const besides = () => Promise.all([ask(1), begin ? api.decode(run.run, { beam_size: beams }) : null]);
-  const show = (found, more) => searched(stage, { model, run, beams, begin, params, found, ...more });
+  const show = (found, more) => {
+    const until = new AbortController(); // the view is left, or another search takes its place
+    signal.addEventListener('abort', () => until.abort());
+    return searched(stage, { model, run, beams, begin, params, found, until, ...more });
+  };
   const forced = begin ? begin.split('.').length : 0;
   if (model.outputs === 'target_tokens' || model.parameters <= LARGE) {
     const [found, [greedy, free]] = await Promise.all([ask(beams), besides()]);
-    return show(found, { greedy, free });
+    await show(found, { greedy, free });
+    return;
   }
   // A large model takes seconds for a text: its first tokens are shown while the others are searched. The search is the
   // same, so the nodes of these are those of the whole tree.
-  let gone = false;
   // most of the time of a long text is its reading, which would come twice; a saved session has whole searches alone
   const few = run.tokens.target.length < LONG && forced < FIRST;
   const first = few ? await ask(beams, { max_length: FIRST }).catch(() => null) : null;
-  if (!first) return show(await ask(beams), { late: besides });
-  let leave = await show(first, { soFar: FIRST });
+  if (!first) {
+    await show(await ask(beams), { late: besides });
+    return;
+  }
+  const begun = await show(first, { soFar: FIRST });
   const later = async () => {
     const found = await ask(beams);
-    if (gone) return;
-    leave();
+    begun.abort();
     link.forget(stage);
     stage.replaceChildren();
-    leave = await show(found, { params: address().params, late: besides });
-    if (gone) leave();
+    await show(found, { params: address().params, late: besides });
   };
   later().catch(error => {
     if (!(error instanceof api.Refused)) throw error;
-    if (!gone) stage.querySelector('.searching')?.replaceChildren(error.message);
+    stage.querySelector('.searching')?.replaceChildren(error.message);
   });
-  return () => {
-    gone = true;
-    leave();
-  };
 }
 
-async function searched(stage, { model, run, params, beams, begin, found, greedy = null, free = null, soFar, late }) {
+async function searched(
+  stage,
+  { model, run, params, beams, begin, found, greedy = null, free = null, soFar, late, until },
+) {
   const nodes = found.tree.nodes;
   const forced = begin ? begin.split('.').map(Number) : [];
   const winner = nodes.filter(node => node.chosen && node.parent !== null);
@@ -384,17 +388,15 @@ async function searched(stage, { model, run, params, beams, begin, found, greedy
     state.row = Math.min(state.choices.ids.length - 1, Math.max(0, state.row + by));
     drawStep();
   }
-  addEventListener('keydown', keys);
+  addEventListener('keydown', keys, { signal: until.signal });
+  until.signal.addEventListener('abort', () => clearInterval(state.playing));
   drawTree();
   await drawStep();
   late?.().then(
     ([one, two]) => listed.replaceWith(texts(model, found, one, two, beams)),
     () => {}, // what was found stands there without them
   );
-  return () => {
-    removeEventListener('keydown', keys);
-    clearInterval(state.playing);
-  };
+  return until;
 }
 
 // Where the winner was least sure: the step to begin with.

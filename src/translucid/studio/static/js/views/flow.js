@@ -27,7 +27,7 @@ const EXACT = 4096; // numbers
 const LEAST = 640; // units of width that panes need; a narrower window rolls
 const LIKELY = 8; // tokens of a position
 
-export async function flow(stage, { model, run, catalogue, params }) {
+export async function flow(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const given = points.has(params.get('at')) ? params.get('at') : null;
   const member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
@@ -80,16 +80,14 @@ export async function flow(stage, { model, run, catalogue, params }) {
   box.addEventListener('dblclick', event => {
     if (event.target.closest?.('.part')) goIn(state);
   });
-  addEventListener('keydown', keys);
+  addEventListener('keydown', keys, { signal });
+  signal.addEventListener('abort', () => {
+    off();
+    clearTimeout(view.soon);
+  });
   await Promise.all([drawScene(view), drawPanel(view)]);
   if (given) rollTo(box, box.querySelector('.part.selected'));
-  const unsalient = saliency(run, model);
-  return () => {
-    unsalient();
-    off();
-    removeEventListener('keydown', keys);
-    clearTimeout(view.soon);
-  };
+  signal.addEventListener('abort', saliency(run, model));
 }
 // The window goes where the pin goes; what had the focus has it again.
 function follow(view) {

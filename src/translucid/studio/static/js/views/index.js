@@ -1,5 +1,5 @@
 // The views of the studio: their names, what draws them, and why a model may lack one.
-// draw(stage, { all, model, run, catalogue, params }) fills the stage; what it returns is called when the view is left.
+// draw(stage, { all, model, run, catalogue, params, signal }) fills the stage; signal is aborted when the view is left.
 import { flow } from './flow.js';
 import { attention } from './attention.js';
 import { recurrent } from './recurrent.js';

@@ -14,7 +14,7 @@ const LOW = -0.5;
 const HIGH = 1.5;
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-export async function plane(stage, { model, params }) {
+export async function plane(stage, { model, params, signal }) {
   const { kind } = model.plane;
   const given = name => (/^\d{1,3}$/.test(params.get(name) ?? '') ? Number(params.get(name)) : null);
   const state = {
@@ -160,8 +160,8 @@ export async function plane(stage, { model, params }) {
       rows.map(([name, value]) => [h('dt', { class: 'mono' }, name), h('dd', { class: 'n' }, value)]),
     );
   }
+  signal.addEventListener('abort', stop);
   await show(state.step);
-  return stop;
 }
 
 // The picture: colours for the output over the plane, the points, and the line where the output is one half.

@@ -40,7 +40,7 @@ const EXACT = 4096;
 const LISTED = 24;
 const GATE = { kind: 'seq', max: 1 };
 
-export async function recurrent(stage, { model, run, catalogue, params }) {
+export async function recurrent(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
@@ -72,7 +72,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     now.words = range(data.words).map(i => run.tokens[here.side === 'encoder' ? 'source' : 'target'][i] ?? '·');
     now.keys = range(data.words).map(i => `${now.side}:${i}`);
     now.memory = data.byPoint.cell ?? data.byPoint.hidden;
-    now.order = byChange(now.memory, here.backward);
+    now.order = byChange(now.memory);
     for (const box of [left, mid, right]) {
       link.forget(box);
       box.replaceChildren();
@@ -241,15 +241,21 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       scale: row.scale,
     };
   }
-  // Which gate opened at which word, in one sentence. At its first step an empty memory has nothing to forget.
-  function saying() {
-    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
+  // The steps that have something to forget: all but the first of a reader that begins with an empty memory. A
+  // backward reader begins at the last token.
+  function remembering() {
     const n = now.words.length;
     const first = now.here.backward ? n - 1 : 0;
     const begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.'));
-    const places = range(n).filter(i => begun || n === 1 || i !== first);
-    const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a));
-    const largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
+    return range(n).filter(i => begun || n === 1 || i !== first);
+  }
+  const leastAt = values => remembering().reduce((a, b) => (values[b] < values[a] ? b : a));
+  // Which gate opened at which word, in one sentence.
+  function saying() {
+    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
+    const places = remembering();
+    const largest = (values, among = range(now.words.length)) =>
+      among.reduce((a, b) => (values[b] > values[a] ? b : a));
     const told = (text, point, letter, i) => [
       text,
       ' at ‘',
@@ -261,13 +267,13 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const parts =
       written === 'lstm'
         ? [
-            told('Most is forgotten', 'forget_gate', 'f', least(rows.forget_gate)),
+            told('Most is forgotten', 'forget_gate', 'f', leastAt(rows.forget_gate)),
             told('; written', 'input_gate', 'i', largest(rows.input_gate)),
             told('; shown', 'output_gate', 'o', largest(rows.output_gate)),
           ]
         : written === 'gru'
           ? [
-              told('Most is replaced', 'update_gate', 'z', least(rows.update_gate)),
+              told('Most is replaced', 'update_gate', 'z', leastAt(rows.update_gate)),
               told('; most stays', 'update_gate', 'z', largest(rows.update_gate, places)),
             ]
           : [told('The state is largest', 'hidden', 'h', largest(rows.hidden.map(Math.abs)))];
@@ -281,12 +287,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const gate = rowsOf(now.data, at.unit, now.own).find(
       each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
     );
-    const from = now.here.backward ? now.words.length - 1 : 0;
-    return gate
-      ? range(now.words.length)
-          .filter(i => i !== from)
-          .reduce((a, b) => (gate.values[b] < gate.values[a] ? b : a), 0)
-      : 0;
+    return gate ? leastAt(gate.values) : 0;
   }
   async function work() {
     const state = now;
@@ -394,12 +395,11 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
     }
   };
-  document.addEventListener('keydown', keys);
-  return () => {
+  document.addEventListener('keydown', keys, { signal });
+  signal.addEventListener('abort', () => {
     stop();
     clearTimeout(waiting);
-    document.removeEventListener('keydown', keys);
-  };
+  });
 }
 
 // ---- what there is

@@ -45,7 +45,7 @@ export const modes = mode =>
     ),
   );
 
-export async function sample(stage, { run, params }) {
+export async function sample(stage, { run, params, signal }) {
   const state = {
     values: DIALS.map(dial => inRange(dial, params.get(dial.key))),
     step: Number(params.get('step')) || 1,
@@ -198,7 +198,6 @@ export async function sample(stage, { run, params }) {
     settle({ step: state.step });
     show();
   };
-  addEventListener('keydown', keys);
+  addEventListener('keydown', keys, { signal });
   await draw();
-  return () => removeEventListener('keydown', keys);
 }

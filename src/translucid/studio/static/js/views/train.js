@@ -14,7 +14,7 @@ import { short } from '../parts/aim.js';
 const CALM = 5000; // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
-export async function train(stage, { model, params }) {
+export async function train(stage, { model, params, signal }) {
   const said = h('p', { class: 'say' });
   const aside = h('p', { class: 'kicker', role: 'status' });
   const hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
@@ -47,17 +47,14 @@ export async function train(stage, { model, params }) {
       pause();
     }
   };
-  document.addEventListener('keydown', press);
+  document.addEventListener('keydown', press, { signal });
+  signal.addEventListener('abort', trail.close);
   await new Promise(ready => {
     trail.first = ready;
+    signal.addEventListener('abort', ready);
   });
 
   function changed(what) {
-    if (!root.isConnected) {
-      trail.first?.();
-      leave();
-      return;
-    } // another drawing has taken its place
     if (!data.about) {
       if (what === 'lost') trail.first?.();
       said.textContent = what === 'lost' ? 'The server does not answer' : '';
@@ -71,7 +68,7 @@ export async function train(stage, { model, params }) {
       return;
     }
     if (what === 'lost' || !paused) state();
-    if (!paused && what !== 'lost') show();
+    if (!paused && (what !== 'lost' || !parts)) show();
     if (paused) {
       const more = last(data) - paused.at;
       hold.lastChild.textContent = more > 0 ? `Go on (${more.toLocaleString('en')} new steps)` : 'Go on';
@@ -374,12 +371,6 @@ export async function train(stage, { model, params }) {
     redraw?.();
     film.title = n > places.length ? `${places.length} of ${n} probes; the slider reaches all` : '';
     if (focused) film.querySelector('[aria-pressed="true"]')?.focus();
-  }
-
-  return leave;
-  function leave() {
-    trail.close();
-    document.removeEventListener('keydown', press);
   }
 }
 

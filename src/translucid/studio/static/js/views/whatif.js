@@ -30,7 +30,7 @@ const optional = el => {
   return el;
 };
 
-export async function whatif(stage, { model, run, catalogue, params }) {
+export async function whatif(stage, { model, run, catalogue, params, signal }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
   const points = new Map(run.points.map(point => [point.at, point]));
   const state = {
@@ -41,7 +41,6 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     patch: { ...patchOf(params), side: params.get('side') },
     sorted: params.get('sort') === 'effect',
     measuring: false,
-    left: false,
     turn: 0,
   };
   const list = h('div', { class: 'switches' });
@@ -166,7 +165,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     state.measuring = !state.measuring;
     drawList();
     for (const each of model.switches) {
-      if (!state.measuring || state.left) break;
+      if (!state.measuring) break;
       if (typeof delta(each) === 'number') continue;
       try {
         keep(each.key, await api.effect(run.run, [each.key]));
@@ -174,10 +173,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         if (!(error instanceof api.Refused)) throw error;
         state.measuring = false;
       }
-      if (!state.left) drawList();
+      drawList();
     }
     state.measuring = false;
-    if (!state.left) drawList();
+    drawList();
   }
   function keep(key, found) {
     measured.set(
@@ -273,7 +272,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         );
       return;
     }
-    if (turn !== state.turn || state.left) return;
+    if (turn !== state.turn) return;
     if (state.off.size === 1 && !state.swap && !state.instead && !state.strength.get([...state.off][0])) {
       keep([...state.off][0], found);
       drawList();
@@ -612,13 +611,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     event.preventDefault();
     restore();
   }
-  addEventListener('keydown', keys);
+  addEventListener('keydown', keys, { signal });
   drawList();
   await refresh();
-  return () => {
-    state.left = true;
-    removeEventListener('keydown', keys);
-  };
 }
 function swapOf(text) {
   // 2:cat
