@@ -43,6 +43,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.options import SpanDecoding
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
@@ -125,10 +126,21 @@ class Model:
         task: Classify = expect(self.task, Classify)
         return task.predict_lines(self.network, several(texts))
 
-    def tag(self, texts: Sequence[str]) -> list[list[Span]]:
-        """The labelled spans of each text, by character."""
-        task: Tag = expect(self.task, Tag)
+    def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
+        """The labelled spans of each text, by character. spans: how tags are chosen, a value of
+        the key decoding.spans; not given: as the model was trained, and free if it was opened."""
+        task: Tag = expect(self.with_spans(spans).task, Tag)
         return task.predict_lines(self.network, several(texts))
+
+    def with_spans(self, spans: SpanDecoding | None) -> Self:
+        """The same tagger with another value of the key decoding.spans; None: as it is."""
+        expect(self.task, Tag)
+        if spans is None:
+            return self
+        twin, decoding = copy(self), self._bundle.decoding | {"spans": spans}
+        twin._bundle = replace(self._bundle, decoding=decoding)
+        twin.task = task_of(twin._bundle)
+        return twin
 
     def fill(self, text: str, k: int = LIKELIEST) -> list[list[Filling]]:
         """The k likeliest tokens at each mask of a text, such as "The [MASK] barks."; of a masked

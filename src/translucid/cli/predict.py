@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -19,7 +19,7 @@ from translucid.errors import ConfigError
 if TYPE_CHECKING:
     from translucid.data.predictions import Row, Source
     from translucid.model import Model
-    from translucid.tasks.options import DataConfig
+    from translucid.tasks.options import DataConfig, SpanDecoding
 
 CHUNK = 256  # rows that are answered together
 OVERRIDE = re.compile(r"(\w+)\.\w+=")
@@ -34,6 +34,13 @@ FileAndColumns = Annotated[
 ]
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The probability of every label, or of each tag.")
+]
+Spans = Annotated[
+    str | None,
+    typer.Option(
+        help="How tags are chosen: legal (best sequence in IOB2 or BIOES), iob1 (in IOB1), or free "
+        "(each word's best tag) [default: the model's own; see info].",
+    ),
 ]
 
 
@@ -56,6 +63,7 @@ def tag(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    spans: Spans = None,
     as_json: o.Json = False,
     out: o.Out = None,
     device: o.Device = "auto",
@@ -64,7 +72,7 @@ def tag(
 
     Example: echo "Jordan hires Anna Keller." | translucid tag demo:tag
     """
-    _answer(model, file, "tag", as_json, probabilities, out, device)
+    _answer(model, file, "tag", as_json, probabilities, out, device, spans=spans)
 
 
 def predict(
@@ -103,6 +111,8 @@ def _answer(
     probabilities: bool,
     out: Path | None,
     device: str,
+    *,
+    spans: str | None = None,
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
@@ -117,6 +127,8 @@ def _answer(
     (held,) = o.load_models(folder, None, device)
     if task is not None:
         held.check_task(task)
+    if spans is not None:
+        held = held.with_spans(_span_decoding(spans))
     source = _open(held, file, data)
     plain = isinstance(source, TextLines)
     shown = False
@@ -140,12 +152,22 @@ def _answer(
             for row in rows
         ]
 
-    options = {"json": as_json, "probabilities": probabilities} | keys
+    options = {"json": as_json, "probabilities": probabilities} | keys | o.typed(spans=spans)
     answer_lines(
         file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
         verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),
         as_it_comes=True,
     )  # fmt: skip
+
+
+def _span_decoding(text: str) -> "SpanDecoding":
+    from translucid.tasks.options import SpanDecoding
+
+    allowed: tuple[SpanDecoding, ...] = get_args(SpanDecoding)
+    chosen = next((name for name in allowed if name == text), None)
+    if chosen is None:
+        raise ConfigError(f"--spans {text}: no such way to choose tags; use {', '.join(allowed)}")
+    return chosen
 
 
 def _open(held: "Model", file: str, data: "DataConfig") -> "Source":

@@ -27,6 +27,7 @@ from translucid.interop.tokenizers import (
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 
@@ -65,6 +66,10 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
         decoding, notes = read_decoding(opened.source.folder, opened.source.config)
+    if plan.task == Tag.name:  # as its own tool answers; what it was trained on, nothing says
+        decoding = {"spans": "free"}
+        task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")
+        notes = [f"tags: {task.decoding_note} (decoding.spans = free)"]
     facts = {
         "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
         f"{repository_of(path) or path.name}",

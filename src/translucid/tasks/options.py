@@ -18,7 +18,7 @@ from translucid.tasks.registry import TaskName
 
 Paths = tuple[str, ...]
 Column = int | str | None
-SpanDecoding = Literal["legal", "free"]
+SpanDecoding = Literal["legal", "free", "iob1"]
 
 
 class TaskConfig(Config):
@@ -137,7 +137,9 @@ class DecodingConfig(Config):
         1.0, "length penalty: compare by log-probability / length^alpha; 0: short ones win", ge=0
     )
     spans: SpanDecoding = key(
-        "legal", "span decoding: the best legal tag sequence, or each word's best tag by itself"
+        "legal",
+        "span decoding: the best sequence in IOB2 or BIOES, whichever the tags are; free: each "
+        "word's best tag; iob1: the best sequence in IOB1",
     )
     context: int = key(
         0,
