@@ -36,13 +36,14 @@ from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
 from translucid.see.walk.explanation import Explanation, explanation
 from translucid.tasks.base import Score, Task, check_length
-from translucid.tasks.classify import Classify, Label
+from translucid.tasks.classify import Classify
 from translucid.tasks.embed import Embed, Neighbour, nearest
 from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.label_scores import Label, Labels, LabelScore
 from translucid.tasks.options import SpanDecoding
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
@@ -121,10 +122,24 @@ class Model:
 
     # ---- the other tasks ----
 
-    def classify(self, texts: Sequence[str]) -> list[Label]:
-        """The likeliest label of each text."""
-        task: Classify = expect(self.task, Classify)
+    def classify(
+        self, texts: Sequence[str], *, threshold: float | None = None
+    ) -> list[Label] | list[Labels] | list[LabelScore]:
+        """The likeliest label of each text. An opened model may be of another kind: one that gives
+        several labels at once answers with `Labels`, those above `threshold` (0.5) and the
+        probability of each; one that gives a score with `LabelScore`."""
+        task: Classify = expect(self.with_threshold(threshold).task, Classify)
         return task.predict_lines(self.network, several(texts))
+
+    def with_threshold(self, threshold: float | None) -> Self:
+        """The same classifier with another threshold for several labels at once; None: as it is."""
+        task: Classify = expect(self.task, Classify)
+        if threshold is None:
+            return self
+        twin = copy(self)
+        twin.task = copy(task)
+        twin.task.reading = task.reading.with_threshold(threshold)
+        return twin
 
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
         """The labelled spans of each text, by character. spans: how tags are chosen, a value of
@@ -198,6 +213,7 @@ class Model:
         context; others are refused. `say` is told, line by line, what was read, what was left
         out, and what decides the score.
         """
+        self.task.check_files()
         settings = self.settings(**options)
         say(settings.line())
         items = self.items(*files, say=say, **options)

@@ -35,6 +35,13 @@ FileAndColumns = Annotated[
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The probability of every label, or of each tag.")
 ]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0,
+        help="For models that give several labels at once: list labels above this [default: 0.5].",
+    ),
+]  # fmt: skip
 Spans = Annotated[
     str | None,
     typer.Option(
@@ -48,15 +55,16 @@ def classify(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    threshold: Threshold = None,
     as_json: o.Json = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Give each text its label.
+    """Give each text its label, or what the model gives instead: several labels, or a score.
 
     Example: echo "The food was not good." | translucid classify demo:classify
     """
-    _answer(model, file, "classify", as_json, probabilities, out, device)
+    _answer(model, file, "classify", as_json, probabilities, out, device, threshold=threshold)
 
 
 def tag(
@@ -113,6 +121,7 @@ def _answer(
     device: str,
     *,
     spans: str | None = None,
+    threshold: float | None = None,
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
@@ -129,6 +138,8 @@ def _answer(
         held.check_task(task)
     if spans is not None:
         held = held.with_spans(_span_decoding(spans))
+    if threshold is not None:
+        held = held.with_threshold(threshold)
     source = _open(held, file, data)
     plain = isinstance(source, TextLines)
     shown = False
@@ -152,7 +163,11 @@ def _answer(
             for row in rows
         ]
 
-    options = {"json": as_json, "probabilities": probabilities} | keys | o.typed(spans=spans)
+    options = (
+        {"json": as_json, "probabilities": probabilities}
+        | keys
+        | o.typed(spans=spans, threshold=threshold)
+    )
     answer_lines(
         file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
         verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),

@@ -15,15 +15,16 @@ from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
-from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
+from translucid.tasks.label_scores import Label, OneOf, Reading, Scores, reading_of
 from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline
@@ -39,14 +40,6 @@ class ClassifyItem:
     ids: list[int]
     label: int  # IGNORE where it is to be predicted
     line: int
-
-
-@dataclass(frozen=True)
-class Label:
-    """A class and how sure the model is of it."""
-
-    label: str
-    probability: float
 
 
 @task
@@ -84,11 +77,17 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        return cls(resources.tokenizer, resources.labels, smoothing=resources.smoothing)
+        return cls(
+            resources.tokenizer, resources.labels, smoothing=resources.smoothing,
+            reading=reading_of(resources.statistics),
+        )  # fmt: skip
 
     @property
     def label_names(self) -> Sequence[str]:
         return self.labels
+
+    def check_files(self) -> None:
+        self.reading.check_trainable("evaluate")
 
     def expected_targets(self, records: Sequence[Labelled]) -> tuple[Tensor, str]:
         numbers = [self.labels.index(record.label) for record in records]
@@ -97,35 +96,30 @@ class Classify(Task[Labelled, ClassifyItem]):
     def read_line(self, line: str, where: str, network: nn.Module) -> ClassifyItem:
         return ClassifyItem(self.encode_text(line), IGNORE, 0)
 
-    def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
-        """The likeliest label of each text."""
+    def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Any]:
+        """The answer for each text: its likeliest label, unless the model's outputs mean
+        something else (see label_scores.py)."""
         rows = self.probabilities(model, [item.ids for item in items])
-        return [self._likeliest(row) for row in rows]
+        return [self.reading.answer(self.labels, row) for row in rows]
 
-    def _likeliest(self, row: Sequence[float]) -> Label:
-        """Of equal ones the first."""
-        place = max(range(len(row)), key=row.__getitem__)
-        return Label(self.labels[place], row[place])
+    def answer_text(self, answer: Any) -> str:
+        return self.reading.text(answer)
 
-    def answer_text(self, answer: Label) -> str:
-        return f"{answer.label}\t{answer.probability:.3f}"
-
-    def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
-        return {"text": line, "label": answer.label, "probability": answer.probability}
+    def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
+        return {"text": line} | self.reading.json(answer)
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[str], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The likeliest label and its probability; with `probabilities`, that of every label."""
+        """The answer, such as the likeliest label and its probability; with `probabilities`, that
+        of every label."""
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
+        if probabilities and isinstance(self.reading, Scores):
+            raise ConfigError("--probabilities: this model gives scores; leave it out")
         columns = []
         for row in rows:
-            best = self._likeliest(row)
+            chosen = self.reading.columns(self.reading.answer(self.labels, row))
             every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
-            chosen: dict[str, Any] = {
-                "predicted_label": best.label,
-                "probability": best.probability,
-            }
             columns.append(chosen | (every if probabilities else {}))
         return columns
 
@@ -134,9 +128,11 @@ class Classify(Task[Labelled, ClassifyItem]):
         return dict(zip(self.labels, row, strict=True))
 
     def __init__(
-        self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0
-    ) -> None:
+        self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0,
+        reading: Reading | None = None,
+    ) -> None:  # fmt: skip
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
+        self.reading = reading or OneOf()
         self.frame = tokenizer.frame(*self.around)
         self._number = {label: i for i, label in enumerate(self.labels)}
 
@@ -170,16 +166,23 @@ class Classify(Task[Labelled, ClassifyItem]):
         return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        self.reading.check_trainable("training")
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
-        """The probability of every label, for encoded texts, in their order."""
-        return self._read(model, [ClassifyItem(ids, IGNORE, 0) for ids in texts])[0]
+        """The probability or score of every label, for encoded texts, in their order."""
+        items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
+
+        def act(batch: Batch) -> list[list[float]]:
+            rows: list[list[float]] = self.reading.values(model(**batch.inputs).float()).tolist()
+            return rows
+
+        return in_batches(model, items, self, act)
 
     def _read(
         self, model: nn.Module, items: Sequence[ClassifyItem]
     ) -> tuple[list[list[float]], list[float]]:
-        """The probability of every label, and the loss of the right one; 0 where there is none."""
+        """The probability of every label, and the loss of the right one."""
 
         def act(batch: Batch) -> list[tuple[list[float], float]]:
             outputs = model(**batch.inputs).float()
@@ -190,8 +193,9 @@ class Classify(Task[Labelled, ClassifyItem]):
         return [row for row, _ in results], [loss for _, loss in results]
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
+        self.reading.check_trainable("evaluate")
         rows, losses = self._read(model, items)
-        answers = [self._likeliest(row) for row in rows]
+        answers: list[Label] = [self.reading.answer(self.labels, row) for row in rows]
         score = self._score([answer.label for answer in answers], losses, items)
         return replace(
             score,
@@ -245,6 +249,8 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def example(self, text: str, target: str | None = None) -> Example:
         """target: the label."""
+        if target is not None:
+            self.reading.check_trainable("a target")
         if target is not None and target not in self.labels:
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
         label = IGNORE if target is None else self.labels.index(target)
@@ -257,8 +263,8 @@ class Classify(Task[Labelled, ClassifyItem]):
         return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
 
     @property
-    def outputs(self) -> OneLabel:
-        return OneLabel(self.labels)
+    def outputs(self) -> Outputs:
+        return self.reading.outputs(self.labels)
 
 
 def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:

@@ -16,7 +16,7 @@ from translucid.interop.export import sentence
 from translucid.interop.export.homes import LENGTH, Home, home_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
-from translucid.interop.families import bart
+from translucid.interop.families import bart, classifier
 from translucid.interop.rules import to_theirs
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
@@ -92,7 +92,7 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     return {
         "id2label": {str(i): label for i, label in enumerate(held.labels)},
         "label2id": {label: i for i, label in enumerate(held.labels)},
-    }
+    } | classifier.config_of(held.statistics)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
