@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
     for wrong in ({"problem_type": "ranking"},
                   {"sentence_transformers": {"activation_fn": "torch.nn.Softplus"}}):  # fmt: skip
         (tmp_path / "config.json").write_text(json.dumps(config | wrong))
-        with pytest.raises(InputError, match="ranking|Softplus"):
+        with pytest.raises(InputError, match=r"ranking|Softplus"):
             tl.load(tmp_path)
 
 
@@ -152,7 +152,8 @@ def test_training_starts_from_the_encoder_with_a_fresh_head(tmp_path: Path) -> N
     rows = "".join(f"the dog {word},LABEL_{i % 2}\n" for i, word in enumerate("abcdefgh" * 4))
     (tmp_path / "t.csv").write_text("text,label\n" + rows)
     said = run("train", "classify", "--train", str(tmp_path / "t.csv"), "--from",
-               str(tmp_path / "multi"), "--out", str(tmp_path / "run"), "training.steps=2", "data.max_length=20")  # fmt: skip
+               str(tmp_path / "multi"), "--out", str(tmp_path / "run"), "training.steps=2",
+               "data.max_length=20")  # fmt: skip
     assert said.returncode == 0, said.stderr
     assert "do not exclude each other" in said.stdout + said.stderr
     assert isinstance(tl.load(tmp_path / "run").classify(TEXTS)[0], Label)

@@ -13,6 +13,8 @@ from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import GenerationConfig
+from translucid.generate.sampling import SamplingConfig
 from translucid.tasks.contrastive import TEMPERATURE
 from translucid.tasks.registry import TaskName
 
@@ -181,3 +183,18 @@ class Resources:
     def tokenizer(self) -> Tokenizer:
         """The only one."""
         return self.tokenizers["tokenizer"]
+
+    @property
+    def search(self) -> GenerationConfig | None:
+        """How an opened model searches, as its generation_config.json says; None: it says nothing,
+        or the model is ours."""
+        settings = self.statistics.get("generation")
+        if not isinstance(settings, Mapping):
+            return None
+        return GenerationConfig(**(dict(settings) | self.decoding.search()))
+
+    @property
+    def sampling(self) -> SamplingConfig | None:
+        """The same for how it draws; None: it does not."""
+        settings = self.statistics.get("sampling")
+        return SamplingConfig(**settings) if isinstance(settings, Mapping) else None
