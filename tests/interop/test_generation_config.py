@@ -141,8 +141,8 @@ CASES: dict[str, list[Fields]] = {
     "bad_words_ids": [{"bad_words_ids": [[22], [23, 24], [25, 5]]},
                       BEAMS | {"bad_words_ids": [[25], [23, 24]]}],
     "suppress_tokens": [{"suppress_tokens": [22, 25]}, BEAMS | {"suppress_tokens": [22]}],
-    "begin_suppress_tokens": [{"begin_suppress_tokens": [23, 25]},
-                              BEAMS | {"begin_suppress_tokens": [23, 25]}],
+    "begin_suppress_tokens": [{"begin_suppress_tokens": [0, 2, 22, 23, 24, 25]},
+                              BEAMS | {"begin_suppress_tokens": [0, 2, 22, 23, 24, 25]}],
     "forced_eos_token_id": [{"forced_eos_token_id": 0}, BEAMS | {"forced_eos_token_id": 0},
                             BEAMS | {"forced_eos_token_id": 7, "length_penalty": 0.3}],
     "renormalize_logits": [{"renormalize_logits": True}, BEAMS | {

@@ -264,12 +264,12 @@ def _notes(
     unused = [name for name in of_sampling if name in raw and sampling is None]
     taken = [name for name in taken if name not in unused]
     shown = ", ".join(f"{name} = {_short(raw[name])}" for name in taken)
-    how = "drawn at random" if sampling is not None else "greedy"
+    mode = "drawn at random" if sampling is not None else "greedy"
     if read.beams > 1:
-        how = f"beam search, {read.beams} beams"
+        mode = f"beam search, {read.beams} beams"
     if sampling is not None and "top_k" not in raw:
-        how += f", top_k = {TOP_K} as transformers has it"
-    notes = [f"decoding as transformers' generate(): {how}; taken from {where}: {shown or 'none'}"]
+        mode += f", top_k = {TOP_K} as transformers has it"
+    notes = [f"decoding as transformers' generate(): {mode}; taken from {where}: {shown or 'none'}"]
     if unused:
         notes.append(f"{where}: {', '.join(unused)}: of no effect without do_sample")
     unknown = [name for name in raw if name not in FIELDS]

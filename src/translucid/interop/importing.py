@@ -72,9 +72,9 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     if plan.task in (Translate.name, Language.name) and opened.source.kind == "huggingface":
         start = _start(imported) if plan.task == Translate.name else None
         rows = _rows(plan, "target")
-        said = read_generation(opened.source.folder, opened.source.config, start, rows)
-        decoding, notes = said.decoding, list(said.notes)
-        statistics |= said.statistics
+        generation = read_generation(opened.source.folder, opened.source.config, start, rows)
+        decoding, notes = generation.decoding, list(generation.notes)
+        statistics |= generation.statistics
     if plan.task == Tag.name:  # as its own tool answers; what it was trained on, nothing says
         decoding = {"spans": "free"}
         task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")

@@ -224,20 +224,20 @@ class Generator:
     def _config(
         self, max_length: int | None, no_repeat_ngram: int | None, repetition_penalty: float | None
     ) -> GenerationConfig:
-        given = {
+        options = {
             "max_length": max_length,
             "no_repeat_ngram": no_repeat_ngram,
             "repetition_penalty": repetition_penalty,
         }
-        return self.search(**{name: value for name, value in given.items() if value is not None})
+        return self.search(**{name: value for name, value in options.items() if value is not None})
 
     def _sampling(self, **options: float | None) -> SamplingConfig | None:
         """How a language model draws; None: its folder asks for a beam search."""
-        given = {name: value for name, value in options.items() if value is not None}
+        chosen = {name: value for name, value in options.items() if value is not None}
         task: Language = expect(self.task, Language)
         own = task.sampling
-        if given or own is not None:
-            return SamplingConfig(**((own.model_dump() if own else {}) | given))
+        if chosen or own is not None:
+            return SamplingConfig(**((own.model_dump() if own else {}) | chosen))
         if task.search is None:
             return SamplingConfig()
         return SamplingConfig(temperature=0.0) if task.search.beam_size == 1 else None
