@@ -37,14 +37,16 @@ from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
 from translucid.see.walk.explanation import Explanation, explanation
 from translucid.tasks.base import Score, Task, check_length
-from translucid.tasks.classify import Classify, Label
+from translucid.tasks.classify import Classify
 from translucid.tasks.embed import Embed, Neighbour, nearest
 from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.label_scores import Label, Labels, LabelScore
 from translucid.tasks.long_texts import text_limit
+from translucid.tasks.options import SpanDecoding
 from translucid.tasks.regress import Regress
 from translucid.tasks.score import Coverage
 from translucid.tasks.tag import Tag
@@ -123,15 +125,40 @@ class Model:
 
     # ---- the other tasks ----
 
-    def classify(self, texts: Sequence[str]) -> list[Label]:
-        """The likeliest label of each text."""
-        task: Classify = expect(self.task, Classify)
+    def classify(
+        self, texts: Sequence[str], *, threshold: float | None = None
+    ) -> list[Label] | list[Labels] | list[LabelScore]:
+        """The likeliest label of each text. An opened model may be of another kind: one that gives
+        several labels at once answers with `Labels`, those above `threshold` (0.5) and the
+        probability of each; one that gives a score with `LabelScore`."""
+        task: Classify = expect(self.with_threshold(threshold).task, Classify)
         return task.predict_lines(self.network, several(texts))
 
-    def tag(self, texts: Sequence[str]) -> list[list[Span]]:
-        """The labelled spans of each text, by character."""
-        task: Tag = expect(self.task, Tag)
+    def with_threshold(self, threshold: float | None) -> Self:
+        """The same classifier with another threshold for several labels at once; None: as it is."""
+        task: Classify = expect(self.task, Classify)
+        if threshold is None:
+            return self
+        twin = copy(self)
+        twin.task = copy(task)
+        twin.task.reading = task.reading.with_threshold(threshold)
+        return twin
+
+    def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
+        """The labelled spans of each text, by character. spans: how tags are chosen, a value of
+        the key decoding.spans; not given: as the model was trained, and free if it was opened."""
+        task: Tag = expect(self.with_spans(spans).task, Tag)
         return task.predict_lines(self.network, several(texts))
+
+    def with_spans(self, spans: SpanDecoding | None) -> Self:
+        """The same tagger with another value of the key decoding.spans; None: as it is."""
+        expect(self.task, Tag)
+        if spans is None:
+            return self
+        twin, decoding = copy(self), self._bundle.decoding | {"spans": spans}
+        twin._bundle = replace(self._bundle, decoding=decoding)
+        twin.task = task_of(twin._bundle)
+        return twin
 
     def fill(self, text: str, k: int = LIKELIEST) -> list[list[Filling]]:
         """The k likeliest tokens at each mask of a text, such as "The [MASK] barks."; of a masked
@@ -189,6 +216,7 @@ class Model:
         context; others are refused. `say` is told, line by line, what was read, what was left
         out, and what decides the score.
         """
+        self.task.check_files()
         settings = self.settings(**options)
         say(settings.line())
         items, coverage = self._limited(files, None, say, options)

@@ -48,7 +48,7 @@ def test_texts_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
             suppress_tokens=list(never),
         )  # fmt: skip
         expected.append(target.decode(rows[0]))
-    decoded = model.decode(TEXTS, beam_size=1, max_length=9)
+    decoded = model.decode(TEXTS, beam_size=1, max_length=9, forced_end_ids=())
     assert [one.texts[0].text for one in decoded] == expected
     assert any(expected)
 

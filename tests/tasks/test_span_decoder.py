@@ -1,5 +1,6 @@
 """The best whole spans: as exhaustive search finds them, and as argmax where that breaks none."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -14,6 +15,8 @@ BIO = ["O", "B-A", "I-A", "B-B", "I-B"]
 BIOES = ["O", "B-A", "I-A", "E-A", "S-A", "S-B"]
 ODD = ["B-A", "I-A", "NOUN", "U-A", "-", "B-", "I-", ""]  # without O, and with what nobody knows
 SCHEMES = {"BIO": BIO, "BIOES": BIOES, "odd": ODD, "no O": ["B-A", "E-A", "I-A"]}
+
+Legal = Callable[[list[str], list[str]], bool]
 
 
 def is_legal(tags: list[str], known: list[str]) -> bool:
@@ -31,7 +34,15 @@ def is_legal(tags: list[str], known: list[str]) -> bool:
     return True
 
 
-def exhaustive(scores: torch.Tensor, known: list[str]) -> list[int] | None:
+def is_iob1(tags: list[str], known: list[str]) -> bool:
+    """B- only separates: right before it a span of its label ends."""
+    pairs = zip(["", *tags], tags, strict=False)
+    return all(tag[:1] != "B" or before[1:] == tag[1:] for before, tag in pairs)
+
+
+def exhaustive(
+    scores: torch.Tensor, known: list[str], is_legal: Legal = is_legal
+) -> list[int] | None:
     """scores: (length, tags)."""
     best, found = -torch.inf, None
     table = scores.tolist()
@@ -53,6 +64,15 @@ def test_as_exhaustive_search(scheme: str) -> None:
         for row in range(rows):
             wanted = exhaustive(scores[row], known)
             assert found[row] == (scores[row].argmax(-1).tolist() if wanted is None else wanted)
+
+
+def test_iob1_as_exhaustive_search() -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(40, 4, len(BIO), dtype=torch.float64)
+    words = torch.ones(40, 4, dtype=torch.bool)
+    found = best_tags(scores, words, tag_transitions(BIO, iob1=True)).tolist()
+    assert found == [exhaustive(row, BIO, is_iob1) for row in scores]
+    assert found != scores.argmax(-1).tolist()
 
 
 @given(st.integers(0, 10_000), st.integers(0, 9))

@@ -19,7 +19,10 @@ def generate(
     prompts: Annotated[
         str | None, typer.Option(help="A file, one prompt a line; - is standard input.")
     ] = None,
-    max_length: Annotated[int, typer.Option(min=1, help="Most tokens to generate.")] = 100,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most tokens to generate [default: 100, or as an opened model]."),
+    ] = None,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
     top_p: o.TopP = None,
@@ -41,7 +44,8 @@ def generate(
 ) -> None:
     """Continue a text by sampling; with --beam-size, by beam search for the likeliest.
 
-    On a terminal the text appears as it is written.
+    A model of another tool writes as its generation_config.json says: without do_sample its most
+    probable text, unless you give --temperature. On a terminal the text appears as it is written.
 
     Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1
     """
@@ -58,13 +62,13 @@ def generate(
     rules |= {"forbid": forbid or []}
     prompt_texts = [prompt] if prompts is None else _prompts(prompts)
     if beam_size is not None:
-        decoding = rules | {"beam_size": beam_size, "max_length": max_length}
+        decoding = rules | {"beam_size": beam_size} | o.typed(max_length=max_length)
         texts = [decoded.texts[0].text for decoded in held.decode(prompt_texts, **decoding)]
         _write(texts, prompt_texts, as_json)
         if precision == "int8":
             o.tell_difference(plain, held, texts)
         return
-    options: dict[str, Any] = drawing | rules | {"max_length": max_length, "seed": seed}
+    options: dict[str, Any] = drawing | rules | o.typed(max_length=max_length) | {"seed": seed}
     options["stop"] = stop or []
     if prompts is None and not as_json and sys.stdout.isatty():
         texts = _stream(held, prompt, samples, options)

@@ -21,6 +21,7 @@ def info(
     Example: translucid info demo:perceptron
     """
     from translucid.interop.importing import load
+    from translucid.recipe.examples import task_of
 
     held = load(model)
     facts = {
@@ -30,6 +31,7 @@ def info(
         "tokenizers": {name: {"kind": t.kind, "tokens": len(t), "fingerprint": t.fingerprint}
                        for name, t in held.tokenizers.items()},
         "labels": held.labels,
+        "decoding": held.decoding,
         **held.facts,
     }  # fmt: skip
     if as_json:
@@ -43,6 +45,8 @@ def info(
         typer.echo(f"{name:<11} {tokenizer.kind}, {len(tokenizer):,} tokens")
     if held.labels:
         typer.echo(f"labels      {', '.join(held.labels)}")
+    if decoded := getattr(task_of(held), "decoding_note", ""):
+        typer.echo(f"decoding    {decoded}")
     if "imported" in held.facts:
         typer.echo(f"imported    {held.facts['imported']}")
     for note in held.facts.get("notes", []):

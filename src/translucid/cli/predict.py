@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -19,7 +19,7 @@ from translucid.errors import ConfigError
 if TYPE_CHECKING:
     from translucid.data.predictions import Row, Source
     from translucid.model import Model
-    from translucid.tasks.options import DataConfig
+    from translucid.tasks.options import DataConfig, SpanDecoding
 
 CHUNK = 256  # rows that are answered together
 OVERRIDE = re.compile(r"(\w+)\.\w+=")
@@ -35,27 +35,43 @@ FileAndColumns = Annotated[
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The probability of every label, or of each tag.")
 ]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0,
+        help="For models that give several labels at once: list labels above this [default: 0.5].",
+    ),
+]  # fmt: skip
+Spans = Annotated[
+    str | None,
+    typer.Option(
+        help="How tags are chosen: legal (best sequence in IOB2 or BIOES), iob1 (in IOB1), or free "
+        "(each word's best tag) [default: the model's own; see info].",
+    ),
+]
 
 
 def classify(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    threshold: Threshold = None,
     as_json: o.Json = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Give each text its label.
+    """Give each text its label, or what the model gives instead: several labels, or a score.
 
     Example: echo "The food was not good." | translucid classify demo:classify
     """
-    _answer(model, file, "classify", as_json, probabilities, out, device)
+    _answer(model, file, "classify", as_json, probabilities, out, device, threshold=threshold)
 
 
 def tag(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    spans: Spans = None,
     as_json: o.Json = False,
     out: o.Out = None,
     device: o.Device = "auto",
@@ -64,7 +80,7 @@ def tag(
 
     Example: echo "Jordan hires Anna Keller." | translucid tag demo:tag
     """
-    _answer(model, file, "tag", as_json, probabilities, out, device)
+    _answer(model, file, "tag", as_json, probabilities, out, device, spans=spans)
 
 
 def predict(
@@ -103,6 +119,9 @@ def _answer(
     probabilities: bool,
     out: Path | None,
     device: str,
+    *,
+    spans: str | None = None,
+    threshold: float | None = None,
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
@@ -117,6 +136,10 @@ def _answer(
     (held,) = o.load_models(folder, None, device)
     if task is not None:
         held.check_task(task)
+    if spans is not None:
+        held = held.with_spans(_span_decoding(spans))
+    if threshold is not None:
+        held = held.with_threshold(threshold)
     source = _open(held, file, data)
     plain = isinstance(source, TextLines)
     shown = False
@@ -140,12 +163,26 @@ def _answer(
             for row in rows
         ]
 
-    options = {"json": as_json, "probabilities": probabilities} | keys
+    options = (
+        {"json": as_json, "probabilities": probabilities}
+        | keys
+        | o.typed(spans=spans, threshold=threshold)
+    )
     answer_lines(
         file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
         verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),
         as_it_comes=True,
     )  # fmt: skip
+
+
+def _span_decoding(text: str) -> "SpanDecoding":
+    from translucid.tasks.options import SpanDecoding
+
+    allowed: tuple[SpanDecoding, ...] = get_args(SpanDecoding)
+    chosen = next((name for name in allowed if name == text), None)
+    if chosen is None:
+        raise ConfigError(f"--spans {text}: no such way to choose tags; use {', '.join(allowed)}")
+    return chosen
 
 
 def _open(held: "Model", file: str, data: "DataConfig") -> "Source":

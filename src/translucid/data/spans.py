@@ -5,12 +5,15 @@ predictions are read.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from translucid.errors import InputError
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
+_TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
+# BILOU writes Last and Unit where BIOES writes End and Single.
+_SAME = {"L": "E", "U": "S"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,29 @@ def split_words(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD.finditer(text)]
 
 
+def mark_and_label(tag: str) -> tuple[str, str]:
+    """B-PER -> B, PER; the marks of BILOU as those of BIOES."""
+    mark, dash, label = tag.partition("-")
+    return (_SAME.get(mark, mark), label) if dash else ("", tag)
+
+
+def scheme_of(tags: Collection[str]) -> str | None:
+    """How a set of tags marks spans; None: it marks none, as parts of speech. Whether B- begins
+    every span (IOB2) or only one right behind another of its label (IOB1), a set cannot tell."""
+    if not all(_TAG.fullmatch(tag) for tag in tags):
+        return None
+    marks = {tag[0] for tag in tags if tag != "O"}
+    if not marks:
+        return None
+    if marks & {"L", "U"}:
+        return "BILOU"
+    if marks & {"E", "S"}:
+        return "BIOES"
+    return "IO" if marks == {"I"} else "IOB1 or IOB2"
+
+
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
-    """(first word, last word + 1, label) of each chunk in BIO or BIOES tags.
+    """(first word, last word + 1, label) of each chunk in IOB, BIOES or BILOU tags.
 
     An I- that continues nothing of its own label opens a chunk, as conlleval reads it; with
     `strict` it is no chunk.
@@ -47,7 +71,7 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
     spans: list[tuple[int, int, str]] = []
     start, open_label = 0, ""
     for i, tag in enumerate([*tags, "O"]):
-        prefix, _, label = tag.partition("-")
+        prefix, label = mark_and_label(tag)
         if open_label and (prefix not in ("I", "E") or label != open_label):
             spans.append((start, i, open_label))
             open_label = ""
@@ -66,7 +90,7 @@ def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str])
     """
     if len(places) != len(tags):
         raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")
-    in_chunks = all(re.fullmatch(r"O|[BIES]-.+", tag) for tag in tags)
+    in_chunks = all(_TAG.fullmatch(tag) for tag in tags)
     spans = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
     return [
         Span(places[a][0], places[b - 1][1], label, text[places[a][0] : places[b - 1][1]])

@@ -6,10 +6,10 @@ sources.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from translucid.config import Config, key
@@ -19,6 +19,8 @@ from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
 from translucid.renamed import refuse_old
+
+Ids = Annotated[tuple[int, ...], Field(strict=False)]  # a list too, as JSON has it
 
 
 class GenerationConfig(Config):
@@ -39,11 +41,38 @@ class GenerationConfig(Config):
     )
     no_repeat_ngram: int = key(0, "no n-gram of this many tokens comes twice; 0: any may", ge=0)
     repetition_penalty: float = key(
-        1.0, "repetition penalty: multiplies the log-probability of tokens written before", ge=1
+        1.0,
+        "repetition penalty: the score of a token written before is divided by it if positive, "
+        "else multiplied; scores are logits, and with beams log-probabilities",
+        gt=0,
     )
     beam_groups: int = key(1, "groups of diverse beam search: beams that do not compete", gt=0)
     diversity_penalty: float = key(
         0.5, "diversity penalty: what a token costs that an earlier group has taken", ge=0
+    )
+
+    early_stopping: bool | Literal["never"] | None = key(
+        None,
+        "when beam search stops, as transformers has it; not set: a text that has ended keeps its "
+        "place, and the search ends when nothing better can come",
+    )
+    min_total_length: int = key(0, "fewest tokens, the start or the prompt counted", ge=0)
+    max_total_length: int | None = key(
+        None, "most tokens, the start or the prompt counted; if max_length is not set", gt=0
+    )
+    length_offset: int = key(
+        0, "tokens that start a text and count in its length, for the length penalty", ge=0
+    )
+    count_start: bool = key(False, "the tokens that start a text count as written, for repetitions")
+    forbid_ids: tuple[Ids, ...] = key(
+        (), "runs of tokens that are not written, by their ids", strict=False
+    )
+    forbid_first_ids: Ids = key((), "tokens that are not written first, by their ids", strict=False)
+    forced_end_ids: Ids = key(
+        (), "tokens, by their ids, one of which ends a text at its maximum length", strict=False
+    )
+    renormalise: bool = key(
+        False, "probabilities sum to 1 again after all constraints, in beam search"
     )
 
     def __init__(self, **options: Any) -> None:
@@ -62,12 +91,32 @@ class GenerationConfig(Config):
                 f"beam_size {self.beam_size} is not a multiple of beam_groups {self.beam_groups}; "
                 f"try beam_size = {self.beam_groups * -(-self.beam_size // self.beam_groups)}"
             )
-        if self.max_length is not None and self.min_length >= self.max_length:
+        if self.max_length is not None and self.min_length > self.max_length - self.room_for_end:
             raise ValueError(
                 f"min_length {self.min_length} leaves no room below max_length {self.max_length}, "
                 f"in which the end is counted; set max_length = {self.min_length + 1} or more"
             )
         return self
+
+    def with_options(self, **options: Any) -> "GenerationConfig":
+        """The same with some of them changed. A length that is given goes before one that counts
+        the prompt."""
+        values = self.model_dump() | options
+        most = options.get("max_length")
+        if isinstance(most, int):
+            values["max_total_length"] = None
+            if "min_length" not in options:
+                values["min_length"] = max(min(self.min_length, most - 1), 0)
+        if "min_length" in options:
+            values["min_total_length"] = 0
+        return GenerationConfig(**values)
+
+    def constraints(self, start: int) -> list[Constraint]:
+        """Those by ids of tokens, for texts that begin after `start` tokens."""
+        checks = [constraints.forbid_run(run) for run in self.forbid_ids]
+        if self.forbid_first_ids:
+            checks.append(constraints.forbid_first(self.forbid_first_ids, start))
+        return checks
 
     def limits(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """The fewest and the most tokens for sources of these lengths (sources,)."""
@@ -75,7 +124,13 @@ class GenerationConfig(Config):
         most = (source * self.max_length_ratio).ceil().long() + 10
         if self.max_length is not None:
             most = torch.full_like(most, self.max_length)
-        return torch.minimum(least, most - 1), most
+        return torch.minimum(least, most - self.room_for_end), most
+
+    @property
+    def room_for_end(self) -> int:
+        """1: a text may end with its last token at the latest, however many it must have. As
+        transformers searches there may be no room for it."""
+        return int(self.early_stopping is None)
 
 
 @dataclass(frozen=True)
@@ -124,11 +179,7 @@ def search(
     not text; the state has `beams` beams. least, most: (sources,). ends: tokens that end a text as
     `eos` does.
     """
-    checks = list(extra)
-    if config.no_repeat_ngram:
-        checks.append(constraints.no_repeat(config.no_repeat_ngram))
-    if config.repetition_penalty != 1:
-        checks.append(constraints.repetition(config.repetition_penalty))
+    checks = [*extra, *looking_back(config), *config.constraints(prefix.shape[1])]
     hypotheses: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
     numbers = torch.arange(prefix.shape[0], device=prefix.device)
     beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
@@ -137,15 +188,23 @@ def search(
     earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
     while len(numbers):
         rounds += 1
-        log_probs = as_log_probs(step(newest, state)[:, -1])
+        logits = step(newest, state)[:, -1]
+        log_probs = as_log_probs(logits)
         if ends:
-            log_probs = constraints.one_end(log_probs, eos, ends)
+            log_probs, logits = (
+                constraints.one_end(t, eos, ends) for t in (log_probs, logits.to(log_probs))
+            )
         log_probs = log_probs.view(len(numbers), config.beam_size, -1)
-        adjusted = constraints.apply(checks, log_probs, beams.tokens)
+        greedy = logits.view(log_probs.shape) if config.beam_size == 1 else None
+        adjusted = constraints.apply(checks, log_probs, beams.tokens, greedy)
         if rounds <= earliest:  # for some of them an end would come too soon
             if watch is not None:
                 adjusted = adjusted.clone()  # the model's own numbers are shown too
             adjusted[..., eos].masked_fill_((rounds <= least)[:, None], -torch.inf)
+        if config.forced_end_ids and rounds >= soonest:
+            adjusted = constraints.force_end(adjusted, config.forced_end_ids, rounds >= most)
+        if config.renormalise:
+            adjusted = adjusted.log_softmax(dim=-1)
         before = beams
         if beams.scores.dtype != log_probs.dtype:
             before = replace(beams, scores=beams.scores.to(log_probs))
@@ -179,6 +238,16 @@ def search(
             if len(numbers):
                 earliest, soonest = int(least.max()), int(most.min())
     return hypotheses
+
+
+def looking_back(config: GenerationConfig) -> list[Constraint]:
+    """Constraints that depend on what was written."""
+    checks = []
+    if config.no_repeat_ngram:
+        checks.append(constraints.no_repeat(config.no_repeat_ngram))
+    if config.repetition_penalty != 1:
+        checks.append(constraints.repetition(config.repetition_penalty))
+    return checks
 
 
 def harvest(beams: Beams, config: GenerationConfig, start: int) -> list[list[Hypothesis]]:

@@ -1,9 +1,11 @@
 """What a text may and may not hold: constraints that change the log-probabilities before a token is
 chosen.
 
-A constraint takes log-probabilities (..., vocab) and the tokens written so far (..., length), and
-gives new log-probabilities. What is forbidden gets minus infinity; the rest keeps its values, so
-that a score stays the model's own. In the tokens, -1 stands for what is not text.
+A constraint takes scores (..., vocab) and the tokens written so far (..., length), and gives new
+scores. The scores are log-probabilities in a beam search, and logits where one token is chosen at a
+time: only a repetition penalty makes a difference between the two. What is forbidden gets minus
+infinity; the rest keeps its values, so that a score stays the model's own. In the tokens, -1 stands
+for what is not text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,17 +83,25 @@ def no_repeat(size: int) -> Constraint:
 
 
 def repetition(penalty: float) -> Constraint:
-    """The log-probability of a token that was written before is multiplied by `penalty`.
+    """The score of a token that was written before is multiplied by `penalty` if it is negative,
+    and divided by it if it is positive. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
 
-    Keskar et al. 2019, https://arxiv.org/abs/1909.05858, there on logits, whose sign decides
-    whether a penalty helps or hurts; a log-probability is never positive.
-    """
-
-    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        seen = torch.zeros_like(log_probs).scatter_add(
-            -1, tokens.clamp(min=0), (tokens >= 0).to(log_probs)
+    def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
+        seen = torch.zeros_like(scores).scatter_add(
+            -1, tokens.clamp(min=0), (tokens >= 0).to(scores)
         )
-        return torch.where(seen > 0, log_probs * penalty, log_probs)
+        penalised = torch.where(scores > 0, scores / penalty, scores * penalty)
+        return torch.where(seen > 0, penalised, scores)
+
+    return constraint
+
+
+def forbid_first(ids: Sequence[int], start: int) -> Constraint:
+    """These tokens are not written first, right after `start` tokens."""
+    never = forbid(ids)
+
+    def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
+        return never(scores, tokens) if tokens.shape[-1] == start else scores
 
     return constraint
 
@@ -108,8 +118,27 @@ def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
     return without
 
 
-def apply(constraints: Sequence[Constraint], log_probs: Tensor, tokens: Tensor) -> Tensor:
-    """All constraints, one after the other."""
+def apply(
+    constraints: Sequence[Constraint],
+    log_probs: Tensor,
+    tokens: Tensor,
+    logits: Tensor | None = None,
+) -> Tensor:
+    """All constraints, one after the other. logits: what they act on, if not on the
+    log-probabilities, which then change by as much."""
+    scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
-        log_probs = constraint(log_probs, tokens)
-    return log_probs
+        scores = constraint(scores, tokens)
+    if scores is before:
+        return log_probs
+    if logits is None:
+        return scores
+    return torch.where(scores == before, log_probs, log_probs + (scores - before))
+
+
+def force_end(adjusted: Tensor, ends: Sequence[int], rows: Tensor) -> Tensor:
+    """In these rows (sources,) a text is at its longest: nothing but an end is written, and it
+    costs nothing. adjusted: (sources, ..., vocab)"""
+    alone = torch.full_like(adjusted, -torch.inf)
+    alone[..., list(ends)] = 0.0
+    return torch.where(rows.view(-1, *[1] * (adjusted.dim() - 1)), alone, adjusted)

@@ -15,6 +15,7 @@ from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
 from translucid.generate.constraints import Constraint
+from translucid.generate.pooled_search import pooled_search
 from translucid.generate.sampling import SamplingConfig, pick
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
@@ -77,7 +78,9 @@ def find(
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
         extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
-    )
+        or config.constraints(0) or config.forced_end_ids or config.renormalise
+        or config.early_stopping is not None
+    )  # fmt: skip
     if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
         return captured(
             graphs, model, prefixes, inputs, (least, most), config,
@@ -87,6 +90,16 @@ def find(
         extra = [constraints.forbid(never), *extra]
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
     state.expand(config.beam_size)
+    pooled = config.beam_size > 1 and config.early_stopping is not None
+    if pooled and watch is not None:
+        raise InputError(
+            "the tree of a search shows texts that keep their places; set early_stopping = None"
+        )
+    if pooled:
+        return pooled_search(
+            stepper(model, trace), state, prefix, least, most, config,
+            ends=(eos, *ends), extra=extra,
+        )  # fmt: skip
     return search(
         stepper(model, trace),
         state,
@@ -145,9 +158,18 @@ def limits(
     prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
     sources = None if inputs is None else inputs.source_lengths
     least, most = config.limits(prefix_lengths if sources is None else sources)
+    if config.max_length is None and config.max_total_length is not None:
+        most = config.max_total_length - prefix_lengths
+        if int(most.min()) < 1:
+            raise InputError(
+                f"a prompt of {int(prefix_lengths.max()):,} tokens, but the model's "
+                f"generation_config.json allows max_length = {config.max_total_length:,} with the "
+                "prompt; set max_length, which counts what is written"
+            )
+    least = torch.maximum(least, config.min_total_length - prefix_lengths)
     if model.max_length is not None:
         most = torch.minimum(most, (model.max_length - prefix_lengths).clamp(min=1))
-    return torch.minimum(least, most - 1), most
+    return torch.minimum(least, most - config.room_for_end), most
 
 
 @dataclass(frozen=True)
@@ -173,13 +195,14 @@ def draw(
     never: Sequence[int] = (),
     ends: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
+    forced_end_ids: Sequence[int] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
     trace: NoTrace = NO_TRACE,
 ) -> Iterator[Written]:
     """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
     and 1. A text ends with `eos` or one of `ends`, which do not come before its `least` tokens,
-    where `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is
-    taken with the trace."""
+    where `stop(row, token)` says so, with its `most` tokens, or with its numbers; one of
+    `forced_end_ids` is then its last. Every step is taken with the trace."""
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
     most_steps = [
@@ -194,13 +217,21 @@ def draw(
     rows = list(range(len(prefixes)))
     numbers = numbers.to(tokens.device)
     for step in range(steps):
-        log_probs = as_log_probs(take_step(tokens[:, -1:], state)[:, -1])
+        logits = take_step(tokens[:, -1:], state)[:, -1]
+        log_probs = as_log_probs(logits)
         if ends:
-            log_probs = constraints.one_end(log_probs, eos, ends)
-        allowed = constraints.apply(extra, log_probs, tokens)
+            log_probs, logits = (
+                constraints.one_end(t, eos, ends) for t in (log_probs, logits.to(log_probs))
+            )
+        allowed = constraints.apply(extra, log_probs, tokens, logits)
         early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
         if early:
             allowed[early, eos] = -torch.inf
+        if forced_end_ids:
+            last = torch.tensor(
+                [step + 1 == most_steps[row] for row in rows], device=allowed.device
+            )
+            allowed = constraints.force_end(allowed, forced_end_ids, last)
         chosen = pick(allowed, numbers[rows, step], sampling)
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)

@@ -30,6 +30,7 @@ class Decoded:
     source: str
     texts: list[Candidate]
     tree: Tree | None = field(default=None, repr=False)
+    note: str = ""  # what to know about how it was searched
 
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
         """For JSON."""
@@ -38,6 +39,8 @@ class Decoded:
             for text in self.texts
         ]
         result: dict[str, Any] = {"source": self.source, "texts": texts}
+        if self.note:
+            result["note"] = self.note
         if self.tree is not None and tokenizer is not None:
             result["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
         return result

@@ -64,9 +64,11 @@ class SampledTexts:
                 tokenizer, config, start, special=self.special
             )
         ]
+        extra += config.constraints(start)
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
             least=least.tolist(), most=most.tolist(), never=self.never, ends=self.ends, extra=extra,
+            forced_end_ids=config.forced_end_ids,
             stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
         ):  # fmt: skip
             pieces = [""] * len(self.prefixes)

@@ -33,7 +33,8 @@ class WordConstraints:
         self, tokenizer: Tokenizer, config: GenerationConfig, start: int, *, special: int = 1
     ) -> list[NamedConstraint]:
         """All constraints for texts whose prefixes have `start` tokens, of which the first
-        `special` are no text; those of `config` too."""
+        `special` are no text; those of `config` that look back too."""
+        special = 0 if config.count_start else special
         constraints_: list[NamedConstraint] = []
         for word in self.forbid:
             words = f"{word!r} is forbidden"

@@ -1,17 +1,16 @@
-"""How a translator searches, as other tools say it: generation_config.json, written and read."""
+"""How a translator searches, written for other tools: generation_config.json and arguments."""
 
 from pathlib import Path
 from typing import Any
 
 from translucid.bundle import Bundle
+from translucid.errors import InputError
 from translucid.interop.families.options import Options
+from translucid.interop.generation_config import FILE, MAX_BEAMS, ORIGINAL
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import read_object
-
-FILE = "generation_config.json"
-MAX_BEAMS = 1024  # of a file that somebody else has made
 
 
 def search_of(held: Bundle) -> DecodingConfig | None:
@@ -53,13 +52,21 @@ def as_theirs(held: Bundle) -> dict[str, Any]:
     return theirs
 
 
-def read_decoding(folder: Path, config: Options) -> tuple[dict[str, Any], list[str]]:
-    """The other way: keys of DecodingConfig, and what to say of them. config: what config.json
-    holds, where such options stood before they had a file of their own."""
-    where = FILE if (folder / FILE).is_file() else "config.json"
-    theirs = Options(read_object(folder / FILE), FILE) if where == FILE else config
+def original_of(held: Bundle) -> dict[str, Any] | None:
+    """What an opened model's generation_config.json held, unchanged; if the folder had none, what
+    its config.json said about generating. None: the model was not opened in that layout."""
+    original = held.statistics.get(ORIGINAL)
+    if not isinstance(original, dict):
+        return None
+    return dict(original["fields"])
+
+
+def read_decoding(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """What our own export wrote beside a CTranslate2 model: keys of DecodingConfig, and a note."""
+    if not (folder / FILE).is_file():
+        return {}, []
+    theirs = Options(read_object(folder / FILE), str(folder / FILE))
     ours: dict[str, Any] = {}
-    notes = []
     for key, name, kinds, least, most in (
         ("num_beams", "beam_size", int, 1, MAX_BEAMS),
         ("length_penalty", "alpha", int | float, 0, 100),
@@ -67,11 +74,10 @@ def read_decoding(folder: Path, config: Options) -> tuple[dict[str, Any], list[s
         value = theirs.get(key)
         if value is None:
             continue
-        if isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= most:
-            ours[name] = value
-        else:
-            notes.append(f"{where}: {key} = {value!r} is left out; {least} to {most} can be taken")
-    if ours:
-        shown = ", ".join(f"{name} = {value}" for name, value in ours.items())
-        notes.append(f"decoding as {where} says: {shown}")
-    return ours, notes
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            raise InputError(
+                f"{theirs.where}: {key} = {str(value)[:100]!r}, but {least} to {most} is wanted"
+            )
+        ours[name] = value
+    shown = ", ".join(f"{name} = {value}" for name, value in ours.items())
+    return ours, [f"decoding as {FILE} says: {shown}"] if ours else []

@@ -10,6 +10,7 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
+from translucid.interop.generation_config import read_generation
 from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
@@ -27,6 +28,8 @@ from translucid.interop.tokenizers import (
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks.language import Language
+from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 from translucid.untrusted_files import inside
 
@@ -63,8 +66,19 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
-    if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
-        decoding, notes = read_decoding(opened.source.folder, opened.source.config)
+    statistics = dict(plan.statistics)
+    if plan.task == Translate.name and opened.source.kind == "ctranslate2":
+        decoding, notes = read_decoding(opened.source.folder)
+    if plan.task in (Translate.name, Language.name) and opened.source.kind == "huggingface":
+        start = _start(imported) if plan.task == Translate.name else None
+        rows = _rows(plan, "target")
+        generation = read_generation(opened.source.folder, opened.source.config, start, rows)
+        decoding, notes = generation.decoding, list(generation.notes)
+        statistics |= generation.statistics
+    if plan.task == Tag.name:  # as its own tool answers; what it was trained on, nothing says
+        decoding = {"spans": "free"}
+        task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")
+        notes = [f"tags: {task.decoding_note} (decoding.spans = free)"]
     facts = {
         "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
         f"{repository_of(path) or path.name}",
@@ -72,7 +86,7 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     }
     return Bundle(
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
-        statistics=dict(plan.statistics),
+        statistics=statistics,
     )  # fmt: skip
 
 
@@ -80,6 +94,12 @@ def _check_folder(path: Path) -> None:
     """Of one that no other tool has made: it must be ours."""
     if path.is_dir() and not os.path.lexists(bundle.place(path) / bundle.CONFIG):
         raise refusal(path)
+
+
+def _start(imported: ReadTokenizers) -> tuple[int, ...]:
+    """What a decoder starts with."""
+    tokenizers = imported.tokenizers
+    return tuple((tokenizers.get("target") or tokenizers["tokenizer"]).start_ids)
 
 
 def _rows(plan: Plan, name: str) -> int:

@@ -70,11 +70,13 @@ def allowed_at(
     ends = tokenizer.special.ends
     allowed, own = [], []
     for n in range(len(text.token_log_probs)):
-        row = as_log_probs(along.points[run.output_point][0, n].float())[None]
+        logits = along.points[run.output_point][0, n].float()[None]
+        row = as_log_probs(logits)
         own.append(row[0])
-        row = constraints.one_end(row, tokenizer.eos_id, ends) if ends else row
+        if ends:
+            row, logits = (constraints.one_end(t, tokenizer.eos_id, ends) for t in (row, logits))
         before = torch.tensor([along.read[: first + n + 1]], device=row.device)
-        allowed.append(constraints.apply(extra, row, before)[0])
+        allowed.append(constraints.apply(extra, row, before, logits)[0])
     return allowed, own
 
 

@@ -138,6 +138,9 @@ class Task(ABC, Generic[Record, Item]):
             seen = ((record.line, label) for record in records for label in record.labels)
             check_labels(seen, labels, file, cls.label_noun)
 
+    def check_files(self) -> None:
+        """Refuse to score files where this model's answers cannot be right or wrong."""
+
     @classmethod
     def learn_tokenizers(
         cls, records: Iterable[Record], options: TokenizerConfig

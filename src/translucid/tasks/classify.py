@@ -15,16 +15,17 @@ from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
-from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
+from translucid.tasks.label_scores import Label, OneOf, Reading, Scores, reading_of
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, one_answer
@@ -40,14 +41,6 @@ class ClassifyItem:
     ids: list[int]
     label: int  # IGNORE where it is to be predicted
     line: int
-
-
-@dataclass(frozen=True)
-class Label:
-    """A class and how sure the model is of it."""
-
-    label: str
-    probability: float
 
 
 @task
@@ -88,12 +81,15 @@ class Classify(Task[Labelled, ClassifyItem]):
     def make(cls, resources: Resources) -> Self:
         return cls(
             resources.tokenizer, resources.labels, smoothing=resources.smoothing,
-            max_length=resources.max_length,
+            max_length=resources.max_length, reading=reading_of(resources.statistics),
         )  # fmt: skip
 
     @property
     def label_names(self) -> Sequence[str]:
         return self.labels
+
+    def check_files(self) -> None:
+        self.reading.check_trainable("evaluate")
 
     def expected_targets(self, records: Sequence[Labelled]) -> tuple[Tensor, str]:
         numbers = [self.labels.index(record.label) for record in records]
@@ -105,35 +101,30 @@ class Classify(Task[Labelled, ClassifyItem]):
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
         """A long text is truncated, not refused."""
 
-    def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
-        """The likeliest label of each text."""
+    def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Any]:
+        """The answer for each text: its likeliest label, unless the model's outputs mean
+        something else (see label_scores.py)."""
         rows = self.probabilities(model, [item.ids for item in items])
-        return [self._likeliest(row) for row in rows]
+        return [self.reading.answer(self.labels, row) for row in rows]
 
-    def _likeliest(self, row: Sequence[float]) -> Label:
-        """Of equal ones the first."""
-        place = max(range(len(row)), key=row.__getitem__)
-        return Label(self.labels[place], row[place])
+    def answer_text(self, answer: Any) -> str:
+        return self.reading.text(answer)
 
-    def answer_text(self, answer: Label) -> str:
-        return f"{answer.label}\t{answer.probability:.3f}"
-
-    def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
-        return {"text": line, "label": answer.label, "probability": answer.probability}
+    def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
+        return {"text": line} | self.reading.json(answer)
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[str], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The likeliest label and its probability; with `probabilities`, that of every label."""
+        """The answer, such as the likeliest label and its probability; with `probabilities`, that
+        of every label."""
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
+        if probabilities and isinstance(self.reading, Scores):
+            raise ConfigError("--probabilities: this model gives scores; leave it out")
         columns = []
         for row in rows:
-            best = self._likeliest(row)
+            chosen = self.reading.columns(self.reading.answer(self.labels, row))
             every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
-            chosen: dict[str, Any] = {
-                "predicted_label": best.label,
-                "probability": best.probability,
-            }
             columns.append(chosen | (every if probabilities else {}))
         return columns
 
@@ -148,10 +139,11 @@ class Classify(Task[Labelled, ClassifyItem]):
         *,
         smoothing: float = 0.0,
         max_length: int | None = None,
+        reading: Reading | None = None,
     ) -> None:
         """max_length: tokens of a text that are read, where that is less than the model could."""
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
-        self.max_length = max_length
+        self.max_length, self.reading = max_length, reading or OneOf()
         self.frame = tokenizer.frame(*self.around)
         self._number = {label: i for i, label in enumerate(self.labels)}
 
@@ -185,18 +177,24 @@ class Classify(Task[Labelled, ClassifyItem]):
         return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        self.reading.check_trainable("training")
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
-        """The probability of every label, for encoded texts, in their order; of a long text, the
-        beginning is read, as in training and evaluation."""
+        """The probability or score of every label, for encoded texts, in their order; of a long
+        text, the beginning is read, as in training and evaluation."""
         items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
-        return self._read(model, cut_to(self, items, text_limit(model, self.max_length)))[0]
+
+        def act(batch: Batch) -> list[list[float]]:
+            rows: list[list[float]] = self.reading.values(model(**batch.inputs).float()).tolist()
+            return rows
+
+        return in_batches(model, cut_to(self, items, text_limit(model, self.max_length)), self, act)
 
     def _read(
         self, model: nn.Module, items: Sequence[ClassifyItem]
     ) -> tuple[list[list[float]], list[float]]:
-        """The probability of every label, and the loss of the right one; 0 where there is none."""
+        """The probability of every label, and the loss of the right one."""
 
         def act(batch: Batch) -> list[tuple[list[float], float]]:
             outputs = model(**batch.inputs).float()
@@ -207,8 +205,9 @@ class Classify(Task[Labelled, ClassifyItem]):
         return [row for row, _ in results], [loss for _, loss in results]
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
+        self.reading.check_trainable("evaluate")
         rows, losses = self._read(model, items)
-        answers = [self._likeliest(row) for row in rows]
+        answers: list[Label] = [self.reading.answer(self.labels, row) for row in rows]
         predicted = [answer.label for answer in answers]
         return replace(
             self._score(predicted, losses, items),
@@ -263,6 +262,8 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def example(self, text: str, target: str | None = None) -> Example:
         """target: the label."""
+        if target is not None:
+            self.reading.check_trainable("a target")
         if target is not None and target not in self.labels:
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
         label = IGNORE if target is None else self.labels.index(target)
@@ -275,8 +276,8 @@ class Classify(Task[Labelled, ClassifyItem]):
         return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
 
     @property
-    def outputs(self) -> OneLabel:
-        return OneLabel(self.labels)
+    def outputs(self) -> Outputs:
+        return self.reading.outputs(self.labels)
 
 
 def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:

@@ -96,6 +96,8 @@ class Generator:
             WordConstraints(forbid, force or {}),
         )
         config = self.search(**search)
+        if sampling is None and not tree and "beam_size" not in search:
+            sampling = self.task.sampling  # of an opened model whose folder says do_sample
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
         edited = NO_TRACE if trace is None else trace.edits()
@@ -121,9 +123,11 @@ class Generator:
     def search(self, /, **options: Any) -> GenerationConfig:
         """The settings of a search: those of validation, with some of them changed."""
         task = self.task
-        base = (
-            task.search if isinstance(task, Translate) else GenerationConfig(max_length=MAX_LENGTH)
-        )
+        if isinstance(task, Translate):
+            return settings(task.search, options)
+        base = task.search or GenerationConfig(max_length=MAX_LENGTH)
+        if base.max_length is None and base.max_total_length is None:
+            base = base.with_options(max_length=MAX_LENGTH)
         return settings(base, options)
 
     def score(self, source: str, target: str | None = None) -> Scored:
@@ -150,64 +154,93 @@ class Generator:
         self,
         prompt: str | Sequence[str] = "",
         *,
-        max_length: int = MAX_LENGTH,
-        temperature: float = 1.0,
+        max_length: int | None = None,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
         seed: int = 0,
         samples: int = 1,
         stop: Sequence[str] = (),
-        no_repeat_ngram: int = 0,
-        repetition_penalty: float = 1.0,
+        no_repeat_ngram: int | None = None,
+        repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> str | list[str]:
         """The prompt and how it goes on, sampled; temperature 0 always takes the likeliest
         token. Of several prompts or samples a list, the samples of the first prompt first.
 
-        The same seed gives the same text for a prompt, alone or among others. The text ends before
-        the first of the `stop` texts. `SamplingConfig` and `GenerationConfig` explain the rest.
+        What is not given is as an opened model's generation_config.json says (without do_sample,
+        its likeliest text); for other models temperature 1 and at most 100 tokens. The same seed
+        gives the same text for a prompt, alone or among others. The text ends before the first of
+        the `stop` texts. `SamplingConfig` and `GenerationConfig` explain the rest.
         """
         expect(self.task, Language)
-        by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        config = GenerationConfig(
-            max_length=max_length, no_repeat_ngram=no_repeat_ngram,
-            repetition_penalty=repetition_penalty,
-        )  # fmt: skip
+        config = self._config(max_length, no_repeat_ngram, repetition_penalty)
+        by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        decoded = self._alone.sample(
-            prompts, by, config, WordConstraints(forbid), seed=seed, samples=samples, stop=stop
-        )
-        texts = [text.text for result in decoded for text in result.texts]
+        words = WordConstraints(forbid)
+        if by is None and (stop or samples > 1):
+            raise InputError(
+                "stop and samples: for texts that are drawn, but this model's folder asks for a "
+                f"beam search (num_beams = {config.beam_size}); give a temperature"
+            )
+        if by is None:
+            decoded = self._alone.search(prompts, config, words)
+            texts = [_best(number, result) for number, result in enumerate(decoded, start=1)]
+        else:
+            decoded = self._alone.sample(
+                prompts, by, config, words, seed=seed, samples=samples, stop=stop
+            )
+            texts = [text.text for result in decoded for text in result.texts]
         return texts[0] if isinstance(prompt, str) and samples == 1 else texts
 
     def stream(
         self,
         prompt: str = "",
         *,
-        max_length: int = MAX_LENGTH,
-        temperature: float = 1.0,
+        max_length: int | None = None,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
         seed: int = 0,
         sample: int = 0,
         stop: Sequence[str] = (),
-        no_repeat_ngram: int = 0,
-        repetition_penalty: float = 1.0,
+        no_repeat_ngram: int | None = None,
+        repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The text of `generate`, piece by piece as it is written, the prompt first. `sample` is
-        the text's number among the samples of the prompt."""
+        """The text of `generate`, piece by piece as it is written, the prompt first; of a beam
+        search, all at once. `sample` is the text's number among the samples of the prompt."""
         expect(self.task, Language)
-        by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        config = GenerationConfig(
-            max_length=max_length, no_repeat_ngram=no_repeat_ngram,
-            repetition_penalty=repetition_penalty,
-        )  # fmt: skip
-        return self._alone.stream(
-            prompt, by, config, WordConstraints(forbid), seed=seed, sample=sample, stop=stop
-        )
+        config = self._config(max_length, no_repeat_ngram, repetition_penalty)
+        by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+        words = WordConstraints(forbid)
+        if by is None:
+            (decoded,) = self._alone.search([prompt], config, words)
+            return iter([_best(1, decoded)])
+        return self._alone.stream(prompt, by, config, words, seed=seed, sample=sample, stop=stop)
+
+    def _config(
+        self, max_length: int | None, no_repeat_ngram: int | None, repetition_penalty: float | None
+    ) -> GenerationConfig:
+        options = {
+            "max_length": max_length,
+            "no_repeat_ngram": no_repeat_ngram,
+            "repetition_penalty": repetition_penalty,
+        }
+        return self.search(**{name: value for name, value in options.items() if value is not None})
+
+    def _sampling(self, **options: float | None) -> SamplingConfig | None:
+        """How a language model draws; None: its folder asks for a beam search."""
+        chosen = {name: value for name, value in options.items() if value is not None}
+        task: Language = expect(self.task, Language)
+        own = task.sampling
+        if chosen or own is not None:
+            return SamplingConfig(**((own.model_dump() if own else {}) | chosen))
+        if task.search is None:
+            return SamplingConfig()
+        return SamplingConfig(temperature=0.0) if task.search.beam_size == 1 else None
 
     def apart(
         self, other: Generates, texts: Sequence[str], sources: Sequence[str] | None = None

@@ -19,6 +19,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
+from translucid.generate.sampling import SamplingConfig
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.models.modes import evaluating
@@ -122,7 +123,8 @@ class Language(Task[Text, LanguageItem]):
         decoding = resources.decoding
         return cls(
             resources.tokenizer, smoothing=resources.smoothing, context=decoding.context,
-            carry_state=bool(decoding.carry_state),
+            carry_state=bool(decoding.carry_state), search=resources.search,
+            sampling=resources.sampling,
         )  # fmt: skip
 
     def training_items(
@@ -156,6 +158,8 @@ class Language(Task[Text, LanguageItem]):
     def _continued(self, model: Any, line: str, tokens: int) -> str:
         start, prompt = self.prompt(line)
         config = GenerationConfig(beam_size=1, max_length=tokens)
+        if self.search is not None:
+            config = self.search.with_options(max_length=tokens)
         ((best,),) = find(
             model, [[*start, *prompt]], None, config, eos=self.tokenizer.eos_id,
             pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, model),
@@ -175,8 +179,11 @@ class Language(Task[Text, LanguageItem]):
 
     def __init__(
         self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0,
-        carry_state: bool = False,
+        carry_state: bool = False, search: GenerationConfig | None = None,
+        sampling: SamplingConfig | None = None,
     ) -> None:  # fmt: skip
+        """search, sampling: how an opened model writes, as its folder says."""
+        self.search, self.sampling = search, sampling
         self.tokenizer, self.smoothing, self.context = tokenizer, smoothing, context
         self.carry_state = carry_state
 

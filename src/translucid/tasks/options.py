@@ -13,12 +13,14 @@ from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import GenerationConfig
+from translucid.generate.sampling import SamplingConfig
 from translucid.tasks.contrastive import TEMPERATURE
 from translucid.tasks.registry import TaskName
 
 Paths = tuple[str, ...]
 Column = int | str | None
-SpanDecoding = Literal["legal", "free"]
+SpanDecoding = Literal["legal", "free", "iob1"]
 Long = Literal["skip", "truncate", "split"]
 
 
@@ -140,7 +142,9 @@ class DecodingConfig(Config):
         1.0, "length penalty: compare by log-probability / length^alpha; 0: short ones win", ge=0
     )
     spans: SpanDecoding = key(
-        "legal", "span decoding: the best legal tag sequence, or each word's best tag by itself"
+        "legal",
+        "span decoding: the best sequence in IOB2 or BIOES, whichever the tags are; free: each "
+        "word's best tag; iob1: the best sequence in IOB1",
     )
     context: int = key(
         0,
@@ -185,3 +189,18 @@ class Resources:
     def tokenizer(self) -> Tokenizer:
         """The only one."""
         return self.tokenizers["tokenizer"]
+
+    @property
+    def search(self) -> GenerationConfig | None:
+        """How an opened model searches, as its generation_config.json says; None: it says nothing,
+        or the model is ours."""
+        settings = self.statistics.get("generation")
+        if not isinstance(settings, Mapping):
+            return None
+        return GenerationConfig(**(dict(settings) | self.decoding.search()))
+
+    @property
+    def sampling(self) -> SamplingConfig | None:
+        """The same for how it draws; None: it does not."""
+        settings = self.statistics.get("sampling")
+        return SamplingConfig(**settings) if isinstance(settings, Mapping) else None

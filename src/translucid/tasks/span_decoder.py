@@ -1,11 +1,14 @@
-"""The likeliest tags that mark whole spans.
+"""The most probable sequence of tags that marks whole spans (Viterbi 1967).
 
-A tagger judges word by word, and its likeliest tags may go on with a span that nobody began. The
-best sequence without such a break is found as fast (Viterbi 1967).
+A tagger scores word by word, so its most probable tags may continue a span that never began. Which
+tag may follow which depends on the scheme:
 
-    I-X, E-X  come after B-X or I-X
-    B-X, I-X  where the tags know E-X (BIOES): are followed by I-X or E-X
-    others    stand anywhere: O, S-X, and whatever is not written as a mark and a label
+    IOB2, BIOES   I-X and E-X follow B-X or I-X
+    BIOES         B-X and I-X are followed by I-X or E-X
+    IOB1          B-X follows B-X or I-X: it only separates two spans of one label
+    all           O, S-X and tags without a mark are free
+
+BILOU is BIOES with L- for E- and U- for S-.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from translucid.data.spans import mark_and_label
 
 
 class Transitions(NamedTuple):
@@ -26,14 +31,15 @@ class Transitions(NamedTuple):
         return Transitions(*(penalty.to(device) for penalty in self))
 
 
-def tag_transitions(tags: Sequence[str]) -> Transitions:
-    """Which tag may follow which, in BIO or BIOES."""
-    goes_on = [tag[:2] in ("I-", "E-") for tag in tags]
-    is_open = [tag[:2] in ("B-", "I-") for tag in tags]
+def tag_transitions(tags: Sequence[str], *, iob1: bool = False) -> Transitions:
+    """Which tag may follow which: in IOB1, or else in IOB2 or BIOES, as the tags have it."""
+    marked = [mark_and_label(tag) for tag in tags]
+    goes_on = [mark in (("B",) if iob1 else ("I", "E")) for mark, _ in marked]
+    is_open = [mark in ("B", "I") for mark, _ in marked]
     unfinished = [
-        open_ and f"E-{tag[2:]}" in tags for tag, open_ in zip(tags, is_open, strict=True)
+        open_ and ("E", label) in marked for (_, label), open_ in zip(marked, is_open, strict=True)
     ]
-    same = [[one[2:] == other[2:] for other in tags] for one in tags]
+    same = [[one == other for _, other in marked] for _, one in marked]
     now = torch.tensor(goes_on)
     before, must = torch.tensor(is_open)[:, None], torch.tensor(unfinished)
     continued = torch.tensor(same) & before & now

@@ -18,7 +18,7 @@ from translucid.data.characters import pad_characters, spell
 from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
-from translucid.data.spans import Span, first_subwords, split_words, tag_spans
+from translucid.data.spans import Span, first_subwords, scheme_of, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
@@ -37,6 +37,8 @@ from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.words import Words, readable
 from translucid.toyland import Toyland
+
+LENIENT = "span_f1: an I- that continues nothing begins a span, as in conlleval"
 
 
 @task
@@ -155,9 +157,15 @@ class Tag(Task[Tagged, TagItem]):
         self.characters, self.max_length = characters, max_length
         self.frame = tokenizer.frame(*self.around)
         self._number = {tag: i for i, tag in enumerate(self.tags)}
+        self.spans = spans
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
+        # Without a constraint an I- may begin a span, also where no tag begins with B-.
+        self.span_mode: metrics.SpanMode = "strict" if spans == "legal" else "lenient"
+        if spans != "legal":
+            self.has_spans |= scheme_of(self.tags) is not None
+        constrained = self.has_spans and spans != "free"
         self._transitions = (
-            tag_transitions(self.tags) if self.has_spans and spans == "legal" else None
+            tag_transitions(self.tags, iob1=spans == "iob1") if constrained else None
         )
 
     def encode(self, record: Tagged) -> TagItem:
@@ -311,7 +319,8 @@ class Tag(Task[Tagged, TagItem]):
         ]
         spans = hits
         if self.has_spans:
-            counts = [metrics.span_counts(*pair) for pair in zip(predicted, gold, strict=True)]
+            pairs = zip(predicted, gold, strict=True)
+            counts = [metrics.span_counts(*pair, self.span_mode) for pair in pairs]
             spans = [(2.0 * hit, float(made + wanted)) for hit, made, wanted in counts]
         nats = [(loss, float(len(tags))) for loss, tags in zip(losses, gold, strict=True)]
         return {
@@ -349,8 +358,24 @@ class Tag(Task[Tagged, TagItem]):
     def _score(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
         accuracy = metrics.accuracy(_flat(predicted), _flat(gold))
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
-        span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
-        return Score({"span_f1": span_f1, "accuracy": accuracy})
+        span_f1 = accuracy
+        if self.has_spans:
+            span_f1 = metrics.span_f1(predicted, gold, self.span_mode)
+        notes = (LENIENT,) if self.has_spans and self.span_mode == "lenient" else ()
+        return Score({"span_f1": span_f1, "accuracy": accuracy}, notes)
+
+    @property
+    def decoding_note(self) -> str:
+        """How the tags of a text are chosen, and how spans are read from them."""
+        scheme = scheme_of(self.tags)
+        if not self.has_spans:
+            return "each word's most probable tag; the tags mark no spans"
+        if self.spans == "free":
+            return f"each word's most probable tag; spans read as {scheme or 'IOB1 or IOB2'}"
+        if self.spans == "iob1":
+            return "the most probable sequence of tags that is legal in IOB1"
+        legal = "IOB2" if scheme in (None, "IOB1 or IOB2") else scheme
+        return f"the most probable sequence of tags that is legal in {legal}"
 
     # ---- what people see ----
 
@@ -391,7 +416,7 @@ class Tag(Task[Tagged, TagItem]):
 
     @property
     def outputs(self) -> Tags:
-        return Tags(self.tags, self.choose, spans=self.has_spans)
+        return Tags(self.tags, self.choose, spans=self._transitions is not None)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ beginning, the other writes after a prompt.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,6 +35,11 @@ from translucid.trace import NO_TRACE, NoTrace
 Network = AutoregressiveNetwork[Any]
 ROWS = 64  # texts of a language model that are written at once
 NO_CONSTRAINTS = WordConstraints()
+TREE_NOTE = (
+    "the tree is of Translucid's own beam search, in which a text that has ended keeps its place; "
+    "without a tree, the model is searched as its generation_config.json says, which may write "
+    "another text"
+)
 
 
 def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
@@ -42,9 +48,12 @@ def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationCo
     values = base.model_dump() | dict(options)
     n_best, groups = values["n_best"], values["beam_groups"]
     whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0
+    more: dict[str, Any] = {}
     if "beam_size" not in options and whole:
-        values["beam_size"] = groups * -(-max(values["beam_size"], n_best) // groups)
-    return GenerationConfig(**values)
+        more["beam_size"] = groups * -(-max(values["beam_size"], n_best) // groups)
+    if whole and groups > 1:
+        more["early_stopping"] = None  # groups are of Translucid's own search
+    return base.with_options(**options, **more)
 
 
 class TextGenerator:
@@ -71,6 +80,9 @@ class TextGenerator:
         """The best texts for each source or prompt; with the tree of the search, if asked. Every
         step is taken with the trace."""
         items = self._items(texts, prefix)
+        note = ""
+        if tree and config.early_stopping is not None and config.beam_size > 1:
+            note, config = TREE_NOTE, config.with_options(early_stopping=None)
         # The constraints of `config` stand among ours, which know where a text starts.
         plain = GenerationConfig(
             **(config.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
@@ -82,7 +94,8 @@ class TextGenerator:
         for text, item in zip(texts, items, strict=True):
             grown = self._tree(item, config, word_constraints)
             (own_hypotheses,) = self._find([item], config, plain, word_constraints, grown, trace)
-            results.append(self._decoded(text, item, own_hypotheses, grown))
+            decoded = self._decoded(text, item, own_hypotheses, grown)
+            results.append(replace(decoded, note=note))
         return results
 
     def _find(

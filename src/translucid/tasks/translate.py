@@ -19,6 +19,7 @@ from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round
 from translucid.generate.constraints import Constraint
 from translucid.generate.decode import find
 from translucid.generate.results import END
+from translucid.generate.sampling import SamplingConfig
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
@@ -110,8 +111,11 @@ class Translate(Task[Pair, TranslateItem]):
         source, target = (
             resources.tokenizers.get(side) or resources.tokenizer for side in ("source", "target")
         )
-        search = GenerationConfig(**resources.decoding.search())
-        return cls(source, target, smoothing=resources.smoothing, search=search)
+        search = resources.search or GenerationConfig(**resources.decoding.search())
+        return cls(
+            source, target, smoothing=resources.smoothing, search=search,
+            sampling=resources.sampling,
+        )  # fmt: skip
 
     @property
     def vocabularies(self) -> dict[str, Tokenizer]:
@@ -141,10 +145,12 @@ class Translate(Task[Pair, TranslateItem]):
         *,
         smoothing: float = 0.1,
         search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
+        sampling: SamplingConfig | None = None,
     ) -> None:
+        """sampling: how translations are drawn, of an opened model that does not search."""
         self.source, self.target = source, target
         self.frame = source.frame(*self.around)
-        self.smoothing, self.search = smoothing, search
+        self.smoothing, self.search, self.sampling = smoothing, search, sampling
         self.graphs = DecodeGraphs()  # of the network that is evaluated
 
     def encode(self, record: Pair) -> TranslateItem:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from translucid.errors import ConfigError
 from translucid.models import Network
+from translucid.tasks.label_scores import FUNCTION
 from translucid.tuning.source import Source
 from translucid.tuning.vocabulary import Rows
 from translucid.weights import own_tensors
@@ -84,6 +85,8 @@ def _head(network: Network, source: Source, labels: Sequence[str]) -> tuple[str,
     theirs = list(source.bundle.labels)
     if {*labels} != {*theirs} or len(labels) != len(theirs):
         return "labels", []
+    if source.bundle.statistics.get(FUNCTION, "softmax") != "softmax":
+        return "meaning", []
     return "", [theirs.index(label) for label in labels]
 
 
@@ -92,6 +95,8 @@ def _why(head: str, source: Source, labels: Sequence[str]) -> str:
         return f"the source has a head for task {source.bundle.task}"
     if head == "labels":
         return f"the source's labels are others: {some(source.bundle.labels)}"
+    if head == "meaning":
+        return "the labels of the source do not exclude each other"
     return ""
 
 

@@ -88,7 +88,7 @@ NoRepeatNgram = Annotated[
 ]
 RepetitionPenalty = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Multiplies the log-probability of tokens written before."),
+    typer.Option(min=0.01, help="Repetition penalty of tokens written before; 1: none."),
 ]
 
 Temperature = Annotated[

@@ -21,7 +21,9 @@ def explained(decoded: "Decoded", tokenizer: "Tokenizer", *, colour: bool = Fals
     if decoded.tree is None:
         return f"{decoded.source}\n  an empty line has an empty translation\n\n"
     drawing = _Drawing(decoded.tree, tokenizer, colour and "NO_COLOR" not in os.environ)
-    lines = [decoded.source, *(f"  -> {text.text}" for text in decoded.texts), "", *drawing.lines()]
+    lines = [decoded.source, *(f"  -> {text.text}" for text in decoded.texts), ""]
+    lines += [f"  note: {decoded.note}", ""] if decoded.note else []
+    lines += drawing.lines()
     return "\n".join(lines) + "\n\n"
 
 

@@ -11,7 +11,7 @@ from translucid.bundle import Bundle
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
-from translucid.interop.decoding_options import FILE, as_call, as_theirs, search_of, searched
+from translucid.interop.decoding_options import as_call, as_theirs, search_of, searched
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, with_table, with_zeros
@@ -26,6 +26,7 @@ from translucid.interop.families.ctranslate2 import (
 from translucid.interop.families.options import Options
 from translucid.interop.formats.ctranslate2_file import write_ctranslate2
 from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.generation_config import FILE
 from translucid.interop.rules import to_theirs
 from translucid.interop.tokenizers.folder import TARGET
 from translucid.models.transformer_config import TransformerConfig

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.imported import IMPORTED
-from translucid.interop.decoding_options import FILE, as_theirs, searched
+from translucid.interop.decoding_options import as_theirs, original_of, searched
 from translucid.interop.export import sentence
 from translucid.interop.export.homes import LENGTH, Home, home_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
-from translucid.interop.families import bart
+from translucid.interop.families import bart, classifier
+from translucid.interop.generation_config import FILE
 from translucid.interop.rules import to_theirs
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
@@ -37,8 +38,13 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
     if vector:
         notes += sentence.write_modules(held, folder)
     if weights.config.head == "language":
-        _write(folder / FILE, generation_of(held, config) | as_theirs(held))
-        notes += searched(held, f"written to {FILE}, which generate() reads")
+        original = original_of(held)
+        if original is None:
+            _write(folder / FILE, generation_of(held, config) | as_theirs(held))
+            notes += searched(held, f"written to {FILE}, which generate() reads")
+        else:
+            _write(folder / FILE, original)
+            notes.append(f"{FILE}: as it was when the model was opened")
     kind = config["model_type"]
     return [f"written as {kind}, {config['architectures'][0]}", *home.weights.notes, *notes]
 
@@ -92,7 +98,7 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     return {
         "id2label": {str(i): label for i, label in enumerate(held.labels)},
         "label2id": {label: i for i, label in enumerate(held.labels)},
-    }
+    } | classifier.config_of(held.statistics)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.errors import InputError
+from translucid.interop.families import classifier
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import Description, Plan, check_layers, transformer
 from translucid.interop.families.stack import Names, stack_rules
@@ -109,7 +110,8 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     rules = stack_rules(made, "encoder", made.layers, named)
     rules += _head_rules(made, heads)
     ignored = (*IGNORED, *heads.ignored, *(OF_TRAINING if made.head == "none" else ()))
-    return Plan(kind, task, made, rules, ignored, labels)
+    plan = Plan(kind, task, made, rules, ignored, labels)
+    return classifier.with_function(plan, config) if task == "classify" else plan
 
 
 def _head(

@@ -74,15 +74,21 @@ def _roles(vocab: dict[str, int], files: RoleFiles) -> SpecialTokens:
     )
     if eos is None:
         raise InputError("vocab.json has no </s>, which ends a text; it belongs to another model")
-    start = files.ids("decoder_start_token_id")[:1] or ([] if pad is None else [pad])
-    if any(i >= len(vocab) for i in start):
+    start = files.decoder_start() or ([] if pad is None else [pad])
+    if wrong := [i for i in start if i >= len(vocab)]:
         raise InputError(
-            f"decoder_start_token_id = {start[0]}, but vocab.json has {len(vocab):,} tokens; the "
+            f"the model starts its texts with token {wrong[0]}, but vocab.json has {len(vocab):,} "
+            "tokens; the files do not belong together"
+        )
+    ends = files.ids("eos_token_id") or [eos]
+    if eos not in ends:
+        raise InputError(
+            f"eos_token_id = {ends[0]}, but </s>, which ends a source here, is token {eos}; the "
             "files do not belong together"
         )
     return SpecialTokens(
         pad=pad, eos=eos, unk=unk, start=tuple(start), frame=Frame((), (eos,), ()),
-        never=() if pad is None else (pad,),
+        never=() if pad is None else (pad,), ends=tuple(i for i in ends if i != eos),
     )  # fmt: skip
 
 

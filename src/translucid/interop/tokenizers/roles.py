@@ -46,6 +46,16 @@ class RoleFiles:
                 return whole
         return []
 
+    def generating(self, key: str) -> Any:
+        """What is said about generating: by generation_config.json alone, if there is one."""
+        return (self.generation or self.config).get(key)
+
+    def decoder_start(self) -> list[int]:
+        """What a decoder starts with: one token, and one that it is forced to write next."""
+        start = self.ids("decoder_start_token_id")[:1] or self.ids("bos_token_id")[:1]
+        forced = self.generating("forced_bos_token_id") is not None
+        return [*start, *(self.ids("forced_bos_token_id")[:1] if forced else [])]
+
     def flag(self, key: str) -> bool | None:
         value = self.tokenizer.get(key)
         return value if isinstance(value, bool) else None
@@ -87,10 +97,8 @@ def special_tokens(
     if frame is None:
         frame = _frame(files, cls=cls, sep=sep, bos=bos, eos=eos)
     frame = _with_flags(frame, files, bos, eos)
-    if files.config.get("is_encoder_decoder"):
-        start = [*files.ids("decoder_start_token_id")[:1], *files.ids("forced_bos_token_id")[:1]]
-    else:
-        start = list(frame.prefix)
+    decoder = files.config.get("is_encoder_decoder")
+    start = files.decoder_start() if decoder else list(frame.prefix)
     if wrong := [i for i in start if i >= len(tokens)]:
         raise InputError(
             f"the model starts its texts with token {wrong[0]}, but the tokenizer has "
@@ -98,7 +106,7 @@ def special_tokens(
         )
     ends = tuple(i for i in eos_ids if i != eos)
     never = [] if pad is None or pad in (eos, *ends) else [pad]
-    for bad in files.config.get("bad_words_ids") or files.generation.get("bad_words_ids") or []:
+    for bad in files.generating("bad_words_ids") or []:
         if isinstance(bad, list) and len(bad) == 1 and isinstance(bad[0], int):
             never.append(bad[0])
     return SpecialTokens(
