@@ -8,7 +8,7 @@ from translucid.interop.families.options import Options
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import read_object
+from translucid.untrusted_files import present, read_object
 
 FILE = "generation_config.json"
 MAX_BEAMS = 1024  # of a file that somebody else has made
@@ -56,7 +56,7 @@ def as_theirs(held: Bundle) -> dict[str, Any]:
 def read_decoding(folder: Path, config: Options) -> tuple[dict[str, Any], list[str]]:
     """The other way: keys of DecodingConfig, and what to say of them. config: what config.json
     holds, where such options stood before they had a file of their own."""
-    where = FILE if (folder / FILE).is_file() else "config.json"
+    where = FILE if present(folder / FILE) else "config.json"
     theirs = Options(read_object(folder / FILE), FILE) if where == FILE else config
     ours: dict[str, Any] = {}
     notes = []

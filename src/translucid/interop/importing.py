@@ -8,6 +8,7 @@ from typing import Any
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop.agreement import check_labels, check_vocabularies
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.hub import repository_of
@@ -28,7 +29,7 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, present
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -60,15 +61,16 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
-    for name, tokenizer in imported.tokenizers.items():
-        tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
+    rows = {name: _rows(plan, name) for name in imported.tokenizers}
+    spare = check_vocabularies(imported, rows, path)
+    check_labels(plan, path)
     if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
         decoding, notes = read_decoding(opened.source.folder, opened.source.config)
     facts = {
         "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
         f"{repository_of(path) or path.name}",
-        "notes": [*opened.notes, *imported.notes, *notes],
+        "notes": [*opened.notes, *imported.notes, *spare, *notes],
     }
     return Bundle(
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
@@ -119,7 +121,7 @@ def _tokenizer_file(path: Path, plan: Plan) -> Path:
     """The tokenizer of a llama2.c model, which is a file of its own."""
     names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
     for name in names:
-        if (path.parent / name).is_file():
+        if present(path.parent / name):
             return inside(path.parent, name, str(path))
     raise InputError(
         f"{path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"

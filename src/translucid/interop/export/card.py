@@ -13,7 +13,7 @@ from translucid.bundle import Bundle, place
 from translucid.errors import InputError
 from translucid.interop.decoding_options import as_call
 from translucid.tasks.options import PLACES
-from translucid.untrusted_files import read_object, read_text
+from translucid.untrusted_files import present, read_object, read_text
 
 MAX_RECIPE = 1 << 20
 
@@ -92,7 +92,7 @@ class About:
 def about(folder: Path | None, name: str, licence: str = "") -> About:
     """folder: that a model was read from; None: it was in none. name: what it is to be called."""
     run = None if folder is None else place(folder).parent
-    if run is None or not (run / "recipe.toml").is_file():
+    if run is None or not present(run / "recipe.toml"):
         return About(name, licence=licence)
     recipe = read_text(run / "recipe.toml", MAX_RECIPE, "copy the run again")
     try:
@@ -100,7 +100,7 @@ def about(folder: Path | None, name: str, licence: str = "") -> About:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{run / 'recipe.toml'}: {error}; copy the run again, whole") from None
     named = {key: data[key] for key in PLACES if isinstance(data, dict) and data.get(key)}
-    test = read_object(run / "test.json") if (run / "test.json").is_file() else {}
+    test = read_object(run / "test.json") if present(run / "test.json") else {}
     return About(name, named, recipe, test, licence)
 
 
