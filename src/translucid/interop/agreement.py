@@ -1,5 +1,5 @@
 """Vocabulary, labels and weight tables of an opened model: they belong together, or it is an
-error that names both sizes. A vocabulary that was cut shifts or loses tokens without any other sign.
+error that names both sizes. A cut vocabulary shifts or loses tokens without any other sign.
 
 A tool decides how many rows an embedding table may have beyond the tokens of its vocabulary:
 
