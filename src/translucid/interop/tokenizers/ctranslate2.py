@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from translucid.data.tokenizers.special_tokens import Frame
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
@@ -53,6 +54,9 @@ def _with_splitter(
 ) -> ReadTokenizers:
     """A tokenizer.json beside the vocabularies; the engine itself adds what its options say."""
     read = read_tokenizers(folder, {})
+    whole = {side: _known_alone(tokenizer, lists.get(side) or next(iter(lists.values())))
+             for side, tokenizer in read.tokenizers.items()}  # fmt: skip
+    read = read._replace(tokenizers=whole)
     for side, tokenizer in read.tokenizers.items():
         tokens = lists.get(side) or next(iter(lists.values()))
         known, count = len(tokenizer), rows.get(side, rows["source"])
@@ -81,6 +85,14 @@ def _with_splitter(
         made[side] = tokenizer.with_special(special)
         notes.append(note_of(special, names, "" if side == "tokenizer" else side))
     return ReadTokenizers(made, notes, files=read.files)
+
+
+def _known_alone(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
+    """The engine gets names, and takes those that the vocabulary lacks for unknown."""
+    source, size = tokenizer.source, len(tokens)
+    if source is None or len(tokenizer) <= size or list(tokenizer.vocab)[:size] != [*tokens]:
+        return tokenizer
+    return Tokenizer.imported(replace(source, tokens=size))
 
 
 def _files(folder: Path) -> dict[str, Path]:
