@@ -13,6 +13,9 @@ torch.set_num_threads(1)
 # Commands that tests start find the source where pytest finds it (`pythonpath` in pyproject.toml).
 os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
 
+# A comparison with transformers at each first opening would take seconds in thousands of tests.
+os.environ["TRANSLUCID_VERIFY"] = "off"
+
 # Here, since xdist's first process loads no other.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",

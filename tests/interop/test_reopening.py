@@ -16,7 +16,6 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.export import exporting
 from translucid.interop.export.exporting import export
-from translucid.interop.export.reopening import sample
 from translucid.interop.formats import gguf
 from translucid.interop.importing import import_model
 

@@ -8,6 +8,7 @@ from typing import Any
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop import first_opening
 from translucid.interop.agreement import check_labels, check_vocabularies
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
@@ -40,9 +41,11 @@ FORMATS: dict[Kind, str] = {
 
 
 def load(
-    path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None
-) -> Bundle:
-    """Any model. say: is told what was done to a foreign one, a line each."""
+    path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None, *,
+    verify: bool = True,
+) -> Bundle:  # fmt: skip
+    """Any model. say: receives notes on a foreign one, a line each. verify: compare a folder in
+    Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
     if (path.is_dir() and kind_of(path) is None) or not path.exists():
         _check_folder(path)
@@ -50,6 +53,8 @@ def load(
     held = import_model(path)
     for line in held.facts["notes"]:
         say(line)
+    if verify and (note := compare_first(path, held)):
+        say(note)
     held.network.to(device)
     return held
 
@@ -76,6 +81,14 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=dict(plan.statistics),
     )  # fmt: skip
+
+
+def compare_first(path: Path, held: Bundle) -> str | None:
+    """Compare a folder in Hugging Face's layout with transformers; a note, or None."""
+    folder = path if path.is_dir() else path.parent
+    if kind_of(path) != "huggingface":
+        return None
+    return first_opening.compared(folder, held)
 
 
 def _check_folder(path: Path) -> None:

@@ -140,11 +140,11 @@ def _transformers(
     else:
         states = {config.shape: outputs.hidden_states}
     if task == "embed":
-        return _Reference(states, _pooled(outputs.last_hidden_state, config), "embedding")
+        return _Reference(states, pooled(outputs.last_hidden_state, config), "embedding")
     return _Reference(states, outputs.logits, "logits")
 
 
-def _pooled(states: Tensor, config: TransformerConfig) -> Tensor:
+def pooled(states: Tensor, config: TransformerConfig) -> Tensor:
     """What sentence-transformers makes of hidden states. (1, length, d_model)"""
     places = {"first": states[:, 0], "last": states[:, -1]}
     vector = states.mean(dim=1) if config.pooling == "mean" else places[config.pooling]
