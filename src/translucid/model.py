@@ -439,7 +439,8 @@ class Model:
         refused. overwrite: replace a folder that is not empty. licence: for the model card.
 
         Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
-        verify: compare with onnxruntime before anything is written."""
+        verify: require the comparison with onnxruntime. Every export is opened again and compared
+        before anything is written under its name."""
         # Here, since many folders' worth of code is of no use to those who do not export.
         from translucid.interop.export.card import about
         from translucid.interop.export.exporting import export

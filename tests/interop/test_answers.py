@@ -180,6 +180,11 @@ def test_nothing_of_the_folder_runs(tmp_path: Path, compares: Path) -> None:
              "AutoTokenizer": ["code.C", "code.C"]}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config | {"auto_map": named}))
     compare_answers(folder, import_model(folder))
+    held = import_model(folder)
+    (folder / "config.json").write_text(json.dumps(config | {"num_labels": 1 << 40}))
+    with pytest.raises(NotCompared, match="num_labels = 1,099,511,627,776"):
+        compare_answers(folder, held)
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TransfoXLX"}))
     with pytest.raises(NotCompared, match="tokenizer_class is TransfoXLX"):
         compare_answers(folder, import_model(folder))

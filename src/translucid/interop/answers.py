@@ -29,7 +29,7 @@ from translucid.tasks.classify import Label
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
-from translucid.untrusted_files import entries, present
+from translucid.untrusted_files import entries, present, read_object
 
 TEXTS = (
     "The dog sleeps.",
@@ -40,6 +40,8 @@ TEXTS = (
 TOKENS = 12  # that are generated
 MORE = {"language": TOKENS, "fill": 4}  # tokens beyond those of a text
 CLOSE = 1e-3  # scores and probabilities
+LARGEST = 1 << 20  # that a number in a configuration may be
+UNBOUNDED = ("vocab_size", "token_id", "model_max_length")
 READ = (*DESCRIPTIONS, *SAFE, "added_tokens.json")
 # What tokenizer_config.json may name: classes of the families that are opened here.
 TOKENIZERS = ("Bart*", "Bert*", "CodeLlama*", "DistilBert*", "GPT2*", "GPTNeoX*", "Llama*",
@@ -85,7 +87,22 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
                 place.symlink_to(path.resolve())
         if not any(clean.glob("*.safetensors")):
             raise NotCompared("its weights are no safetensors")
+        for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+            if (clean / name).exists():
+                _check_sizes(read_object(folder / name), name)
         yield clean
+
+
+def _check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """transformers makes tables and lists of numbers that Translucid does not use."""
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            _check_sizes(value, where)
+        elif isinstance(value, int) and value > LARGEST and not key.endswith(UNBOUNDED):
+            raise NotCompared(f"{where} has {key[:60]} = {value:,}")
+    rows, width = (options.get(key) for key in ("max_position_embeddings", "d_model"))
+    if isinstance(rows, int) and isinstance(width, int) and rows * width > LARGEST << 6:
+        raise NotCompared(f"{where} has max_position_embeddings = {rows:,}")
 
 
 def _opened(folder: Path, task: str) -> tuple[Any, Any]:
