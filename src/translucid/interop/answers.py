@@ -62,9 +62,9 @@ def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) ->
         tokenizer, model = _opened(clean, held.task)
         task = _task(held)
         ids = [_ids(tokenizer, held, text, folder) for text in texts]
-        longest = _longest(held, model)
+        context_length = _context_length(held, model)
         read = [(text, one) for text, one in zip(texts, ids, strict=True)
-                if len(one) + MORE.get(held.task, 2) < longest]  # fmt: skip
+                if len(one) + MORE.get(held.task, 2) < context_length]  # fmt: skip
         lines = [f"the same ids as transformers for {_counted(texts)}"]
         with torch.inference_mode():
             for text, one in read[:2]:
@@ -162,7 +162,7 @@ def _ids(tokenizer: Any, held: Bundle, text: str, folder: Path) -> list[int]:
     return ours
 
 
-def _longest(held: Bundle, model: Any) -> int:
+def _context_length(held: Bundle, model: Any) -> int:
     """Tokens that both can read, without the two rows before RoBERTa's first position."""
     config = held.network.config
     assert isinstance(config, SequenceConfig)
@@ -197,9 +197,9 @@ def _classify(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, id
 def _tag(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, ids: list[int],
          folder: Path) -> None:  # fmt: skip
     """Token by token: which spans they make is decided by the folder's scheme."""
-    found = _pipeline("token-classification", model, tokenizer, ignore_labels=[])(text)
+    tagged = _pipeline("token-classification", model, tokenizer, ignore_labels=[])(text)
     likely = held.network(torch.tensor([ids])).float().softmax(-1)[0]
-    for one in found:
+    for one in tagged:
         probability, place = likely[one["index"]].max(-1)
         label = held.labels[int(place)]
         if label != one["entity"] or not _close(float(probability), float(one["score"])):

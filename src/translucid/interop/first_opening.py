@@ -34,10 +34,10 @@ def compared(folder: Path, held: Bundle) -> str | None:
         return None
     if os.environ.get(VARIABLE, "").lower() in OFF:
         return None
-    how = f"compare it with: translucid import {folder} OUT --verify"
+    remedy = f"compare it with: translucid import {folder} OUT --verify"
     size = sum(parameter.nbytes for parameter in held.network.parameters())
     if size > MOST_BYTES:
-        return f"not compared with transformers: {size / 1e6:,.0f} MB of weights; {how}"
+        return f"not compared with transformers: {size / 1e6:,.0f} MB of weights; {remedy}"
     file = _cache() / f"{_fingerprint(folder, library)}.json"
     with suppress(TranslucidError):
         note = read_object(file).get("note")
@@ -49,11 +49,11 @@ def compared(folder: Path, held: Bundle) -> str | None:
     try:
         note = "; ".join(compare_answers(folder, held, SAMPLES[:TEXTS]))
     except NotCompared as reason:
-        note = f"not compared with transformers: {reason}; {how}"
+        note = f"not compared with transformers: {reason}; {remedy}"
     except TranslucidError:
         raise
     except Exception as error:  # of the other library: opening must not fail because of it
-        note = f"not compared with transformers, which fails ({str(error)[:200]}); {how}"
+        note = f"not compared with transformers, which fails ({str(error)[:200]}); {remedy}"
     with suppress(TranslucidError, OSError):  # a cache that cannot be written is no fault
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({"note": note, "folder": str(folder)}) + "\n")

@@ -12,6 +12,7 @@ from translucid._version import __version__
 from translucid.bundle import Bundle, place
 from translucid.errors import InputError
 from translucid.interop.decoding_options import as_call
+from translucid.interop.export.marian_files import are_marian
 from translucid.tasks.options import PLACES
 from translucid.untrusted_files import present, read_object, read_text
 
@@ -109,7 +110,7 @@ def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
     use = USE.get((format, held.task), "")
     places = {"folder": about.name, "target": about.name}
     places["search"] = as_call(held)
-    if "target" in held.tokenizers:
+    if "target" in held.tokenizers and not (format == "huggingface" and are_marian(held)):
         places["target"] = f"{about.name}/target"
     fence = "sh" if format == "gguf" else "python"
     parts = [

@@ -94,8 +94,8 @@ def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     files = replace(files, special_map=usual | dict(files.special_map))
     special = special_tokens(names, files, spec.frame, spells_all=_spells_all(data, set(names)))
     made = Tokenizer.imported(spec.model.with_roles(special, spec.hidden))
-    files = {"tokenizer": spec.file}
-    return ReadTokenizers({"tokenizer": made}, [note_of(special, names)], spec.spare, files)
+    notes = [note_of(special, names)]
+    return ReadTokenizers({"tokenizer": made}, notes, spec.spare, {"tokenizer": spec.file})
 
 
 def _unknown(model: Mapping[str, Any]) -> str | None:

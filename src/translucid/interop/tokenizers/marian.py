@@ -39,8 +39,8 @@ def tokenizers(folder: Path, files: RoleFiles) -> ReadTokenizers:
         if lacking:
             notes.append(f"{side}: {lacking:,} pieces of {side}.spm are not in the vocabulary, and "
                          "are read as unknown")  # fmt: skip
-    files = {"source": "vocab.json", "target": own.name if target is not shared else "vocab.json"}
-    return ReadTokenizers(made, notes, "padding", files)
+    names_of = {"source": "vocab.json", "target": own.name if present(own) else "vocab.json"}
+    return ReadTokenizers(made, notes, "padding", names_of)
 
 
 def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tuple[Tokenizer, int]:
