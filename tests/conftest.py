@@ -17,6 +17,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     dict.fromkeys([SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
 )
 
+# A comparison with transformers at each first opening would take seconds in thousands of tests.
+os.environ["TRANSLUCID_VERIFY"] = "off"
+
 # Here, since xdist's first process loads no other.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",

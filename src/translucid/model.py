@@ -483,7 +483,8 @@ class Model:
         refused. overwrite: replace a folder that is not empty. licence: for the model card.
 
         Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
-        verify: compare with onnxruntime before anything is written."""
+        verify: require the comparison with onnxruntime. Every export is opened again and compared
+        before anything is written under its name."""
         # Here, since many folders' worth of code is of no use to those who do not export.
         from translucid.interop.export.card import about
         from translucid.interop.export.exporting import export
@@ -508,12 +509,15 @@ class Model:
 
 
 def load(
-    folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None
-) -> Model:
+    folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None,
+    verify: bool = True,
+) -> Model:  # fmt: skip
     """The model in a folder that training wrote, or one that another tool has made: a folder in
     Hugging Face's layout, a .gguf file, a .bin file of llama2.c, `hf:org/name`, a name on the
     hub, or `demo:translate`, one that comes with the package. device: cpu, cuda, or auto, a GPU if
-    there is one. say: is told what was done to a foreign model, a line each."""
+    there is one. say: receives notes on a foreign model, a line each. verify: when a folder in
+    Hugging Face's layout is opened for the first time and transformers is installed, compare ids
+    and answers with it; a difference is an error."""
     chosen = str(pick_device(device))
     folder = fetched(folder)
-    return Model(load_any(folder, chosen, say), folder)
+    return Model(load_any(folder, chosen, say, verify=verify), folder)

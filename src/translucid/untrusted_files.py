@@ -46,6 +46,17 @@ def inside(folder: Path, name: object, where: str) -> Path:
     return path
 
 
+def present(path: Path) -> bool:
+    """Whether an optional file of a folder is there. Anything else under its name (a folder, a
+    pipe, a link) is an error: whoever took it for absent would read another model."""
+    if not os.path.lexists(path):
+        return False
+    place = _blob(path) or path
+    with suppress(FileNotFoundError):
+        _check_kind(path, place.lstat().st_mode, stat.S_IFREG)
+    return True
+
+
 def entries(path: Path) -> Iterator[os.DirEntry[str]]:
     """All that stands in a folder and below; links are listed, not followed."""
     with os.scandir(path) as listing:
@@ -180,9 +191,9 @@ def _check_kind(path: Path, mode: int, wanted: int) -> None:
     kind = stat.S_IFMT(mode)
     if kind != wanted:
         raise InputError(
-            f"{path} is {_KINDS.get(kind, 'no file')}, and links, pipes and devices in a model or "
-            "run folder are not followed; put the file itself there (cp -rL copies what links "
-            "point to)"
+            f"{path} is {_KINDS.get(kind, 'no file')}, but a model or run folder must contain a "
+            "regular file there: links, pipes and devices are not followed; put the file itself "
+            "there (cp -rL copies the targets of links)"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.interop.reference import randomised, save, transformers
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", ".", *"abcdefgh", "##b", "##c",
-         "the", "dog", "cat", "sleeps", "runs"]  # fmt: skip
+         "the", "dog", "cat", "sleeps", "runs", "##x", "##y", "##z"]  # fmt: skip
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", *"abcdefgh.<>/mskpnu", "Ġ", "Ġa", "Ġb", "ab", "Ġab",
           "<mask>"]  # fmt: skip
 MERGES = ["Ġ a", "Ġ b", "a b", "Ġa b"]
@@ -37,7 +37,7 @@ def write_byte_pairs(folder: Path) -> None:
 
 def bert(folder: Path, head: str = "ForMaskedLM", **more: Any) -> Any:
     library = transformers()
-    config = library.BertConfig(vocab_size=len(WORDS) + 3, **(SIZES | more))  # with spare rows
+    config = library.BertConfig(vocab_size=len(WORDS), **(SIZES | more))
     theirs = randomised(getattr(library, f"Bert{head}")(config))
     save(theirs, folder)
     write_word_pieces(folder)

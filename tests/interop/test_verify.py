@@ -101,7 +101,7 @@ def test_a_wrong_weight_is_told_by_its_layer(tmp_path: Path, kind: str) -> None:
 def compare_ids(path: Path, network: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Of ids in the place of a text, for files without a tokenizer."""
     ids = torch.tensor([[1, 5, 2, 9, 3, 3, 7]])
-    monkeypatch.setattr(verify, "_inputs", lambda held, config: {"ids": ids})
+    monkeypatch.setattr(verify, "inputs_of", lambda held, text: {"ids": ids})
     return differences(path, Bundle(network, "language"))
 
 

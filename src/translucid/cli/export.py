@@ -25,7 +25,7 @@ def export(
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Of onnx: compare with onnxruntime, print the difference."),
+        typer.Option("--verify", help="Of onnx: require the comparison with onnxruntime."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:

@@ -19,12 +19,13 @@ def import_model(
     ],
     out: Annotated[Path, typer.Argument(help="The model folder to write.")],
     verify: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--verify",
-            help="Before writing, compare with a second way of computing it, layer by layer.",
+            "--verify/--no-verify",
+            help="Before writing, compare answers and layers with a second implementation "
+            "[default: two answers, where transformers is installed].",
         ),
-    ] = False,
+    ] = None,
     mapping: Annotated[
         Path | None,
         typer.Option(help="A mapping file that says what the tensors of SOURCE are."),
@@ -40,6 +41,8 @@ def import_model(
     from translucid import bundle
     from translucid.errors import InputError
     from translucid.interop import importing
+    from translucid.interop.answers import NotCompared, compare_answers
+    from translucid.interop.source import kind_of
     from translucid.interop.verify import differences, first_wrong
     from translucid.tasks.registry import TASKS
 
@@ -55,6 +58,8 @@ def import_model(
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
     for line in held.facts["notes"]:
         typer.echo(line)
+    if verify is None and mapping is None and (note := importing.compare_first(source, held)):
+        typer.echo(note)
     if verify:
         compared = differences(source, held)
         wrong = first_wrong(compared)
@@ -65,5 +70,12 @@ def import_model(
                 f"{source} computes something else here than it should, first at "
                 f"{wrong.name}; nothing was written: please report it with the model's config"
             )
+        if kind_of(source) == "huggingface":
+            folder = source if source.is_dir() else source.parent
+            try:
+                for line in compare_answers(folder, held):
+                    typer.echo(line)
+            except NotCompared as reason:
+                raise InputError(f"--verify {source}: {reason}; use --no-verify") from None
     bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
     typer.echo(f"next: translucid {TASKS[held.task].command} {out}")

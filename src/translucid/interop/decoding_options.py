@@ -10,7 +10,7 @@ from translucid.interop.generation_config import FILE, MAX_BEAMS, ORIGINAL
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import read_object
+from translucid.untrusted_files import present, read_object
 
 
 def search_of(held: Bundle) -> DecodingConfig | None:
@@ -63,7 +63,7 @@ def original_of(held: Bundle) -> dict[str, Any] | None:
 
 def read_decoding(folder: Path) -> tuple[dict[str, Any], list[str]]:
     """What our own export wrote beside a CTranslate2 model: keys of DecodingConfig, and a note."""
-    if not (folder / FILE).is_file():
+    if not present(folder / FILE):
         return {}, []
     theirs = Options(read_object(folder / FILE), str(folder / FILE))
     ours: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from translucid.errors import InputError
 from translucid.interop.families.options import Options
-from translucid.untrusted_files import read_object
+from translucid.untrusted_files import present, read_object
 
 FILE = "generation_config.json"
 MAX_BEAMS = 1024  # of a file that somebody else has made
@@ -119,7 +119,7 @@ def read_generation(
 ) -> Generation:
     """config: what config.json holds. start: what an encoder-decoder starts its texts with; None:
     of a language model, which continues a prompt. vocab: how many tokens it can write."""
-    own = (folder / FILE).is_file()
+    own = present(folder / FILE)
     where = FILE if own else "config.json"
     if own:
         raw = {k: v for k, v in read_object(folder / FILE).items() if v is not None}

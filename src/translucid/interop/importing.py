@@ -8,6 +8,8 @@ from typing import Any
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.interop import first_opening
+from translucid.interop.agreement import check_labels, check_vocabularies
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.generation_config import read_generation
@@ -31,7 +33,7 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, present
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -42,9 +44,11 @@ FORMATS: dict[Kind, str] = {
 
 
 def load(
-    path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None
-) -> Bundle:
-    """Any model. say: is told what was done to a foreign one, a line each."""
+    path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None, *,
+    verify: bool = True,
+) -> Bundle:  # fmt: skip
+    """Any model. say: receives notes on a foreign one, a line each. verify: compare a folder in
+    Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
     if (path.is_dir() and kind_of(path) is None) or not path.exists():
         _check_folder(path)
@@ -52,6 +56,8 @@ def load(
     held = import_model(path)
     for line in held.facts["notes"]:
         say(line)
+    if verify and (note := compare_first(path, held)):
+        say(note)
     held.network.to(device)
     return held
 
@@ -63,16 +69,18 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
-    for name, tokenizer in imported.tokenizers.items():
-        tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     statistics = dict(plan.statistics)
+    rows = {name: _rows(plan, name) for name in imported.tokenizers}
+    spare = check_vocabularies(imported, rows, path)
+    check_labels(plan, path)
     if plan.task == Translate.name and opened.source.kind == "ctranslate2":
         decoding, notes = read_decoding(opened.source.folder)
     if plan.task in (Translate.name, Language.name) and opened.source.kind == "huggingface":
         start = _start(imported) if plan.task == Translate.name else None
-        rows = _rows(plan, "target")
-        generation = read_generation(opened.source.folder, opened.source.config, start, rows)
+        generation = read_generation(
+            opened.source.folder, opened.source.config, start, _rows(plan, "target")
+        )
         decoding, notes = generation.decoding, list(generation.notes)
         statistics |= generation.statistics
     if plan.task == Tag.name:  # as its own tool answers; what it was trained on, nothing says
@@ -82,12 +90,20 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     facts = {
         "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
         f"{repository_of(path) or path.name}",
-        "notes": [*opened.notes, *imported.notes, *notes],
+        "notes": [*opened.notes, *imported.notes, *spare, *notes],
     }
     return Bundle(
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=statistics,
     )  # fmt: skip
+
+
+def compare_first(path: Path, held: Bundle) -> str | None:
+    """Compare a folder in Hugging Face's layout with transformers; a note, or None."""
+    folder = path if path.is_dir() else path.parent
+    if kind_of(path) != "huggingface":
+        return None
+    return first_opening.compared(folder, held)
 
 
 def _check_folder(path: Path) -> None:
@@ -139,7 +155,7 @@ def _tokenizer_file(path: Path, plan: Plan) -> Path:
     """The tokenizer of a llama2.c model, which is a file of its own."""
     names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
     for name in names:
-        if (path.parent / name).is_file():
+        if present(path.parent / name):
             return inside(path.parent, name, str(path))
     raise InputError(
         f"{path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"

@@ -17,7 +17,7 @@ from translucid.interop.formats.stored import ModelFile
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.formats.yaml_file import read_yaml
 from translucid.interop.mapping_file import read_mapping
-from translucid.untrusted_files import inside, open_regular, read_object
+from translucid.untrusted_files import inside, open_regular, present, read_object
 
 Kind = Literal[
     "huggingface", "gguf", "llama2c", "ctranslate2", "opennmt", "fairseq", "joeynmt", "mapping"
@@ -57,7 +57,7 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def _kind_of_folder(path: Path) -> Kind | None:
-    if (path / "model.bin").is_file():
+    if present(path / "model.bin"):
         return "ctranslate2"
     if (path / CONFIG).is_file():
         with suppress(InputError):  # whoever opens it as one of ours says what is wrong with it
@@ -65,7 +65,7 @@ def _kind_of_folder(path: Path) -> Kind | None:
             foreign = OURS not in config and ("model_type" in config or "architectures" in config)
             return "huggingface" if foreign else None
         return None
-    if (path / YAML).is_file() and any(path.glob("*.ckpt")):
+    if present(path / YAML) and any(path.glob("*.ckpt")):
         return "joeynmt"
     return "gguf" if len(list(path.glob("*.gguf"))) == 1 else None
 
@@ -78,7 +78,7 @@ def _kind_of_file(path: Path) -> tuple[Kind | None, ModelFile | None]:
         begin = file.read(4)
     if begin == MAGIC:
         return "gguf", None
-    if path.name == "model.bin" and (path.parent / CONFIG).is_file():
+    if path.name == "model.bin" and present(path.parent / CONFIG):
         return "ctranslate2", None
     if path.name in SINGLE or path.name in SHARDED:
         return _kind_of_folder(path.parent), None
@@ -124,7 +124,7 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
             folder = path if path.is_dir() else path.parent
             converted = read_ctranslate2(inside(folder, "model.bin", "a model"))
             facts = dict(converted.metadata)
-            if (folder / CONFIG).is_file():  # newer ones have some of them there
+            if present(folder / CONFIG):  # newer ones have some of them there
                 facts |= read_object(inside(folder, CONFIG, "a model"))
             return Source(kind, folder, Options(facts, str(folder)), converted)
         case "joeynmt":

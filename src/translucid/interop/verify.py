@@ -19,9 +19,11 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.plain_llama import plain_llama
 from translucid.interop.source import Source, read_source
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.options import Resources
 from translucid.tasks.registry import TASKS
+from translucid.tasks.translate import Translate
 from translucid.trace import Trace
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
@@ -71,7 +73,7 @@ def differences(path: Path, held: Bundle) -> list[Difference]:
             f"--verify {path}: nothing here computes such a model a second time; compare it "
             "in Hugging Face's layout, as GGUF and as llama2.c: leave --verify out"
         )
-    inputs = _inputs(held, config)
+    inputs = inputs_of(held, TEXT)
     with torch.inference_mode():
         if source.kind == "huggingface":
             reference = _transformers(source, held.task, config, inputs)
@@ -90,11 +92,13 @@ def first_wrong(compared: list[Difference]) -> Difference | None:
     return next((d for d in compared if not d.relative < BOUND), None)
 
 
-def _inputs(held: Bundle, config: TransformerConfig) -> dict[str, Tensor]:
-    """The text as the task reads it, with itself as a translation; as much as fits."""
+def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
+    """A text as the task reads it, with itself as a translation; as much as fits."""
+    config = held.network.config
+    assert isinstance(config, SequenceConfig)
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
     task = TASKS[held.task].make(resources)
-    example = task.example(TEXT, TEXT if config.shape == "encoder-decoder" else None)
+    example = task.example(text, text if held.task == Translate.name else None)
     return {name: ids[:, : config.context_length] for name, ids in example.batch.inputs.items()}
 
 
@@ -136,11 +140,11 @@ def _transformers(
     else:
         states = {config.shape: outputs.hidden_states}
     if task == "embed":
-        return _Reference(states, _pooled(outputs.last_hidden_state, config), "embedding")
+        return _Reference(states, pooled(outputs.last_hidden_state, config), "embedding")
     return _Reference(states, outputs.logits, "logits")
 
 
-def _pooled(states: Tensor, config: TransformerConfig) -> Tensor:
+def pooled(states: Tensor, config: TransformerConfig) -> Tensor:
     """What sentence-transformers makes of hidden states. (1, length, d_model)"""
     places = {"first": states[:, 0], "last": states[:, -1]}
     vector = states.mean(dim=1) if config.pooling == "mean" else places[config.pooling]

@@ -12,8 +12,9 @@ from translucid._version import __version__
 from translucid.bundle import Bundle, place
 from translucid.errors import InputError
 from translucid.interop.decoding_options import as_call
+from translucid.interop.export.marian_files import are_marian
 from translucid.tasks.options import PLACES
-from translucid.untrusted_files import read_object, read_text
+from translucid.untrusted_files import present, read_object, read_text
 
 MAX_RECIPE = 1 << 20
 
@@ -92,7 +93,7 @@ class About:
 def about(folder: Path | None, name: str, licence: str = "") -> About:
     """folder: that a model was read from; None: it was in none. name: what it is to be called."""
     run = None if folder is None else place(folder).parent
-    if run is None or not (run / "recipe.toml").is_file():
+    if run is None or not present(run / "recipe.toml"):
         return About(name, licence=licence)
     recipe = read_text(run / "recipe.toml", MAX_RECIPE, "copy the run again")
     try:
@@ -100,7 +101,7 @@ def about(folder: Path | None, name: str, licence: str = "") -> About:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{run / 'recipe.toml'}: {error}; copy the run again, whole") from None
     named = {key: data[key] for key in PLACES if isinstance(data, dict) and data.get(key)}
-    test = read_object(run / "test.json") if (run / "test.json").is_file() else {}
+    test = read_object(run / "test.json") if present(run / "test.json") else {}
     return About(name, named, recipe, test, licence)
 
 
@@ -109,7 +110,7 @@ def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
     use = USE.get((format, held.task), "")
     places = {"folder": about.name, "target": about.name}
     places["search"] = as_call(held)
-    if "target" in held.tokenizers:
+    if "target" in held.tokenizers and not (format == "huggingface" and are_marian(held)):
         places["target"] = f"{about.name}/target"
     fence = "sh" if format == "gguf" else "python"
     parts = [

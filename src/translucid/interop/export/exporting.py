@@ -1,4 +1,5 @@
-"""A model of ours, in the format of another tool: the folder appears whole or not at all."""
+"""A model of ours, in the format of another tool: the folder appears whole, opened again and
+compared, or not at all."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -13,6 +14,7 @@ from translucid.interop.export import ctranslate2, gguf
 from translucid.interop.export.card import About, card
 from translucid.interop.export.huggingface import write_huggingface
 from translucid.interop.export.onnx.folder import OnnxOptions, write_onnx
+from translucid.interop.export.reopening import check_export
 from translucid.interop.export.rewrites import Weights
 from translucid.models.adapters import is_adapted, merge
 from translucid.models.transformer_config import TransformerConfig
@@ -74,6 +76,7 @@ def export(
             notes.extend(write_onnx(held, aside, options))
         else:
             notes.extend(WRITERS[format](held, weights, aside))
+            notes.append(check_export(held, format, aside, folder))
         (aside / CARD).write_text(card(held, format, about, notes), "utf-8")
 
     write_whole(folder, fill)

@@ -14,6 +14,7 @@ from translucid.data.tokenizers.imported import IMPORTED
 from translucid.interop.decoding_options import as_theirs, original_of, searched
 from translucid.interop.export import sentence
 from translucid.interop.export.homes import LENGTH, Home, home_of
+from translucid.interop.export.marian_files import are_marian, write_marian
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
 from translucid.interop.families import bart, classifier
@@ -34,7 +35,8 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
     save_file(tensors_of(home), folder / "model.safetensors", {"format": "pt"})
     config = special_ids(held) | home.description.config | labels_of(held)
     _write(folder / "config.json", config)
-    notes = write_tokenizers(held, folder)
+    marian = home.plan.family == "marian" and are_marian(held)
+    notes = write_marian(held, folder) if marian else write_tokenizers(held, folder)
     if vector:
         notes += sentence.write_modules(held, folder)
     if weights.config.head == "language":

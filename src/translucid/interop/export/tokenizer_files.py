@@ -8,15 +8,18 @@ from typing import Any
 
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.files import CONFIG, META, TOKENIZER
-from translucid.data.tokenizers.imported import IMPORTED
+from translucid.data.tokenizers.imported import IMPORTED, vocabulary
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
 from translucid.interop.tokenizers.folder import TARGET
 from translucid.tasks.registry import TASKS
 
 
 def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
     """The tokenizers of a model, that of what it reads in the folder itself; notes."""
+    for tokenizer in held.tokenizers.values():
+        check_pieces(tokenizer)
     first = reading(held)
     frame = first.frame(*TASKS[held.task].around)
     write_tokenizer(first, frame, folder)
@@ -25,6 +28,20 @@ def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
     second = held.tokenizers[TARGET]
     write_tokenizer(second, second.special.frame or Frame((), (second.eos_id,)), folder / TARGET)
     return [f"two vocabularies: the source's tokenizer is in the folder, the target's in {TARGET}/"]
+
+
+def check_pieces(tokenizer: Tokenizer) -> None:
+    """Refuse a tokenizer with pieces that are no tokens of the vocabulary (Marian's source.spm may
+    have some): a tokenizer.json would give them ids beyond the embedding table."""
+    source = tokenizer.source
+    if source is None or source.tokens is None:
+        return
+    lacking = [piece for i, piece in vocabulary(source.data["model"]) if i >= source.tokens]
+    raise InputError(
+        f"{len(lacking):,} pieces of this tokenizer, such as {lacking[0][:40]!r}, are not in the "
+        f"vocabulary of {source.tokens:,} tokens and are read as unknown, which a tokenizer.json "
+        "cannot express; use the folder that the model came from"
+    )
 
 
 def reading(held: Bundle) -> Tokenizer:
@@ -38,7 +55,7 @@ def writing(held: Bundle) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
-    tokenizer.save(folder)
+    tokenizer.save(folder)  # pieces without a token included: CTranslate2 reads them as unknown
     spec = json.loads((folder / TOKENIZER).read_text("utf-8"))
     names = list(tokenizer.vocab)
     if not spec.get("post_processor"):

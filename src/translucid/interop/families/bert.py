@@ -85,6 +85,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     names, heads = (OF_DISTILBERT if kind == "distilbert" else OF_BERT), HEADS[kind]
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
+    _check_outputs(labels, heads, config, file)
     sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
     first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
@@ -133,6 +134,17 @@ def _head(
         f"{config.where}: the head of {architecture[:60]} is not known here; those for masked "
         "tokens, classes of texts, tags of tokens and hidden states are"
     )
+
+
+def _check_outputs(labels: tuple[str, ...], heads: Heads, config: Options, file: ModelFile) -> None:
+    """As many labels as the classifier has rows."""
+    name = f"{heads.classes}.weight"
+    stored = file.tensors.get(name, file.tensors.get("classifier.weight"))
+    if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
+        raise InputError(
+            f"{config.where}: id2label has {len(labels):,} labels, but {name} has "
+            f"{stored.shape[0]:,} rows; copy the config.json that belongs to these weights"
+        )
 
 
 def _labels(config: Options) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.source import Source
+from translucid.untrusted_files import present
 
 Read = Callable[[Options, ModelFile], Plan]
 HUGGING_FACE: Mapping[str, Read] = {
@@ -60,7 +61,7 @@ def plan_of(source: Source) -> Plan:
                     "model as it was before, or as GGUF"
                 )
             plan = _read(HUGGING_FACE, config.text("model_type"), "model_type", source)
-            pooled = plan.task == "none" and (source.folder / sentence.MODULES).is_file()
+            pooled = plan.task == "none" and present(source.folder / sentence.MODULES)
             return sentence.with_pooling(plan, source.folder) if pooled else plan
         case "gguf":
             name = config.text("general.architecture")

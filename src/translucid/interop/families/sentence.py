@@ -9,7 +9,7 @@ from translucid.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, transformer
 from translucid.models.transformer_config import TransformerConfig
-from translucid.untrusted_files import inside, read_json, read_object
+from translucid.untrusted_files import inside, present, read_json, read_object
 
 MODULES, SIZES = "modules.json", "sentence_bert_config.json"
 KINDS = ("Transformer", "Pooling", "Normalize")
@@ -60,7 +60,7 @@ def _embedding(plan: Plan, where: str, head: dict[str, Any]) -> Plan:
 
 def _max_length(folder: Path) -> int | None:
     """Tokens of a text that such a model was made for."""
-    if not (folder / SIZES).is_file():
+    if not present(folder / SIZES):
         return None
     file = inside(folder, SIZES, "a model")
     options = Options(read_object(file), str(file))

@@ -7,7 +7,7 @@ from translucid.errors import InputError
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.interop.formats.torch_file import read_torch
-from translucid.untrusted_files import inside, read_object
+from translucid.untrusted_files import inside, present, read_object
 
 Read = Callable[[Path], ModelFile]
 SINGLE: Mapping[str, Read] = {
@@ -20,10 +20,10 @@ SHARDED: Mapping[str, Read] = {f"{name}.index.json": read for name, read in SING
 def read_weights(folder: Path) -> ModelFile:
     """All tensors of the folder; shards are mapped, so that only what is looked at is read."""
     for name, read in SINGLE.items():
-        if (folder / name).exists():
+        if present(folder / name):
             return read(inside(folder, name, "a model"))
         index = f"{name}.index.json"
-        if (folder / index).exists():
+        if present(folder / index):
             return _read_shards(folder, index, SHARDED[index])
     others = sorted(path.name for path in folder.iterdir() if path.suffix in (".h5", ".msgpack"))
     remedy = f"it has {others[0]}: save the model as safetensors" if others else "copy it again"

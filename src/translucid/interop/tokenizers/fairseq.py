@@ -11,7 +11,7 @@ from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.specs import ReadTokenizers
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, present
 
 START = "</s>"  # what a decoder starts with
 MASK = "<mask>"  # has a row behind the dictionary's, in models of masked tokens
@@ -30,12 +30,14 @@ def tokenizers(folder: Path, config: Options, *, rows: int, shared: bool) -> Rea
         )
     split = vocabulary.split_of([*source, *target])
     made = vocabulary.tokenizers(source, None if shared else target, split=split, start=START)
-    return ReadTokenizers(made.tokenizers, [*made.notes, _note(split)])
+    files = dict(zip(("source", "target"), (f"dict.{language}.txt" for language in languages),
+                     strict=True)) | {"tokenizer": f"dict.{languages[0]}.txt"}  # fmt: skip
+    return ReadTokenizers(made.tokenizers, [*made.notes, _note(split)], "none", files)
 
 
 def _masked(folder: Path, rows: int) -> ReadTokenizers:
     tokens = _tokens(folder, "dict.txt")
-    if MASK not in tokens and len(tokens) < rows:
+    if MASK not in tokens and len(tokens) + 1 == rows:
         tokens.append(MASK)
     split = vocabulary.split_of(tokens)
     made = vocabulary.tokenizers(tokens, split=split).tokenizers["tokenizer"]
@@ -43,7 +45,8 @@ def _masked(folder: Path, rows: int) -> ReadTokenizers:
     frame = replace(made.special.frame, prefix=(0,))  # <s>, the first of every dictionary
     special = replace(made.special, frame=frame)
     notes = [note_of(special, tokens), _note(split)]
-    return ReadTokenizers({"tokenizer": made.with_special(special)}, notes)
+    read = {"tokenizer": made.with_special(special)}
+    return ReadTokenizers(read, notes, "none", {"tokenizer": "dict.txt"})
 
 
 def _languages(config: Options) -> tuple[str, str] | None:
@@ -60,7 +63,7 @@ def _languages(config: Options) -> tuple[str, str] | None:
 
 
 def _tokens(folder: Path, name: str) -> list[str]:
-    if not (folder / name).is_file():
+    if not present(folder / name):
         raise InputError(
             f"{folder / name} is missing; copy the dictionaries that fairseq-preprocess wrote into "
             "the folder of the checkpoint"

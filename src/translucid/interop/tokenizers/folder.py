@@ -26,6 +26,7 @@ from translucid.interop.tokenizers.sentencepiece_proto import read_model
 from translucid.interop.tokenizers.specs import (
     Part,
     ReadTokenizers,
+    Spare,
     bpe,
     byte_level,
     damaged,
@@ -34,7 +35,7 @@ from translucid.interop.tokenizers.specs import (
 )
 from translucid.interop.tokenizers.vocabulary import read_lines
 from translucid.interop.tokenizers.word_piece import word_piece_spec
-from translucid.untrusted_files import read_object, read_text
+from translucid.untrusted_files import present, read_object, read_text
 
 TARGET = "target"  # the folder of a second vocabulary
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")
@@ -51,6 +52,8 @@ class Spec(NamedTuple):
     frame: Frame | None = None
     hidden: tuple[int, ...] = ()
     names: Mapping[str, str] = {}  # the usual tokens of some roles
+    file: str = "tokenizer.json"  # that holds the vocabulary
+    spare: Spare = "some"
 
 
 def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
@@ -65,14 +68,18 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
         *(_held(folder, name) for name in
           ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")),
     )  # fmt: skip
-    if all((folder / f"{side}.spm").is_file() for side in marian.SIDES):
+    if all(present(folder / f"{side}.spm") for side in marian.SIDES):
         return marian.tokenizers(folder, files)
-    if (folder / TARGET / "tokenizer.json").is_file():  # as models of ours are exported
+    if present(folder / TARGET / "tokenizer.json"):  # as models of ours are exported
         source, target = _one(folder, files), _read(folder / TARGET, files.config)
         return ReadTokenizers(
             {"source": source.tokenizers["tokenizer"], "target": target.tokenizers["tokenizer"]},
             [f"source: {note}" for note in source.notes]
             + [f"target: {note}" for note in target.notes],
+            files={
+                "source": source.files["tokenizer"],
+                "target": f"{TARGET}/{target.files['tokenizer']}",
+            },
         )
     return _one(folder, files)
 
@@ -87,7 +94,8 @@ def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     files = replace(files, special_map=usual | dict(files.special_map))
     special = special_tokens(names, files, spec.frame, spells_all=_spells_all(data, set(names)))
     made = Tokenizer.imported(spec.model.with_roles(special, spec.hidden))
-    return ReadTokenizers({"tokenizer": made}, [note_of(special, names)])
+    notes = [note_of(special, names)]
+    return ReadTokenizers({"tokenizer": made}, notes, spec.spare, {"tokenizer": spec.file})
 
 
 def _unknown(model: Mapping[str, Any]) -> str | None:
@@ -110,12 +118,12 @@ def _spells_all(data: Mapping[str, Any], names: set[str]) -> bool:
 
 
 def _held(folder: Path, name: str) -> dict[str, Any]:
-    return read_object(folder / name) if (folder / name).is_file() else {}
+    return read_object(folder / name) if present(folder / name) else {}
 
 
 def _spec(folder: Path, files: RoleFiles) -> Spec:
     def there(*names: str) -> bool:
-        return all((folder / name).is_file() for name in names)
+        return all(present(folder / name) for name in names)
 
     if there("tokenizer.json"):
         return _whole(folder / "tokenizer.json", files)
@@ -188,7 +196,7 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
     text = sentencepiece.spec(model, str(path), added=outside)
     made = Imported.read(text, str(path.with_name("tokenizer.json")))
-    return Spec(made, frame, sentencepiece.hidden(model), roles)
+    return Spec(made, frame, sentencepiece.hidden(model), roles, path.name)
 
 
 def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
@@ -226,7 +234,8 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     if "cls" in usual:
         start, end = (vocab[files.name(role) or usual[role]] for role in ("cls", "sep"))
         frame = Frame((start,), (end,), (end, end))
-    return Spec(Imported.read(text, str(folder / "tokenizer.json")), frame, names=usual)
+    model = Imported.read(text, str(folder / "tokenizer.json"))
+    return Spec(model, frame, names=usual, file="vocab.json")
 
 
 def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
@@ -245,5 +254,7 @@ def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
         lowercase=files.tokenizer.get("do_lower_case") is not False,
         strip_accents=accents if isinstance(accents, bool) else None,
         chinese=files.tokenizer.get("tokenize_chinese_chars") is not False,
+        added=[t for t in _added(folder, files) if t["id"] not in control],
     )  # fmt: skip
-    return Spec(Imported.read(text, str(folder / "tokenizer.json")), names=named)
+    model = Imported.read(text, str(folder / "tokenizer.json"))
+    return Spec(model, names=named, file="vocab.txt", spare="padding")

@@ -70,7 +70,8 @@ def _read(metadata: dict[str, Any]) -> ReadTokenizers:
     pieces = _pieces(values, tokens or [])
     special = _roles(values, pieces, kind)
     made = Tokenizer.imported(_MAKERS[kind](values, pieces, special))
-    return ReadTokenizers({"tokenizer": made}, [note_of(special, tokens or [])])
+    notes, files = [note_of(special, tokens or [])], {"tokenizer": f"{KEY}tokens"}
+    return ReadTokenizers({"tokenizer": made}, notes, "none", files)
 
 
 def _pieces(values: dict[str, Any], tokens: list[str]) -> list[tuple[str, float, int]]:

@@ -11,7 +11,7 @@ from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.tokenizers.vocabulary import Split
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, present
 
 SIDES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 
@@ -20,7 +20,7 @@ def tokenizers(folder: Path, config: Options, *, shared: bool) -> ReadTokenizers
     """config: what config.yaml holds. shared: one embedding table for both sides."""
     lists = []
     for name in SIDES.values():
-        if not (folder / name).is_file():
+        if not present(folder / name):
             raise InputError(
                 f"{folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the folder "
                 "of the checkpoint"
@@ -33,7 +33,10 @@ def tokenizers(folder: Path, config: Options, *, shared: bool) -> ReadTokenizers
         source, None if one else target, split=splits[0], target_split=splits[1]
     )
     note = "texts are split at spaces alone: split them into subwords before, as for training"
-    return ReadTokenizers(made.tokenizers, [*made.notes, *[note] * ("space" in splits)])
+    files = dict(zip(("source", "target"), SIDES.values(), strict=True))
+    files["tokenizer"] = files["source"]
+    notes = [*made.notes, *[note] * ("space" in splits)]
+    return ReadTokenizers(made.tokenizers, notes, "none", files)
 
 
 def _split(config: Options, side: str) -> Split:

@@ -30,12 +30,12 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 def tokenizer(path: Path, tokens: int | None = None) -> ReadTokenizers:
     """tokens: as many as the model's header says; the file itself does not."""
     pieces = read(path)
-    if tokens is not None and len(pieces) < tokens:
+    if tokens is not None and len(pieces) != tokens:
         raise InputError(
-            f"{path} holds {len(pieces):,} tokens, but the model {tokens:,}; give the tokenizer "
+            f"{path} has {len(pieces):,} tokens, but the model {tokens:,}; give the tokenizer "
             "that belongs to the model"
         )
-    model = Pieces(pieces[:tokens], "bpe", byte_fallback=True, one_space=False)
+    model = Pieces(pieces, "bpe", byte_fallback=True, one_space=False)
     # A story begins with <s>, and where the next one would begin it ends.
     special = SpecialTokens(bos=BOS, eos=BOS, start=(BOS,), frame=Frame((BOS,)), ends=(EOS,))
     made = Tokenizer.imported(sentencepiece.imported(model, special, str(path)))

@@ -25,7 +25,8 @@ def tokenizers(tables: Mapping[str, TokenizerTable], where: Path) -> ReadTokeniz
             tokenizer, tokens = _tokenizer(table, where, f"{where}: [{name}]")
         made[name] = tokenizer
         notes.append(note_of(tokenizer.special, tokens, "" if name == "tokenizer" else name))
-    return ReadTokenizers(made, notes)
+    files = {name: f"[{name}] of {where.name}" for name in made}
+    return ReadTokenizers(made, notes, "any", files)
 
 
 def _tokenizer(table: TokenizerTable, where: Path, what: str) -> tuple[Tokenizer, Sequence[str]]:

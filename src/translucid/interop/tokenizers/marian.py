@@ -19,7 +19,7 @@ from translucid.interop.tokenizers.sentencepiece_proto import (
     read_model,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
-from translucid.untrusted_files import read_object
+from translucid.untrusted_files import present, read_object
 
 _LANGUAGE = re.compile(r">>.+<<")  # what a text for a model of many languages begins with
 SIDES = ("source", "target")
@@ -28,7 +28,7 @@ SIDES = ("source", "target")
 def tokenizers(folder: Path, files: RoleFiles) -> ReadTokenizers:
     shared = _vocabulary(folder / "vocab.json")
     own = folder / "target_vocab.json"
-    target = _vocabulary(own) if own.is_file() else shared
+    target = _vocabulary(own) if present(own) else shared
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []
     for side, vocab in zip(SIDES, (shared, target), strict=True):
@@ -39,7 +39,8 @@ def tokenizers(folder: Path, files: RoleFiles) -> ReadTokenizers:
         if lacking:
             notes.append(f"{side}: {lacking:,} pieces of {side}.spm are not in the vocabulary, and "
                          "are read as unknown")  # fmt: skip
-    return ReadTokenizers(made, notes)
+    names_of = {"source": "vocab.json", "target": own.name if present(own) else "vocab.json"}
+    return ReadTokenizers(made, notes, "padding", names_of)
 
 
 def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tuple[Tokenizer, int]:

@@ -42,7 +42,11 @@ def tokenizers(config: Options, *, shared: bool) -> ReadTokenizers:
              "spaced": "between characters, spaces left out"}  # fmt: skip
     named = {f"{side}: texts are split {where[split]}"
              for side, split in zip(("source", "target"), splits, strict=True)}  # fmt: skip
-    return ReadTokenizers(made.tokenizers, [*made.notes, *sorted(named)])
+    files = {
+        name: f"its vocabulary ({side})"
+        for name, side in {"tokenizer": "src", "source": "src", "target": "tgt"}.items()
+    }
+    return ReadTokenizers(made.tokenizers, [*made.notes, *sorted(named)], "none", files)
 
 
 def _tokens(value: Any, depth: int = 0) -> list[str] | None:

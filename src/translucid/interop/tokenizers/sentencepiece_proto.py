@@ -17,6 +17,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 MAX_FILE = 64 << 20
 Value = int | bytes
 ModelKind = Literal["unigram", "bpe", "word", "char"]
+_ROLES = {"unk": 40, "bos": 41, "eos": 42, "pad": 43}  # fields of the trainer's options
 _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 
@@ -42,6 +43,36 @@ def read_model(path: Path) -> Pieces:
             return parse(file.read(), str(path))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def serialised(model: Pieces) -> bytes:
+    """The .model file of a unigram model."""
+    body = b"".join(
+        _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
+        for piece, score, kind in model.pieces
+    )
+    ids = b"".join(_field(number, model.roles.get(name, -1)) for name, number in _ROLES.items())
+    normalizer = _field(1, b"identity") + _field(2, model.charsmap)
+    for number, flag in ((3, model.add_prefix), (4, model.one_space), (5, model.escape)):
+        normalizer += _field(number, int(flag))
+    return body + _field(2, _field(3, 1) + ids) + _field(3, normalizer)
+
+
+def _field(number: int, value: bytes | float) -> bytes:
+    if isinstance(value, bytes):
+        return _number(number << 3 | 2) + _number(len(value)) + value
+    if isinstance(value, float):
+        return _number(number << 3 | 5) + struct.pack("<f", value)
+    return _number(number << 3) + _number(value)
+
+
+def _number(value: int) -> bytes:
+    made = bytearray()
+    value &= (1 << 64) - 1
+    while value >= 128:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
 
 
 def parse(raw: bytes, where: str) -> Pieces:

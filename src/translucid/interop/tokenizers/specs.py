@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, TranslucidError
@@ -11,11 +11,17 @@ from translucid.errors import InputError, TranslucidError
 Part = dict[str, Any]
 
 
+# How many rows a tool's embedding tables may have beyond its tokens: see agreement.py.
+Spare = Literal["none", "padding", "some", "any"]
+
+
 class ReadTokenizers(NamedTuple):
-    """What was found beside a model, and what people should be told of it."""
+    """The tokenizers found beside a model, notes for the user, and the files they came from."""
 
     tokenizers: dict[str, Tokenizer]  # "tokenizer", or "source" and "target"
     notes: list[str]
+    spare: Spare = "some"
+    files: Mapping[str, str] = {}  # by tokenizer
 
 
 @contextmanager

@@ -1,15 +1,16 @@
 """WordPiece vocabularies (Schuster and Nakajima 2012), as BERT has them: one token a line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from translucid.interop.tokenizers.specs import spec_text
+from translucid.interop.tokenizers.specs import Part, spec_text
 
 
 def word_piece_spec(
     tokens: Sequence[str], *, unk: str, control: Mapping[int, str], lowercase: bool,
-    strip_accents: bool | None = None, chinese: bool = True,
+    strip_accents: bool | None = None, chinese: bool = True, added: Iterable[Part] = (),
 ) -> str:  # fmt: skip
-    """The tokenizer.json of a vocabulary; pieces inside a word begin with ##."""
+    """The tokenizer.json of a vocabulary; pieces inside a word begin with ##. added: tokens that
+    are looked for in text before it is split."""
     model = {
         "type": "WordPiece", "unk_token": unk, "continuing_subword_prefix": "##",
         "max_input_chars_per_word": 100,
@@ -22,4 +23,5 @@ def word_piece_spec(
     return spec_text(
         model, normalizers=[normalizer], pre_tokenizers=[{"type": "BertPreTokenizer"}],
         decoders=[{"type": "WordPiece", "prefix": "##", "cleanup": True}], control=control,
+        added=added,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from translucid.interop.export.huggingface import labels_of, special_ids
 from translucid.interop.export.onnx.comparison import compared
 from translucid.interop.export.onnx.graph import INSTALL, OPSET, onnx_package
 from translucid.interop.export.onnx.networks import STEP, TABLES, graphs_of
+from translucid.interop.export.reopening import check_files
 from translucid.interop.export.tokenizer_files import write_tokenizers, writing
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.transformer_config import TransformerConfig
@@ -24,8 +26,8 @@ LARGEST = 1 << 30  # bytes in one file; what is larger has its weights in anothe
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """traced: every point of the trace is an output. verify: compute a few texts with onnxruntime
-    before anything is written."""
+    """traced: every point of the trace is an output. verify: onnxruntime, with which the graphs
+    are compared where it is installed, is required."""
 
     int8: bool = False
     traced: bool = False
@@ -60,10 +62,13 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
     if held.tokenizers:
         notes += write_tokenizers(held, folder)
         _read_whole_texts(folder)
+        check_files(held, folder)
     if STEP in models:
         notes += searched(held, "a loop of your own decides")
-    if options.verify:
+    if options.verify or find_spec("onnxruntime") is not None:
         notes.append(compared(held, folder, exact=not options.int8))
+    else:
+        notes.append("the graphs were not compared with the model: onnxruntime is not installed")
     return notes
 
 

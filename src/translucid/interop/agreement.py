@@ -1,0 +1,73 @@
+"""Vocabulary, labels and weight tables of an opened model: they belong together, or it is an
+error that names both sizes. A cut vocabulary shifts or loses tokens without any other sign.
+
+A tool decides how many rows an embedding table may have beyond the tokens of its vocabulary:
+
+- none: the tool makes the table from the vocabulary file, filler tokens included (fairseq,
+  JoeyNMT, OpenNMT-py, CTranslate2, GGUF, llama2.c)
+- padding: up to the next multiple of 8, 16, ... or 128, at most one row in 100 (BERT's vocab.txt,
+  Marian's vocab.json)
+- some: rows kept for tokens of later training (Hugging Face's other files: T5 has 32,128 rows for
+  32,100 tokens, Qwen2 290 more, DeepSeek 2,385 more)
+- any: the mapping file, in which the user lists the tokens, decides
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from translucid.errors import InputError
+from translucid.interop.families.plan import Plan
+from translucid.interop.tokenizers.specs import ReadTokenizers, Spare
+
+LEAST, LARGEST = 8, 128  # that a table's rows are padded to a multiple of
+SOME = 1024  # rows, or one in 20, whichever is more
+
+
+def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path) -> list[str]:
+    """Notes on rows without a token. rows: of the embedding table, by tokenizer."""
+    notes = []
+    for name, tokenizer in read.tokenizers.items():
+        tokens, count = len(tokenizer), rows[name]
+        file = read.files.get(name, "its tokenizer")
+        if tokens > count or not _allowed(read.spare, count - tokens, count):
+            raise InputError(
+                f"{path}: {file} has {tokens:,} tokens, but the embedding table has {count:,} "
+                f"rows{_wanted(read.spare, tokens, count)}; copy the vocabulary that belongs to "
+                "these weights again, whole"
+            )
+        if tokens < count:
+            side = "" if len(read.tokenizers) == 1 else f"{name}: "
+            notes.append(f"{side}{count - tokens:,} of {count:,} rows of the embedding table have "
+                         f"no token in {file}, and are never generated")  # fmt: skip
+    return notes
+
+
+def _allowed(spare: Spare, more: int, rows: int) -> bool:
+    match spare:
+        case "none":
+            return more == 0
+        case "padding":
+            unit = min(rows & -rows, LARGEST)  # the largest power of 2 that divides the rows
+            return more == 0 or (unit >= LEAST and more < unit and 100 * more <= rows)
+        case "some":
+            return more <= max(SOME, rows // 20)
+        case "any":
+            return True
+
+
+def _wanted(spare: Spare, tokens: int, rows: int) -> str:
+    if tokens > rows or spare == "none":
+        return ""
+    return ", more than padding explains" if spare == "padding" else ", far more than spare rows"
+
+
+def check_labels(plan: Plan, path: Path) -> None:
+    """Refuse labels of which two are equal: an answer would not say which of them it means."""
+    label, count = (Counter(plan.labels).most_common(1) or [("", 0)])[0]
+    if count > 1:
+        places = [str(i) for i, name in enumerate(plan.labels) if name == label]
+        raise InputError(
+            f"{path}: the label {label[:60]!r} is given to {count} outputs ({', '.join(places)}); "
+            "give each output a label of its own (id2label in config.json)"
+        )

@@ -1,0 +1,113 @@
+"""An export is opened again before it is called done: its tokenizers must give the same ids, and
+its weights the same outputs, for several texts.
+
+Hugging Face's layout, CTranslate2's and GGUF are opened by our own readers, ONNX graphs by
+onnxruntime where that is installed (onnx/comparison.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+
+import torch
+
+from translucid.bundle import Bundle
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError, TranslucidError
+from translucid.interop.export import gguf
+from translucid.interop.export.tokenizer_files import reading, writing
+from translucid.interop.importing import import_model
+from translucid.interop.tokenizers import read_tokenizers
+from translucid.interop.verify import BOUND, Difference, inputs_of
+from translucid.tasks.registry import TASKS
+
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog, and nobody knows why.",
+    "  Größe: 12,5 %\tnaïve ﬁne",
+    "don't </s> <pad> [MASK] 😀",
+)
+PIECES, PER_TEXT = 400, 20  # of the vocabulary, so that its own pieces occur in the texts
+FILES = {"gguf": gguf.FILE}  # of formats that are a file, not the folder
+
+
+def check_export(held: Bundle, format: str, folder: Path, named: Path) -> str:
+    """A note; what differs is an error. folder: where the export is; named: where it will be."""
+    try:
+        again = import_model(folder / FILES.get(format, ""))
+    except TranslucidError as error:
+        reason = str(error).replace(str(folder), str(named))
+        raise InputError(
+            f"the export to {format} cannot be opened again: {reason}; nothing was written: "
+            "please report it with the model's config.json"
+        ) from error
+    texts = _check_tokenizers(held, again.tokenizers, format)
+    _check_outputs(held, again, format)
+    return f"opened again and compared: the same ids for {texts} texts, and the same outputs"
+
+
+def check_files(held: Bundle, folder: Path) -> None:
+    """The tokenizers alone, of a folder whose weights our readers do not open."""
+    read = read_tokenizers(folder, {"is_encoder_decoder": held.task == "translate"})
+    _check_tokenizers(held, read.tokenizers, "onnx", framed=False)
+
+
+def _check_tokenizers(
+    held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
+) -> int:
+    """How many texts have the same ids. framed: with what stands around a text."""
+    sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
+    count = 0
+    for side, chosen in sides.items():
+        ours, theirs = chosen(held), again.get(side) or next(iter(again.values()))
+        texts = sample(ours)
+        count += len(texts)
+        for text in texts:
+            ids = [ours.encode(text), theirs.encode(text)]
+            if framed and chosen is reading:
+                ids = [ours.frame(*TASKS[held.task].around)(ids[0]), theirs.frame()(ids[1])]
+            if ids[0] != ids[1]:
+                raise InputError(
+                    f"the export to {format} reads the text {text[:60]!r} as {_shown(ids[1])}, but "
+                    f"the model as {_shown(ids[0])}; nothing was written: please report it with "
+                    "the model's config.json"
+                )
+    return count
+
+
+def sample(tokenizer: Tokenizer) -> list[str]:
+    """Fixed texts, and texts of pieces spread over the vocabulary."""
+    source = tokenizer.source
+    names = [name.replace("▁", " ").replace("Ġ", " ") for name in tokenizer.vocab]
+    if source is not None and source.data["model"]["type"] == "Unigram":  # pieces without a token
+        names += [piece.replace("▁", " ") for piece, _ in source.data["model"]["vocab"]
+                  if piece not in tokenizer.vocab]  # fmt: skip
+    ids = range(0, len(tokenizer), max(1, len(tokenizer) // PIECES))
+    places = range(0, len(names), max(1, len(names) // PIECES))
+    texts = [tokenizer.decode(ids[i : i + PER_TEXT]) for i in range(0, len(ids), PER_TEXT)]
+    texts += ["".join(names[k] for k in places[i : i + PER_TEXT])
+              for i in range(0, len(places), PER_TEXT)]  # fmt: skip
+    return [*TEXTS, *(text for text in texts if text.strip())]
+
+
+@torch.inference_mode()
+def _check_outputs(held: Bundle, again: Bundle, format: str) -> None:
+    network = deepcopy(held.network).cpu().float().eval()
+    for text in TEXTS[:2]:
+        inputs = inputs_of(held, text)
+        ours, theirs = network(**inputs), again.network(**inputs)
+        if ours.shape != theirs.shape:
+            raise InputError(
+                f"the export to {format} gives outputs of shape {list(theirs.shape)}, but the "
+                f"model {list(ours.shape)}; nothing was written: please report it"
+            )
+        far = Difference("outputs", float((ours - theirs).abs().max()), float(ours.abs().max()))
+        if not far.relative < BOUND:
+            raise InputError(
+                f"the export to {format} computes something else: its outputs for {text[:40]!r} "
+                f"differ by {far.largest:.1e} of {far.scale:.3g}; nothing was written: please "
+                "report it with the model's config.json"
+            )
+
+
+def _shown(ids: Sequence[int]) -> str:
+    return f"ids {' '.join(map(str, ids[:12]))}{' ...' if len(ids) > 12 else ''}"
