@@ -38,8 +38,9 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
     mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
         raise ConfigError(*mistakes)
-    run = DataConfig(**held.data), DecodingConfig(**held.decoding)
-    data = DataConfig(**(held.data | _chosen(options, (*task.data_keys, *WRITTEN))))
+    own = {"missing_labels": ()} | held.data  # older models took every word for a label
+    run = DataConfig(**own), DecodingConfig(**held.decoding)
+    data = DataConfig(**(own | _chosen(options, (*task.data_keys, *WRITTEN))))
     decoding = DecodingConfig(**(held.decoding | _chosen(options, task.decoding_keys)))
     before, now = (
         _chosen(one.model_dump() | other.model_dump(), keys)

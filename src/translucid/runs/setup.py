@@ -87,6 +87,9 @@ def set_up(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
             "step on a CPU; use adamw, or a GPU"
         )
+    if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
+        data = recipe.data.model_copy(update={"split_seed": recipe.training.seed})
+        recipe = recipe.model_copy(update={"data": data})
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:

@@ -62,7 +62,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     command = "classify"
     row_columns = ("text", "label")
     asks_about = ("text",)
-    data_keys = ("text_column", "label_column", "max_length", "long")
+    data_keys = ("text_column", "label_column", "missing_labels", "max_length", "long")
     decoding_keys = ()
     task_keys = ("label_smoothing",)
 
@@ -70,7 +70,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
         return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, rule=data.rule,
-            loading=loading,
+            missing=data.missing_labels, loading=loading,
         )  # fmt: skip
 
     @classmethod
@@ -80,7 +80,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
-        return [label_balance(parts["train"], parts.get("valid", ()))]
+        return [label_balance(parts["train"])]
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -261,7 +261,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         return OneLabel(self.labels)
 
 
-def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:
+def label_balance(train: Sequence[Labelled]) -> Finding:
     """How often each label occurs."""
     counts = Counter(record.label for record in train)
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
@@ -269,7 +269,6 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
     label, most = counts.most_common(1)[0]
     fraction = most / len(train)
     rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
-    absent = sorted(set(counts) - {record.label for record in valid}) if valid else []
     if len(counts) == 1:
         words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
     elif fraction > ONE_LABEL:
@@ -278,9 +277,7 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
         )
     if rare:
         words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
-    if absent:
-        words += f"; not in the validation data: {_some(absent)}"
-    return Finding("labels", fraction <= ONE_LABEL and not rare and not absent, words)
+    return Finding("labels", fraction <= ONE_LABEL and not rare, words)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -10,10 +10,11 @@ from typing import Literal
 from translucid.errors import InputError, nearest
 
 Columns = int | str | tuple[int | str, ...]
-Reason = Literal["empty", "too long", "comment", "range or empty node", "document mark"]
+Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
 
 _WORDS: dict[Reason, str] = {
     "empty": "{n} empty, left out",
+    "no label": "{n} without a label, left out",
     "too long": "{n} with a line above the limit, left out",
     "comment": "{n} comment lines, skipped",
     "range or empty node": "{n} multiword ranges or empty nodes, skipped",
