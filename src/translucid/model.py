@@ -43,6 +43,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.input_notes import InputNote, note_of
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
@@ -169,6 +170,11 @@ class Model:
         named = self.columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return task.predict(self.network, items)
+
+    def input_notes(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[InputNote]:
+        """Of each text, whether it is empty, and what of it the vocabulary lacks, so that it is
+        read as <unk>: an answer to it says little."""
+        return [note_of(self.task, text) for text in texts]
 
     # ---- how well it does ----
 

@@ -47,6 +47,8 @@ class Label:
 
     label: str
     probability: float
+    empty: bool = False  # there was nothing to read
+    unknown_tokens: int = 0  # of the text, read as <unk>
 
 
 @task
@@ -100,7 +102,14 @@ class Classify(Task[Labelled, ClassifyItem]):
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
         """The likeliest label of each text."""
         rows = self.probabilities(model, [item.ids for item in items])
-        return [self._likeliest(row) for row in rows]
+        return [
+            replace(
+                self._likeliest(row),
+                empty=item.ids == self.frame([]),
+                unknown_tokens=item.ids.count(self.tokenizer.unk_id),
+            )
+            for row, item in zip(rows, items, strict=True)
+        ]
 
     def _likeliest(self, row: Sequence[float]) -> Label:
         """Of equal ones the first."""

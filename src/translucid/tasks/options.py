@@ -64,8 +64,8 @@ class DataConfig(Config):
     store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
     text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
     label_column: Column = key(None, "column of the label, for classification")
-    missing_labels: Paths | None = key(
-        None, "labels that mean there is none, such as NA; not set: found out", strict=False
+    missing_labels: Paths = key(
+        ("auto",), "labels that mean there is none, such as NA; auto: by their words", strict=False
     )
     source_column: Column = key(
         None, "column of the source, for translation from one table; of a pair, the first text"
@@ -108,6 +108,11 @@ class DataConfig(Config):
                 f"keep_empty = true: only a line can be empty, not a {self.unit}; set unit = 'line'"
             )
         return self
+
+    @field_validator("missing_labels", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
 
     @field_validator("fold")
     @classmethod

@@ -12,7 +12,9 @@ from translucid.data.readers.cells import MISSING
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.errors import InputError
+from translucid.spelling import quoted
 
+AUTO = ("auto",)
 FEW = 0.05  # of all labels: rarer words for a missing value are read as one
 
 
@@ -24,20 +26,20 @@ def has_no_label(value: object) -> bool:
 
 
 def with_label(
-    records: Sequence[Labelled], missing: Collection[str] | None, file: str, loading: Loading
+    records: Sequence[Labelled], missing: Collection[str], file: str, loading: Loading
 ) -> list[Labelled]:
-    """The records whose label is one. missing: the labels that mean there is none, if the user
-    says so. Those left out are counted."""
+    """The records whose label is one. missing: the labels that mean there is none; auto: by their
+    words. Those left out are counted."""
     counts = Counter(record.label for record in records)
     words = [label for label in counts if label.lower() in MISSING]
-    if missing is not None:
+    if tuple(missing) != AUTO:
         words = [label for label in counts if label in missing]
     else:
         _ask_about_frequent(words, counts, file)
     if words:
         named = ", ".join(f"{label!r} ({counts[label]:,})" for label in words)
         loading.notes.append(
-            f"read as a missing label: {named}; if it is a class, set data.missing_labels=[]"
+            f"read as a missing label: {named} (data.missing_labels=[] if it is a class)"
         )
     for record in records:
         if record.label in words:
@@ -51,5 +53,5 @@ def _ask_about_frequent(words: Sequence[str], counts: Counter[str], file: str) -
             raise InputError(
                 f"{file}: {counts[label]:,} of {counts.total():,} labels are {label!r}; is it a "
                 "class, or a missing label? Set data.missing_labels=[] if it is a class, or "
-                f"""data.missing_labels='["{label}"]' to leave these rows out"""
+                f"data.missing_labels={quoted(label)} to leave these rows out"
             )

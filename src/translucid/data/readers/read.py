@@ -15,7 +15,7 @@ from translucid.data.readers.columns import cell, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
-from translucid.data.readers.missing_labels import has_no_label, with_label
+from translucid.data.readers.missing_labels import AUTO, has_no_label, with_label
 from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
@@ -85,11 +85,11 @@ def read_labelled(
     text: Column | None = None,
     label: Column | None = None,
     rule: TableRule = AUTOMATIC,
-    missing: Collection[str] | None = None,
+    missing: Collection[str] = AUTO,
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
     """Texts with a class. Of two columns without names, the label is the one whose values repeat.
-    missing: labels that mean there is none; None: as `missing_labels` decides."""
+    missing: labels that mean there is none; auto: by their words."""
     loading = _begin(loading, path)
     records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):

@@ -52,7 +52,8 @@ def of_two(
 
 def label_place(rows: Rows) -> int | None:
     """Which of two columns holds labels: the one whose values repeat while those of the other do
-    not, or the one with at most half as many values, or else the one with single words beside texts, or with numbers; None: in doubt."""
+    not, or the one with at most half as many values; or else the one with single words beside
+    texts, or with numbers; None: in doubt."""
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
     if len(columns) != 2:
         return None
