@@ -112,23 +112,25 @@ def _hold_out(
                 f"few for {count:,} folds; use at most one fold per example"
             )
         train, valid = split.fold(records, number, count, seed)
-        how = f"fold {number} of {count}: {len(valid):,} of {len(records):,} examples held out"
+        message = f"fold {number} of {count}: {len(valid):,} of {len(records):,} examples held out"
     elif data.split == "every-nth":
         train, valid = split.every_nth(records)
-        how = f"{len(valid):,} of the training examples held out for it"
+        message = f"{len(valid):,} of the training examples held out for it"
         if copies := len(records) - len(train) - len(valid):
-            how += f", {copies:,} that ask the same left out"
-        how = f"data.valid was not given: {how}"
+            message += f", {copies:,} that ask the same left out"
+        message = f"data.valid was not given: {message}"
     else:
         train, valid = split.stratified(records, seed)
-        how = f"data.valid was not given: {len(valid):,} of the training examples held out for it"
+        message = (
+            f"data.valid was not given: {len(valid):,} of the training examples held out for it"
+        )
     if not valid:
         raise InputError(
             f"{files}: no example can be held out for validation, because training would lose its "
             "label; give at least two different examples of some label, or a second file with "
             "--valid"
         )
-    say(f"{how}{split.explained(records, seed) if data.split == 'stratified' else ''}")
+    say(f"{message}{split.explained(records, seed) if data.split == 'stratified' else ''}")
     return train, valid
 
 

@@ -13,7 +13,7 @@ from typing import Any
 Record = Any  # of whatever class the task reads
 Parts = tuple[list[Record], list[Record]]  # train, valid
 
-SHARE = 20  # one in so many is held out
+ONE_IN = 20  # one in so many is held out
 FEWEST = 20  # held out, or of fewer than 100 examples one in five
 MOST = 2000
 BLOCKS = 10  # of running text, spread over the file
@@ -30,7 +30,7 @@ def stratified(records: Sequence[Record], seed: int) -> Parts:
     """
     labels = {label for record in records for label in record.labels}
     enough = min(len(records) // 5, max(FEWEST, len(labels)))
-    size = min(max(len(records) // SHARE, enough, 1), MOST)
+    size = min(max(len(records) // ONE_IN, enough, 1), MOST)
     if records and records[0].running:
         return _parted(records, _blocks_held_out(len(records), size, random.Random(seed)))
     groups = _groups(records)
@@ -93,7 +93,7 @@ def every_nth(records: Sequence[Record]) -> Parts:
     firsts: dict[Hashable, int] = {}
     for place, key in enumerate(keys):
         firsts.setdefault(key, place)
-    every = max(len(firsts) // min(max(len(firsts) // SHARE, 1), MOST), 2)
+    every = max(len(firsts) // min(max(len(firsts) // ONE_IN, 1), MOST), 2)
     held_out = dict(list(firsts.items())[::every])
     train = [record for key, record in zip(keys, records, strict=True) if key not in held_out]
     return train, [records[place] for place in held_out.values()]
@@ -157,7 +157,7 @@ def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool
     of which there are several, where `size` allows it."""
     counts = [sum(map(len, stratum)) for stratum in strata]
     exact = [size * count / sum(counts) for count in counts]
-    quotas = [max(int(share), 1 if size >= len(strata) else 0) for share in exact]
+    quotas = [max(int(wanted), 1 if size >= len(strata) else 0) for wanted in exact]
     if alone:
         quotas[-1] = int(exact[-1])
     most_lacking = sorted(range(len(strata)), key=lambda i: quotas[i] - exact[i])

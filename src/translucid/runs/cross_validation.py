@@ -36,10 +36,10 @@ class CrossValidation:
     def lines(self) -> list[str]:
         """The summary for people."""
         folds, counts = len(self.held_out), sorted(set(self.held_out))
-        each = " to ".join(f"{count:,}" for count in {counts[0]: 0, counts[-1]: 0})
+        sizes = " to ".join(f"{count:,}" for count in {counts[0]: 0, counts[-1]: 0})
         lines = [
-            f"{folds} folds, {self.examples:,} examples, {each} of them held out in each: mean and "
-            f"{CONFIDENCE:.0%} interval (Student's t)"
+            f"{folds} folds, {self.examples:,} examples, {sizes} of them held out in each: mean "
+            f"and {CONFIDENCE:.0%} interval (Student's t)"
         ]
         never = self.examples - sum(self.held_out)
         if never:
@@ -114,8 +114,8 @@ def cross_validate(
 
 def _check(recipe: Recipe, out: Path, folds: int) -> None:
     data = recipe.data
-    for given, name in ((data.valid, "valid"), (data.toyland, "toyland"), (data.store, "store")):
-        if given:
+    for value, name in ((data.valid, "valid"), (data.toyland, "toyland"), (data.store, "store")):
+        if value:
             raise ConfigError(
                 f"--folds {folds} takes validation data from data.train, so that data.{name} has "
                 "no place beside it; leave one of the two out"
@@ -124,9 +124,9 @@ def _check(recipe: Recipe, out: Path, folds: int) -> None:
         others = [path.name for path in out.iterdir() if not path.name.startswith("fold-")]
         beyond = out / f"fold-{folds + 1}"
         if [name for name in others if name != SUMMARY] or beyond.exists():
-            found = beyond.name if beyond.exists() else sorted(others)[0]
+            other = beyond.name if beyond.exists() else sorted(others)[0]
             raise InputError(
-                f"{out} holds {found}, which is not of {folds} folds; choose another folder with "
+                f"{out} holds {other}, which is not of {folds} folds; choose another folder with "
                 "--out, or remove it"
             )
 
@@ -139,7 +139,7 @@ def _with_fold(recipe: Recipe, fold: str) -> Recipe:
 
 def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
     """How many examples each fold holds out, and how many there are; all mistakes in the data are
-    found before anything is trained."""
+    other before anything is trained."""
     parts = [load_examples(recipe, lambda line: None) for recipe in recipes]
     return [len(part.valid) for part in parts], len(parts[0].train) + len(parts[0].valid)
 

@@ -16,7 +16,9 @@ from translucid.data.readers.tables import Table, TableRule
 
 Place = int | str
 Rows = Sequence[Sequence[object]]
-BY_CHANCE = 0.1  # that the label of the first row occurs in no other, if that row were data
+UNSEEN_PROBABILITY = (
+    0.1  # that the label of the first row occurs in no other, if that row were data
+)
 FEW = 0.05  # of the rows are as short as the first one, which may then be a header
 
 
@@ -90,7 +92,7 @@ def header_over_labels(first: Sequence[object], below: Rows, place: int | None) 
         if not 0 <= place < len(columns) or all(map(is_number, columns[place])):
             return True  # a column that does not exist is refused with those that do
         once = sum(count == 1 for count in Counter(columns[place]).values())
-        if (once + 1) / (len(rows) + 1) <= BY_CHANCE:
+        if (once + 1) / (len(rows) + 1) <= UNSEEN_PROBABILITY:
             return True
     return None if all(map(is_name, cells)) else False
 
