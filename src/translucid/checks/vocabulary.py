@@ -11,7 +11,7 @@ from translucid.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.findings import Finding, spread_out
-from translucid.tasks.input_notes import unknown_pieces
+from translucid.tasks.vocabulary import unknown_pieces
 
 MANY_UNKNOWN = 0.05
 TEXTS = 2000  # texts per part and side in which unknown tokens are counted

@@ -1,11 +1,10 @@
 """What an answer cannot rest on: a text that is empty, or that the vocabulary does not cover."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.base import Task
 
 SHOWN = 5  # of the unknown words or characters
@@ -40,25 +39,14 @@ class InputNote:
         return FINE
 
 
-def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
-    """What stands in the text where it was read as <unk>; ids: those of the text."""
-    if tokenizer.unk_id not in ids:
-        return []
-    places = zip(ids, tokenizer.offsets(text), strict=True)
-    return [text[first:last].strip() for i, (first, last) in places if i == tokenizer.unk_id]
-
-
-def note_of(task: Task[Any, Any], text: str | Sequence[object]) -> InputNote:
-    """text: as it is asked about, or its words; numbers have no note."""
-    if not task.vocabularies or not (
-        isinstance(text, str) or all(isinstance(w, str) for w in text)
-    ):
+def note_of(task: Task[Any, Any], question: Any) -> InputNote:
+    """question: a text or its words, as the task is asked; numbers have no note."""
+    words = [question] if isinstance(question, str) else question
+    if not task.vocabularies or not all(isinstance(word, str) for word in words):
         return InputNote()
-    text = text if isinstance(text, str) else " ".join(map(str, text))
-    if not text.strip():
+    if not any(word.strip() for word in words):
         return InputNote(empty=True)
-    tokenizer = next(iter(task.vocabularies.values()))  # of what is asked
-    return InputNote(unknown=tuple(unknown_pieces(tokenizer, text, tokenizer.encode(text))))
+    return InputNote(unknown=tuple(task.unknown_in(question)))
 
 
 @dataclass
