@@ -44,6 +44,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
+from translucid.tasks.input_notes import InputNote, note_of
 from translucid.tasks.label_scores import Label, Labels, LabelScore
 from translucid.tasks.long_texts import text_limit
 from translucid.tasks.options import SpanDecoding
@@ -199,6 +200,11 @@ class Model:
         named = self.columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return task.predict(self.network, items)
+
+    def input_notes(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[InputNote]:
+        """Of each text, whether it is empty, and what of it the vocabulary lacks, so that it is
+        read as <unk>: an answer to it says little."""
+        return [note_of(self.task, text) for text in texts]
 
     # ---- how well it does ----
 

@@ -40,6 +40,10 @@ ADDED: dict[str, Any] = {
     "training.temporal_regularization": 0.0,
     "task.temperature": 0.05,
     "data.score_column": None,
+    "data.split": "every-nth",
+    "data.split_seed": None,
+    "data.fold": None,
+    "data.missing_labels": [],
 }
 
 # Beginnings of the names of weights, within one network.

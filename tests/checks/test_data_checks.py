@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from translucid.checks import data, data_facts
+from translucid.checks.labels import of_labels
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
+from translucid.tasks.translate import Translate
 
 PAIRS = [
     Pair(f"the dog number {n} sleeps", f"der Hund Nummer {n} schläft", n + 1) for n in range(60)
@@ -95,7 +98,6 @@ def test_duplicates_are_counted_and_many_are_said() -> None:
     [
         (["a"] * 50 + ["b"] * 6, "ab", "always saying a is right in 89%"),
         (["a"] * 50 + ["b"] * 50 + ["c"], "abc", "fewer than 5 examples: c"),
-        (["a"] * 5 + ["b"] * 5, "a", "not in the validation data: b"),
         (["a"] * 5, "a", "nothing to tell apart"),
     ],
 )
@@ -105,6 +107,27 @@ def test_labels_out_of_balance_are_said(labels: list[str], valid: str, words: st
     finding = found({"train": train, "valid": held_out}, "labels")
     assert finding.mark == "!"
     assert words in finding.words
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_labels_that_a_part_lacks_are_named_with_their_counts(part: str) -> None:
+    train = [Labelled(f"text {n}", "ab"[n % 2], n) for n in range(20)]
+    held_out = [Labelled("other", "a", 1)]
+    (_, finding) = of_labels(Classify, {"train": train, part: held_out})
+    assert (finding.name, finding.mark) == (f"labels of {part}", "!")
+    assert f"1 of 2 labels (examples in train) do not occur in {part}: 'b' (10)" in finding.words
+    (_, whole) = of_labels(Classify, {"train": train, part: train[:2]})
+    assert whole.ok
+
+
+def test_labels_that_differ_only_in_case_or_space_are_named_with_their_counts() -> None:
+    labels = ["pos"] * 5 + ["POS"] * 2 + ["very bad"] * 3 + ["very  bad", "neg"]
+    train = [Labelled(f"text {n}", label, n) for n, label in enumerate(labels)]
+    (finding,) = of_labels(Classify, {"train": train})
+    assert finding.mark == "!"
+    assert "'pos' (5) and 'POS' (2); 'very bad' (3) and 'very  bad' (1)" in finding.words
+    assert of_labels(Classify, {"train": train[:5] + train[-1:]})[0].ok
+    assert of_labels(Translate, {"train": [Pair("a", "A", 1)]}) == []
 
 
 @pytest.mark.parametrize(

@@ -398,7 +398,7 @@ REFUSED = {
     "missing column number": Bad(
         "classify",
         {"a.csv": "id,stars,words\n7,1,good film\n"},
-        ("a.csv: text = 4: there is no such column; there are 3 columns, counted from 1",),
+        ("a.csv: text = 4: there is no such column; the columns are 'id', 'stars', 'words'",),
         ("data.text_column=4", "data.label_column=1"),
     ),
     "broken JSON": Bad(
@@ -411,8 +411,23 @@ REFUSED = {
         {"a.jsonl": '{"label": "a", "text": "x"}\n{"label": "b"}\n'},
         ("a.jsonl:2: there is no column 'text' here; the columns are 'label'",),
     ),
-    "a missing label": Bad(
-        "classify", {"a.tsv": "good\tx\n\ty\n"}, ("a.tsv:2: label is empty", "remove the line")
+    "labels that may be missing": Bad(
+        "classify",
+        {"a.tsv": "label\ttext\n" + "good\tx\nnone\ty\n" * 6},
+        (
+            "a.tsv: 6 of 12 labels are 'none'",
+            "a class, or a missing label",
+            "data.missing_labels=[]",
+        ),
+    ),
+    "a header or data": Bad(
+        "classify",
+        {"a.tsv": "name\tkind\nanna\tgood\nbert\tbad\ncarl\tgood\n"},
+        (
+            "a.tsv:1: 'name', 'kind' may be a header or data",
+            "data.header=true",
+            "data.header=false",
+        ),
     ),
     "CoNLL with too few columns": Bad(
         "tag",
@@ -492,7 +507,7 @@ UNFIT = {
         }.items()
     },
     "one class": Bad(
-        "classify", {"a.tsv": "good\tx\n" * 6}, ("every label is 'good'", "at least two")
+        "classify", {"a.tsv": "good\tx\ngood\ty\n" * 3}, ("every label is 'good'", "at least two")
     ),
     "one tag": Bad("tag", {"a.conll": "dog O\n\n" * 6}, ("every tag is 'O'", "at least two")),
     "batches smaller than an example": Bad(
@@ -686,7 +701,7 @@ GOES_ON = {
     "a long example": Counted(
         "translate",
         {"a.en": EN + "dog " * 300 + "\n", "a.de": DE + "Hunde\n"},
-        ("1 of 12 training examples have over 256 tokens: left out",),
+        ("1 of 11 training examples have over 256 tokens: left out",),
     ),
     "short learned positions": Counted(
         "translate", GOOD["translate"], ("12 records",), None, tuple(LEARNED)

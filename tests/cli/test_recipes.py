@@ -130,7 +130,7 @@ def test_what_was_picked_for_the_files_is_said(tmp_path: Path) -> None:
     words = ["train", "translate", "--train", "a.en", "a.de", "--out", "runs/x", *small]
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "picked for 38 examples with 228 words:" in done.stderr
+    assert "picked for 32 examples with 192 words:" in done.stderr
     assert "training.learning_rate=0.002" in done.stderr
     assert "training.steps=" not in done.stderr
     saved = tomllib.loads((tmp_path / "runs/x/recipe.toml").read_text("utf-8"))

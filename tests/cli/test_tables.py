@@ -116,10 +116,10 @@ def test_a_table_comes_out_with_new_columns(
     done = ask("classify", classifier, str(tmp_path / name))
     lines = io.StringIO(done.stdout)
     out = list(csv.reader(lines, delimiter=delimiter))
-    assert out[0] == [*names, "predicted_label", "probability"]
+    assert out[0] == [*names, "predicted_label", "probability", "note"]
     assert [row[: len(names)] for row in out[1:]] == rows
     texts = [row[names.index("review")] for row in rows]
-    check_labels(classifier, texts, [row[-2:] for row in out[1:]])
+    check_labels(classifier, texts, [row[-3:-1] for row in out[1:]])
     assert "text = column" in done.stderr
 
 
@@ -146,15 +146,15 @@ def test_a_table_without_names_keeps_having_none(classifier: Path, tmp_path: Pat
     file.write_text("".join(f"{text}\t{n}\n\n" for n, (text, _) in enumerate(REVIEWS)), "utf-8")
     column = "data.text_column=1"
     out = ask("classify", classifier, str(file), column).stdout.split("\n")[:-1]
-    assert [line.count("\t") for line in out] == [3, 0] * 4
+    assert [line.count("\t") for line in out] == [4, 0] * 4
     texts = [text for text, _ in REVIEWS]
-    check_labels(classifier, texts, [line.split("\t")[2:] for line in out[::2]])
+    check_labels(classifier, texts, [line.split("\t")[2:4] for line in out[::2]])
 
 
 def test_a_new_name_never_hides_an_old_column(classifier: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("review,predicted_label\nfine,9\n")
     out = ask("classify", classifier, str(tmp_path / "a.csv")).stdout
-    assert out.startswith("review,predicted_label,predicted_label_2,probability\nfine,9,")
+    assert out.startswith("review,predicted_label,predicted_label_2,probability,note\nfine,9,")
 
 
 def test_plain_lines_stay_plain(classifier: Path) -> None:
@@ -232,7 +232,9 @@ def test_lists_of_words_and_texts_in_json(tagger: Path, tmp_path: Path) -> None:
     named = ask("tag", tagger, str(tmp_path / "a.jsonl")).stdout
     assert json.loads(named)["predicted_tags"] == rows[0]["predicted_tags"]
     (tmp_path / "b.csv").write_text("n,text\n1,The dog\n")
-    assert ask("tag", tagger, str(tmp_path / "b.csv")).stdout.startswith("n,text,predicted_spans\n")
+    assert ask("tag", tagger, str(tmp_path / "b.csv")).stdout.startswith(
+        "n,text,predicted_spans,note\n"
+    )
 
 
 # ---- evaluate ----

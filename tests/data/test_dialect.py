@@ -20,7 +20,7 @@ CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"
 @pytest.mark.parametrize("name", CHARACTERS)
 @pytest.mark.parametrize("header", ["text{0}label\n", ""])
 def test_what_separates_cells_is_found_out(make: Make, name: Delimiter, header: str) -> None:
-    rows = 'fine, or so{0}pos\n"a{0} b"{0}neg\nno; not it{0}neg\n'
+    rows = 'fine, or so{0}neg\n"a{0} b"{0}pos\nno; not it{0}neg\n'
     if name == ",":
         rows = rows.replace(", or", " or")
     elif name == ";":
@@ -31,7 +31,7 @@ def test_what_separates_cells_is_found_out(make: Make, name: Delimiter, header: 
     assert records == list(
         read_labelled(path, rule=TableRule(delimiter=name), **columns)  # type: ignore[arg-type]
     )
-    assert [record.label for record in records] == ["pos", "neg", "neg"]
+    assert [record.label for record in records] == ["neg", "pos", "neg"]
     assert any("data.delimiter" in note for note in loading.notes) == (name != ",")
 
 
@@ -73,8 +73,11 @@ def test_a_header_with_unknown_names_is_no_record(
     make: Make, content: str, options: dict[str, int], read: Callable, records: list[object]
 ) -> None:
     path, loading = make("a.tsv", content), Loading()
-    with pytest.raises(InputError, match=r"which column holds the .*data\.header=false"):
-        list(read(path))
+    if read is read_pairs:  # which of two texts is the source, no cell tells
+        with pytest.raises(InputError, match=r"which column holds the .*data\.header=false"):
+            list(read(path))
+    else:
+        assert list(read(path)) == records
     assert list(read(path, loading=loading, **options)) == records
     assert any("line 1 was taken as the header" in note for note in loading.notes)
     whole = list(read(path, rule=TableRule(header=False), **options))
@@ -84,11 +87,11 @@ def test_a_header_with_unknown_names_is_no_record(
 @pytest.mark.parametrize(
     ("content", "options", "read", "note"),
     [
-        ("mine\tyours\n" + PAIRS, {"source": 1, "target": 2}, read_pairs, "first the source, then"),
-        ("mine\tmark\n" + STARS, {"text": 1, "label": 2}, read_labelled, "repeat is the label"),
+        ("mine\tyours\n" + PAIRS, {"source": 1, "target": 2}, read_pairs, "first is the source"),
+        ("mine\tmark\n" + STARS, {"text": 1, "label": 2}, read_labelled, "whose values repeat"),
         ("mark\tmine\n" + "".join("\t".join(row.split("\t")[::-1]) + "\n"
                                    for row in STARS.splitlines()),
-         {"text": 2, "label": 1}, read_labelled, "repeat is the label"),
+         {"text": 2, "label": 1}, read_labelled, "whose values repeat"),
     ],
 )  # fmt: skip
 def test_two_columns_below_what_is_said_to_be_a_header(
@@ -196,3 +199,123 @@ def test_what_only_looks_like_languages_is_data(first: str, tmp_path: Path) -> N
     file = tmp_path / "pairs.csv"
     file.write_text(first + "\nWir gehen,We go\nJa,Yes\nNein,No\n", "utf-8")
     assert len(list(read_pairs(file))) == 4
+
+
+# Which column holds the label, and whether line 1 is a header
+
+
+NAMES = ["Anna", "Bert", "Cora", "Dora", "Emil", "Fred", "Gina", "Hugo", "Ida", "Jan", "Kim", "Lea"]
+
+
+def table(header: str | None, first: list[str], second: list[str], between: str = ",") -> str:
+    rows = [f"{a}{between}{b}" for a, b in zip(first, second, strict=True)]
+    return "\n".join(([header] if header else []) + rows) + "\n"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("header", "labels"),
+    [
+        ("name,gender", "FMFFMMFMFMFF"),
+        ("Vorname,Geschlecht", "FMFFMMFMFMFF"),
+        ("the word,its kind (m/f)", "FMFFMMFMFMFF"),
+        ("name,stars", "123123123123"),
+        (None, "FMFFMMFMFMFF"),
+        (None, "123123123123"),
+    ],
+)
+def test_the_label_is_the_column_whose_values_repeat(
+    make: Make, header: str | None, labels: str, swapped: bool
+) -> None:
+    columns = (list(labels), NAMES) if swapped else (NAMES, list(labels))
+    if header and swapped:
+        header = ",".join(reversed(header.split(",")))
+    path, loading = make("a.csv", table(header, *columns)), Loading()
+    records = list(read_labelled(path, loading=loading))
+    first = 2 if header else 1
+    assert records == [
+        Labelled(name, label, n)
+        for n, (name, label) in enumerate(zip(NAMES, labels, strict=True), first)
+    ]
+    assert any("whose values repeat" in note for note in loading.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (table("name,kind", NAMES[:4], list("abba")), r":1: 'name', 'kind' may be a header"),
+        (table("Zoe,x", NAMES, list("abcdefabcdef")), None),  # one of twelve labels is alone
+        (
+            table(None, NAMES[:6], NAMES[6:]),
+            r"may be a header or data|which column holds the label",
+        ),
+        (table("id,name,kind", ["1", "2", "3"], ["Anna,a", "Bert,b", "Cora,a"]), r"which column"),
+    ],
+)
+def test_in_doubt_the_user_is_asked(make: Make, content: str, words: str | None) -> None:
+    path = make("a.csv", content)
+    if words is None:
+        assert len(list(read_labelled(path))) == content.count("\n") - 1
+        return
+    with pytest.raises(InputError, match=words) as error:
+        list(read_labelled(path))
+    assert "data.header=" in str(error.value) or "data.label_column=" in str(error.value)
+
+
+def test_a_column_chosen_by_number_has_its_header_compared_too(make: Make) -> None:
+    rows = [f"{n},{name},{'FM'[n % 2]}" for n, name in enumerate(NAMES)]
+    path = make("a.csv", "id,name,gender\n" + "\n".join(rows) + "\n")
+    assert len(list(read_labelled(path, text=2, label=3))) == len(NAMES)
+
+
+def test_a_short_first_row_over_long_texts_is_asked_about(make: Make) -> None:
+    rows = [f"this is sentence number {n}\tdas ist der Satz {n}" for n in range(60)]
+    rows[30] = "yes\tja"
+    path = make("a.tsv", "original\tcopy\n" + "\n".join(rows) + "\n")
+    with pytest.raises(InputError, match=r":1: 'original', 'copy' may be a header or data"):
+        list(read_pairs(path, source=1, target=2))
+    whole = list(read_pairs(path, rule=TableRule(header=False)))
+    assert len(whole) == 61
+    assert len(list(read_pairs(path, rule=TableRule(header=True)))) == 60
+
+
+def test_a_header_of_numbers_is_recognised_by_its_words(make: Make) -> None:
+    path = make("a.csv", "area,price\n1,2\n3,4\n")
+    assert [record.targets for record in read_numbers(path)] == [(2.0,), (4.0,)]
+
+
+# Missing labels
+
+
+@pytest.mark.parametrize("written", ["", " ", "NaN", "nan"])
+def test_a_missing_label_is_no_class_and_is_counted(make: Make, written: str) -> None:
+    rows = [f"text {n},{'pos' if n % 2 else 'neg'}" for n in range(10)] + [f"more,{written}"] * 5
+    loading = Loading()
+    records = list(read_labelled(make("a.csv", "text,label\n" + "\n".join(rows)), loading=loading))
+    assert {record.label for record in records} == {"pos", "neg"}
+    assert (loading.records, loading.left_out) == (10, {"no label": 5})
+    assert "5 without a label, left out (first: line 12)" in loading.lines()[-1]
+
+
+@pytest.mark.parametrize("value", ["null", "NaN", '""'])
+def test_a_missing_label_of_json_lines_is_counted(make: Make, value: str) -> None:
+    rows = ['{"text": "a", "label": "x"}', f'{{"text": "b", "label": {value}}}']
+    loading = Loading()
+    assert len(list(read_labelled(make("a.jsonl", "\n".join(rows)), loading=loading))) == 1
+    assert loading.left_out == {"no label": 1}
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "null", "N/A", "?"])
+def test_a_word_for_a_missing_label_is_left_out_where_rare_and_else_asked_about(
+    make: Make, word: str
+) -> None:
+    rows = [f"text {n},{'pos' if n % 2 else 'neg'}" for n in range(100)]
+    some, many = ("text,label\n" + "\n".join([*rows, *[f"t,{word}"] * n]) for n in (2, 20))
+    loading = Loading()
+    assert len(list(read_labelled(make("a.csv", some), loading=loading))) == 100
+    assert any(f"'{word}' (2)" in note and "missing_labels=[]" in note for note in loading.notes)
+    path = make("a.csv", many)
+    with pytest.raises(InputError, match=r"20 of 120 labels are .*data\.missing_labels=\[\]"):
+        list(read_labelled(path))
+    assert len(list(read_labelled(path, missing=[]))) == 120
+    assert len(list(read_labelled(path, missing=[word]))) == 100

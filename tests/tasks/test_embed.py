@@ -17,6 +17,7 @@ import translucid as tl
 from translucid.data.readers.read import read_similar
 from translucid.data.records import SimilarPair
 from translucid.errors import ConfigError, InputError
+from translucid.recipe.split import stratified
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.contrastive import TEMPERATURE, contrastive_loss, retrieval, score_loss
 from translucid.tasks.embed import Embed, EmbedItem
@@ -144,7 +145,7 @@ def test_a_run_resumes_exactly_and_is_scored_as_it_was(tmp_path: Path) -> None:
     resumed = tl.resume(tmp_path / "run", quiet=True)
     for name, tensor in own_tensors(whole.network).items():
         assert torch.equal(tensor, own_tensors(resumed.network)[name]), name
-    held_out = PAIRS[::20]  # as `_hold_out` takes them
+    held_out = [(one.source, one.target) for one in stratified(records(PAIRS), 0)[1]]
     (tmp_path / "valid.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in held_out))
     again = whole.evaluate(str(tmp_path / "valid.tsv")).numbers
     assert again == pytest.approx(whole.facts["valid"])

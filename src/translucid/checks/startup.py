@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from translucid.checks import data as data_checks
+from translucid.checks.labels import of_labels
 from translucid.checks.model import (
     SAMPLE,
     leaking_mask,
@@ -20,7 +21,7 @@ from translucid.checks.model import (
 from translucid.checks.overfitting import overfit_one_batch
 from translucid.checks.tuning import of_start
 from translucid.checks.vocabulary import sizes_agree, unknown_tokens
-from translucid.errors import InputError, TrainingError
+from translucid.errors import TrainingError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.recipe import automatic_sizes
@@ -54,6 +55,7 @@ def startup(
     parts = parts_of(examples)
     others = [part for part in parts if part != "train"] if "train" in parts else []
     findings += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
+    findings += of_labels(type(task), parts)
     if parts and task.vocabularies:
         findings.append(unknown_tokens(task, parts))
     for finding in findings:
@@ -107,12 +109,10 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
     """The files of a recipe, without a model."""
-    task = TASKS[recipe.task.kind]
-    findings = data_checks.of_task(task, parts_of(examples))
-    if task.label_noun is not None:
-        files = {"valid": recipe.data.valid, "test": recipe.data.test}
-        findings += [_known_labels(recipe, examples, p) for p in parts_of(examples) if files.get(p)]
-    return findings
+    task, data, parts = TASKS[recipe.task.kind], recipe.data, parts_of(examples)
+    named = {"valid": data.paths(data.valid), "test": data.paths(data.test)}
+    files = {part: paths[0] for part, paths in named.items() if paths}
+    return [*data_checks.of_task(task, parts), *of_labels(task, parts, files)]
 
 
 def of_model(
@@ -140,17 +140,6 @@ def parts_of(examples: Examples) -> dict[str, Sequence[Record]]:
     """Those parts that are not empty, by name."""
     parts = {"train": examples.train, "valid": examples.valid, "test": examples.test}
     return {name: records for name, records in parts.items() if records}
-
-
-def _known_labels(recipe: Recipe, examples: Examples, part: str) -> Finding:
-    """Held-out labels that training never shows; where data is held out from train, all are."""
-    task, data = TASKS[recipe.task.kind], recipe.data
-    file = data.paths(data.valid if part == "valid" else data.test)[0]
-    try:
-        task.check_labels(parts_of(examples)[part], task.labels_in(examples.train), file)
-    except InputError as error:
-        return Finding(f"labels of {part}", False, str(error), serious=True)
-    return Finding(f"labels of {part}", True, "all of them occur in the training data")
 
 
 def _wrong(findings: Sequence[Finding]) -> bool:

@@ -11,6 +11,7 @@ from translucid.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.findings import Finding, spread_out
+from translucid.tasks.vocabulary import unknown_pieces
 
 MANY_UNKNOWN = 0.05
 TEXTS = 2000  # texts per part and side in which unknown tokens are counted
@@ -30,11 +31,9 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
             texts = [line for text in whole for line in text.split("\n")]
             for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
                 tokens += len(ids)
-                if tokenizer.unk_id in ids:
-                    places = zip(ids, tokenizer.offsets(text), strict=True)
-                    pieces = [text[a:b].strip() for i, (a, b) in places if i == tokenizer.unk_id]
-                    unknown += len(pieces)
-                    missing.update(pieces)
+                pieces = unknown_pieces(tokenizer, text, ids)
+                unknown += len(pieces)
+                missing.update(pieces)
         rates.append(f"{unknown / max(tokens, 1):.2%} of {part}")
         worst = max(worst, unknown / max(tokens, 1))
     words = f"tokens that the vocabulary does not know: {', '.join(rates)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.input_notes import Noting, noting
 from translucid.cli.shared.lines import Answered, answer_lines
 from translucid.errors import ConfigError
 
@@ -64,19 +65,34 @@ def embed(
     (held,) = o.load_models(model, None, device)
     held.check_task("embed")
     name = file or "-"
+    with noting(held) as notes:
+        _answer(held, model, notes, name, text, nearest, against, top, as_json, out, device)
+
+
+def _answer(
+    held: "Model", model: Path, notes: Noting, name: str, text: list[str] | None,
+    nearest: str | None, against: str | None, top: int, as_json: bool, out: Path | None,
+    device: str,
+) -> None:  # fmt: skip
+    """What the options ask for."""
     if against is not None:
-        _against(held, o.load_models(Path(against), None, device)[0], text or _texts(name), top,
-                 as_json)  # fmt: skip
+        before, texts = o.load_models(Path(against), None, device)[0], text or _texts(name)
+        notes.of(texts)
+        _against(held, before, texts, top, as_json)
     elif nearest is not None:
-        _nearest(held, nearest, text or _texts(name), top, as_json)
+        texts = text or _texts(name)
+        notes.of([nearest, *texts])
+        _nearest(held, nearest, texts, top, as_json)
     elif out is not None and out.suffix == ARRAY:
-        _save_array(held, text or _texts(name), out)
+        texts = text or _texts(name)
+        notes.of(texts)
+        _save_array(held, texts, out)
     elif text:
         if out is not None:
             raise ConfigError(f"--out {out}: with --text, {ARRAY} is written only; give a file")
-        typer.echo("".join(_written(held, text, as_json)), nl=False)
+        typer.echo("".join(_written(held, text, notes, as_json)), nl=False)
     else:
-        _all_lines(held, model, name, as_json or _as_lines(out), out)
+        _all_lines(held, model, notes, name, as_json or _as_lines(out), out)
 
 
 def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
@@ -115,12 +131,14 @@ def _save_array(held: "Model", texts: list[str], out: Path) -> None:
     typer.echo(f"{out}: {rows:,} texts x {dimensions:,} dimensions", err=True)
 
 
-def _all_lines(held: "Model", folder: Path, file: str, as_json: bool, out: Path | None) -> None:
+def _all_lines(
+    held: "Model", folder: Path, notes: Noting, file: str, as_json: bool, out: Path | None
+) -> None:
     from translucid.cli.translate import digest_of_model
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
         texts = [record.text for record in records]
-        return [Answered(line) for line in _written(held, texts, as_json)]
+        return [Answered(line) for line in _written(held, texts, notes, as_json)]
 
     settings = {"model": digest_of_model(folder), "json": as_json}
     answer_lines(
@@ -128,14 +146,15 @@ def _all_lines(held: "Model", folder: Path, file: str, as_json: bool, out: Path 
     )
 
 
-def _written(held: "Model", texts: list[str], as_json: bool) -> list[str]:
+def _written(held: "Model", texts: list[str], notes: Noting, as_json: bool) -> list[str]:
     task: Any = held.task
+    noted = notes.of(texts)
     answers = zip(texts, task.predict_lines(held.network, texts), strict=True)
     if not as_json:
         return [task.answer_text(vector) + "\n" for _, vector in answers]
     return [
-        json.dumps(task.answer_json(text, vector), ensure_ascii=False) + "\n"
-        for text, vector in answers
+        json.dumps(task.answer_json(text, vector) | note.as_json(), ensure_ascii=False) + "\n"
+        for (text, vector), note in zip(answers, noted, strict=True)
     ]
 
 

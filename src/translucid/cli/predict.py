@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.input_notes import in_columns, in_line, noting
 from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, name_of
 from translucid.errors import ConfigError
 
 if TYPE_CHECKING:
     from translucid.data.predictions import Row, Source
     from translucid.model import Model
+    from translucid.tasks.input_notes import InputNote
     from translucid.tasks.options import DataConfig, SpanDecoding
 
 CHUNK = 256  # rows that are answered together
@@ -155,9 +157,14 @@ def _answer(
             where = f"{name_of(file)}:{row.line}"
             held.task.check_question(row.question, where, held.network)
         questions = [row.question for row in asked]
+        noted = notes.of(questions)
         if plain and not probabilities:
-            return [Answered(text) for text in _plain(held, questions, as_json)]
-        new = iter(held.task.predict_columns(held.network, questions, probabilities=probabilities))
+            return [Answered(text) for text in _plain(held, questions, noted, as_json)]
+        columns = held.task.predict_columns(held.network, questions, probabilities=probabilities)
+        if held.task.vocabularies:  # numbers have no notes
+            pairs = zip(columns, noted, strict=True)
+            columns = [in_columns(source, new, note, as_json=as_json) for new, note in pairs]
+        new = iter(columns)
         return [
             Answered(_written(source, row, next(new) if row.question is not None else {}, as_json))
             for row in rows
@@ -168,11 +175,12 @@ def _answer(
         | keys
         | o.typed(spans=spans, threshold=threshold)
     )
-    answer_lines(
-        file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
-        verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),
-        as_it_comes=True,
-    )  # fmt: skip
+    with noting(held) as notes:
+        answer_lines(
+            file, answer, out=out, settings={"model": digest_of_model(folder)} | options,
+            chunk=CHUNK, verb="answered", read=lambda: source.rows(),
+            count=_count(held, file, data, out), as_it_comes=True,
+        )  # fmt: skip
 
 
 def _span_decoding(text: str) -> "SpanDecoding":
@@ -209,13 +217,16 @@ def _count(held: "Model", file: str, data: "DataConfig", out: Path | None) -> in
     return sum(1 for _ in _open(held, file, data).rows())
 
 
-def _plain(held: "Model", texts: Sequence[Any], as_json: bool) -> Iterator[str]:
+def _plain(
+    held: "Model", texts: Sequence[Any], notes: "Sequence[InputNote]", as_json: bool
+) -> Iterator[str]:
     answers = held.task.predict_lines(held.network, texts)
-    for text, answer in zip(texts, answers, strict=True):
+    for text, answer, note in zip(texts, answers, notes, strict=True):
         if as_json:
-            yield json.dumps(held.task.answer_json(text, answer), ensure_ascii=False) + "\n"
+            values = held.task.answer_json(text, answer) | note.as_json()
+            yield json.dumps(values, ensure_ascii=False) + "\n"
         else:
-            yield held.task.answer_text(answer) + "\n"
+            yield held.task.answer_text(answer) + in_line(note) + "\n"
 
 
 def _written(source: "Source", row: "Row", new: dict[str, Any], as_json: bool) -> str:

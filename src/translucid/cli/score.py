@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.input_notes import in_line, noting
 from translucid.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,19 +51,22 @@ def score(
     held, *others = o.load_models(model, ensemble, device)
     held.search()  # a model that does not write says so before files are read
     rows = _rows(held, files, held.settings(**keys).data)
-    while lines := list(islice(rows, CHUNK)):
-        for line in lines:
-            _check(held, line, files)
-        texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
-        scored = held.scores(texts[0], texts[1] if len(texts) > 1 else None, ensemble=others)
-        for line, text_score in zip(lines, scored, strict=True):
-            if as_json:
-                values = {"line": line[0].line, **vars(text_score)}
-                typer.echo(json.dumps(values, ensure_ascii=False))
-            else:
+    with noting(held) as notes:
+        while lines := list(islice(rows, CHUNK)):
+            for line in lines:
+                _check(held, line, files)
+            texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
+            scored = held.scores(texts[0], texts[1] if len(texts) > 1 else None, ensemble=others)
+            noted = notes.of(texts[0])
+            for line, text_score, note in zip(lines, scored, noted, strict=True):
+                if as_json:
+                    values = {"line": line[0].line, **vars(text_score), **note.as_json()}
+                    typer.echo(json.dumps(values, ensure_ascii=False))
+                    continue
                 tokens = zip(text_score.pieces, text_score.token_log_probs, strict=True)
                 more = "  ".join(f"{piece.strip() or piece} {value:.3f}" for piece, value in tokens)
-                typer.echo(f"{text_score.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
+                shown = f"\t{more}" if per_token else ""
+                typer.echo(f"{text_score.log_probability:.4f}{shown}{in_line(note)}")
 
 
 def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:

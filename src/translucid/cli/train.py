@@ -26,6 +26,7 @@ from translucid.errors import InputError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
+    from translucid.recipe.named import Named
     from translucid.runs.session import Recording
     from translucid.tasks.score import Criterion, Score
     from translucid.training.stop_request import StopRequest
@@ -83,6 +84,14 @@ def train(
         float | None,
         typer.Option(help="Time limit; sizes that are left open are picked to end within it."),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Cross-validation: K runs, each validated on another part of --train; prints mean "
+            "and interval.",
+            metavar="K",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
@@ -110,6 +119,11 @@ def train(
         _self_test(arguments)
         return
     named = arguments.named()
+    if folds is not None:
+        if studio:
+            raise InputError("--studio shows one run, not --folds; leave one of the two out")
+        _cross_validate(named, folds, out or free_folder(Path("runs"), Path(recipe).stem), quiet)
+        return
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if out is None and "WORLD_SIZE" in os.environ:
         raise InputError("several processes need to be told the folder of the run: --out FOLDER")
@@ -154,6 +168,29 @@ def resume(
             recording=recording,
         )
     _say_done(run, done.task)
+
+
+def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
+    from translucid.runs.cross_validation import SUMMARY, cross_validate
+
+    if folds < 2:
+        raise InputError(f"--folds {folds}: must be at least 2")
+    if "WORLD_SIZE" in os.environ:
+        raise InputError("--folds: train the folds with one process, without torchrun")
+    with stopping() as interrupted:
+        result = cross_validate(
+            named.recipe,
+            out,
+            folds,
+            pick=named.by_task,
+            quiet=quiet,
+            interrupted=interrupted,
+            say=lambda line: typer.echo(line, err=True),
+        )
+    for line in result.lines():
+        typer.echo(line)
+    typer.echo(f"{out / SUMMARY}: the same for scripts; the models are in {out / 'fold-1'} ...")
+    typer.echo(f"next: translucid {TASKS[result.task].command} {shlex.quote(result.folders[0])}")
 
 
 def _self_test(arguments: RecipeArguments) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.input_notes import noting
 from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, chunk_size
 from translucid.errors import ConfigError, InputError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.generate.results import Candidate, Decoded
     from translucid.model import Model
+    from translucid.tasks.input_notes import InputNote
 
 
 def translate(
@@ -103,18 +105,31 @@ def translate(
             o.tell_difference(plain[0], held, *map(list, zip(*pairs, strict=True)))
             unmeasured = False
         sentences = iter(decoded)
+        noted = {
+            record.line: note
+            for record, note in zip(
+                records, notes.of([record.text for record in records]), strict=True
+            )
+        }
         return [
             _failed(record, faults[record.line], as_json, n_best)
             if faults[record.line]
             else _written(
-                record, next(sentences), held, as_json=as_json, n_best=n_best, explain=explain
+                record,
+                next(sentences),
+                held,
+                noted[record.line],
+                as_json=as_json,
+                n_best=n_best,
+                explain=explain,
             )
             for record in records
         ]
 
     on_gpu = next(held.network.parameters()).is_cuda
     chunk = chunk_size(file, large=1024 if on_gpu else 256)
-    answer_lines(file, answer, out=out, settings=settings, chunk=chunk, verb="translated")
+    with noting(held) as notes:
+        answer_lines(file, answer, out=out, settings=settings, chunk=chunk, verb="translated")
 
 
 def _check_lines(file: str, folder: Path) -> None:
@@ -181,7 +196,14 @@ def _failed(record: "Text", fault: str, as_json: bool, n_best: int) -> Answered:
 
 
 def _written(
-    record: "Text", decoded: "Decoded", held: "Model", *, as_json: bool, n_best: int, explain: bool
+    record: "Text",
+    decoded: "Decoded",
+    held: "Model",
+    note: "InputNote",
+    *,
+    as_json: bool,
+    n_best: int,
+    explain: bool,
 ) -> Answered:
     if not decoded.texts:
         fault = (
@@ -192,6 +214,7 @@ def _written(
     if as_json:
         values = decoded.as_dict(held.output_tokenizer if explain else None)
         values = {"source": decoded.source, "translation": decoded.texts[0].text} | values
+        values |= note.as_json()
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
         from translucid.cli.shared.tree_text import explained

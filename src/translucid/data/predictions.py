@@ -171,7 +171,7 @@ class TableRows(Source):
         return dict(zip(map(str, names), row.content or (), strict=False))
 
     def write(self, row: Row, new: Columns) -> str:
-        if self._as_json:
+        if self.as_json:
             return self._line_of_json(row, new)
         cells = [*(row.content or ()), *map(_as_cell, new.values())]
         if not (row.first and self.table.names):
@@ -180,7 +180,8 @@ class TableRows(Source):
         return self._joined(names) + self._joined(cells)
 
     @property
-    def _as_json(self) -> bool:
+    def as_json(self) -> bool:
+        """It comes out as JSON lines."""
         kind = self.rule.format or format_of(self.file)
         return kind not in ("csv", "tsv")
 

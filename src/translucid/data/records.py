@@ -57,6 +57,14 @@ class Record:
         return None
 
     @property
+    def stratum(self) -> Hashable:
+        """Of what kind it is, for parts of the data that each have as much of every kind: its
+        labels, else the length of its texts; a float is put into quantiles."""
+        if self.labels:
+            return frozenset(self.labels)
+        return sum(map(len, self.texts)).bit_length()
+
+    @property
     def inputs_key(self) -> Hashable:
         """Equal for two records if a model reads the same."""
         return self.values or self.texts
@@ -175,6 +183,10 @@ class Numbers(Record):
     @property
     def values(self) -> tuple[float, ...]:
         return self.inputs
+
+    @property
+    def stratum(self) -> Hashable:
+        return float(self.targets[0]) if self.targets else 0.0
 
     @property
     def asked(self) -> str:

@@ -1,12 +1,13 @@
 """From the data section of a recipe to records."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from translucid.bundle import Bundle
 from translucid.data.readers.loading import Columns, Loading
 from translucid.errors import ConfigError, InputError
+from translucid.recipe import split
 from translucid.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.tasks.contract import check_record
@@ -15,7 +16,6 @@ from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
 Part = Literal["test", "valid"]  # of the data
-MOSTLY = 0.5  # of the records must differ, for copies to be an oversight
 NO_DATA = (
     "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
     "--train FILE ..., or --toyland 20000"
@@ -41,10 +41,12 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         for part in ("train", "valid", "test"):
             if getattr(data, part):
                 raise ConfigError(f"data.toyland and data.{part} were both given; leave one out")
+        if data.fold is not None:
+            raise ConfigError("data.toyland and data.fold were both given; leave one out")
         held_out = _held_out(data.toyland)
         parts = [
-            list(task.toyland(split, count))
-            for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
+            list(task.toyland(part, count))
+            for part, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
         ]
         say(
             f"toyland: {data.toyland:,} training sentences, {held_out:,} for each of valid and test"
@@ -52,9 +54,14 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         return Examples(*parts)
     if not data.train:
         raise ConfigError(NO_DATA)
+    if data.valid and data.fold is not None:
+        raise ConfigError("data.valid and data.fold were both given; leave one out")
     loading = Loading()
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
-    loadings: dict[Part, Loading] = {"valid": Loading(), "test": Loading()}
+    columns = dict(loading.columns)  # of train: looked for in the others too
+    loadings: dict[Part, Loading] = {
+        "valid": Loading(expected=columns), "test": Loading(expected=columns)
+    }  # fmt: skip
     valid, test = (
         read_records(recipe.task.kind, data.paths(files), data, say, loadings[part])
         if files
@@ -65,16 +72,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         if files:
             task.check_held_out(train, held_out_records, data.paths(files)[0])
     if not valid:
-        records = len(train)
-        train, valid = _hold_out(train)
-        if not train:
-            raise InputError(
-                f"{' + '.join(data.paths(data.train))}: 1 record is too few to hold one out for "
-                "validation; give more, or a second file with --valid"
-            )
-        words = f"data.valid was not given: {len(valid):,} of the training examples held out for it"
-        copies = records - len(train) - len(valid)
-        say(f"{words}, {copies:,} that ask the same left out" if copies else words)
+        train, valid = _hold_out(recipe, train, say)
     unread = {part: loading.lost for part, loading in loadings.items()}
     return Examples(train, valid, test, columns=loading.columns, unread=unread)
 
@@ -105,27 +103,45 @@ def _held_out(toyland: int) -> int:
     return min(max(toyland // 20, 50), 500)
 
 
-def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
-    """Every n-th record, so that an ordered file is held out evenly; of texts that stand there
-    more than once, one or none: what is trained on must not ask what is held out."""
-    keys = [_asked(place, record) for place, record in enumerate(records)]
-    if len(set(keys)) < MOSTLY * len(records):  # it is meant to be learnt by heart
-        keys = list(range(len(records)))
-    firsts: dict[Hashable, int] = {}
-    for place, key in enumerate(keys):
-        firsts.setdefault(key, place)
-    every = max(len(firsts) // min(max(len(firsts) // 20, 1), 2000), 2)
-    held_out = dict(list(firsts.items())[::every])
-    train = [record for key, record in zip(keys, records, strict=True) if key not in held_out]
-    return train, [records[place] for place in held_out.values()]
-
-
-def _asked(place: int, record: Record) -> Hashable:
-    """Equal for two records that ask the same; lines of running text and rows of numbers are
-    equal by nature."""
-    if record.running or not record.texts:
-        return place
-    return record.inputs_key if record.question is None else record.question
+def _hold_out(
+    recipe: Recipe, records: list[Record], say: Callable[[str], None]
+) -> tuple[list[Record], list[Record]]:
+    """The training examples, and those of them that are held out for validation."""
+    data, files = recipe.data, " + ".join(recipe.data.paths(recipe.data.train))
+    if len(records) == 1:
+        raise InputError(
+            f"{files}: 1 record is too few to hold one out for validation; give more, or a second "
+            "file with --valid"
+        )
+    seed = recipe.training.seed if data.split_seed is None else data.split_seed
+    if data.fold is not None:
+        number, count = map(int, data.fold.split("/"))
+        if count > len(records):
+            raise ConfigError(
+                f"data.fold = {data.fold!r}: {files} has {len(records):,} examples, which are too "
+                f"few for {count:,} folds; use at most one fold per example"
+            )
+        train, valid = split.fold(records, number, count, seed)
+        message = f"fold {number} of {count}: {len(valid):,} of {len(records):,} examples held out"
+    elif data.split == "every-nth":
+        train, valid = split.every_nth(records)
+        message = f"{len(valid):,} of the training examples held out for it"
+        if copies := len(records) - len(train) - len(valid):
+            message += f", {copies:,} that ask the same left out"
+        message = f"data.valid was not given: {message}"
+    else:
+        train, valid = split.stratified(records, seed)
+        message = (
+            f"data.valid was not given: {len(valid):,} of the training examples held out for it"
+        )
+    if not valid:
+        raise InputError(
+            f"{files}: no example can be held out for validation, because training would lose its "
+            "label; give at least two different examples of some label, or a second file with "
+            "--valid"
+        )
+    say(f"{message}{split.explained(records, seed) if data.split == 'stratified' else ''}")
+    return train, valid
 
 
 def read_records(

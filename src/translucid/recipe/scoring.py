@@ -38,7 +38,8 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
     mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
         raise ConfigError(*mistakes)
-    read = {"long": task.long} | held.data
+    # Older models took every word for a label.
+    read = {"long": task.long, "missing_labels": ()} | held.data
     run = DataConfig(**read), DecodingConfig(**held.decoding)
     data = DataConfig(**(read | _chosen(options, (*task.data_keys, *WRITTEN))))
     decoding = DecodingConfig(**(held.decoding | _chosen(options, task.decoding_keys)))

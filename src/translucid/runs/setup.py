@@ -84,6 +84,9 @@ def set_up(
     began with.
     """
     device = pick_device(recipe.training.device, "training.device")
+    if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
+        data = recipe.data.model_copy(update={"split_seed": recipe.training.seed})
+        recipe = recipe.model_copy(update={"data": data})
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
     starting = open_start(recipe) if tokenizers is None else None
     if starting is not None:

@@ -35,7 +35,7 @@ from translucid.tasks.options import (
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.score import Baseline, Coverage, Criterion
 from translucid.tasks.score import Score as Score
-from translucid.tasks.vocabulary import learn, tokenizers_in
+from translucid.tasks.vocabulary import learn, tokenizers_in, unknown_pieces
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
@@ -309,6 +309,11 @@ class Task(ABC, Generic[Record, Item]):
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
         """Refuse what stands in the columns `asks_about` and cannot be read; by default a text."""
         self.check_line(question, where, network)
+
+    def unknown_in(self, question: Any) -> list[str]:
+        """What of a text is read as <unk>, since the vocabulary lacks it."""
+        tokenizer = next(iter(self.vocabularies.values()))  # of what is asked
+        return unknown_pieces(tokenizer, question, tokenizer.encode(question))
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False

@@ -57,7 +57,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     command = "classify"
     row_columns = ("text", "label")
     asks_about = ("text",)
-    data_keys = ("text_column", "label_column", "max_length", "long")
+    data_keys = ("text_column", "label_column", "missing_labels", "max_length", "long")
     decoding_keys = ()
     task_keys = ("label_smoothing",)
 
@@ -65,7 +65,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
         return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, rule=data.rule,
-            loading=loading,
+            missing=data.missing_labels, loading=loading,
         )  # fmt: skip
 
     @classmethod
@@ -75,7 +75,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
-        return [label_balance(parts["train"], parts.get("valid", ()))]
+        return [label_balance(parts["train"])]
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -105,7 +105,14 @@ class Classify(Task[Labelled, ClassifyItem]):
         """The answer for each text: its likeliest label, unless the model's outputs mean
         something else (see label_scores.py)."""
         rows = self.probabilities(model, [item.ids for item in items])
-        return [self.reading.answer(self.labels, row) for row in rows]
+        return [
+            replace(
+                self.reading.answer(self.labels, row),
+                empty=item.ids == self.frame([]),
+                unknown_tokens=item.ids.count(self.tokenizer.unk_id),
+            )
+            for row, item in zip(rows, items, strict=True)
+        ]
 
     def answer_text(self, answer: Any) -> str:
         return self.reading.text(answer)
@@ -280,7 +287,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         return self.reading.outputs(self.labels)
 
 
-def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:
+def label_balance(train: Sequence[Labelled]) -> Finding:
     """How often each label occurs."""
     counts = Counter(record.label for record in train)
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
@@ -288,7 +295,6 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
     label, most = counts.most_common(1)[0]
     fraction = most / len(train)
     rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
-    absent = sorted(set(counts) - {record.label for record in valid}) if valid else []
     if len(counts) == 1:
         words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
     elif fraction > ONE_LABEL:
@@ -297,9 +303,7 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
         )
     if rare:
         words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
-    if absent:
-        words += f"; not in the validation data: {_some(absent)}"
-    return Finding("labels", fraction <= ONE_LABEL and not rare and not absent, words)
+    return Finding("labels", fraction <= ONE_LABEL and not rare, words)
 
 
 def _some(names: Sequence[str]) -> str:

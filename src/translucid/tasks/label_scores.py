@@ -36,8 +36,16 @@ REGRESSION, SEVERAL, ONE = (
 THRESHOLD = 0.5
 
 
+@dataclass(frozen=True, kw_only=True)
+class InputFlags:
+    """What was noticed about the text that an answer is for."""
+
+    empty: bool = False  # there was nothing to read
+    unknown_tokens: int = 0  # of the text, read as <unk>
+
+
 @dataclass(frozen=True)
-class Label:
+class Label(InputFlags):
     """A class and how sure the model is of it."""
 
     label: str
@@ -45,7 +53,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(InputFlags):
     """All labels with their probabilities, each by itself, and those that reach the threshold."""
 
     labels: tuple[str, ...]
@@ -54,7 +62,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class LabelScore:
+class LabelScore(InputFlags):
     """The scores of a model that does not choose among labels, by the names of its outputs."""
 
     scores: dict[str, float]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from translucid.config import Config, key
 from translucid.data.readers.dialect import Delimiter
@@ -54,10 +54,22 @@ class DataConfig(Config):
     valid: Paths = key(
         (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
     )
+    split: Literal["stratified", "every-nth"] = key(
+        "stratified", "how valid is taken from train: shuffled by label or length; or the old rule"
+    )
+    split_seed: int | None = key(
+        None, "random seed of that split; not set: training.seed", ge=0, lt=2**63
+    )
+    fold: str | None = key(
+        None, "part of train that is valid in a cross-validation: 2/5 is the second of five"
+    )
     test: Paths = key((), "test data, scored once at the end", strict=False)
     store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
     text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
     label_column: Column = key(None, "column of the label, for classification")
+    missing_labels: Paths = key(
+        ("auto",), "labels that mean there is none, such as NA; auto: by their words", strict=False
+    )
     source_column: Column = key(
         None, "column of the source, for translation from one table; of a pair, the first text"
     )
@@ -102,6 +114,23 @@ class DataConfig(Config):
             )
         return self
 
+    @field_validator("missing_labels", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("fold")
+    @classmethod
+    def _is_a_fold(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        number, slash, count = value.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal()):
+            raise ValueError("must be a part and how many there are, such as '2/5'")
+        if not (int(count) >= 2 and 1 <= int(number) <= int(count)):
+            raise ValueError("must be a part from 1 on of at least 2, such as '2/5'")
+        return value
+
     @property
     def rule(self) -> TableRule:
         """How tables are read."""
@@ -117,7 +146,10 @@ class DataConfig(Config):
 
 
 # Keys of the section data that say where examples are, or what is done once, before training.
-PLACES = ("toyland", "folder", "train", "valid", "test", "store", "standardise")
+PLACES = (
+    "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
+    "standardise",
+)  # fmt: skip
 # Keys that say how a file is written: of another file, they are others.
 WRITTEN = ("format", "delimiter", "header")
 

@@ -108,6 +108,14 @@ class Tag(Task[Tagged, TagItem]):
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
         """A long text is read in windows, not refused."""
 
+    def unknown_in(self, question: Any) -> list[str]:
+        words = _words(question) if isinstance(question, str) else question
+        ids, word_of = self.tokenizer.encode_words(words)
+        unknown = (
+            place for i, place in zip(ids, word_of, strict=True) if i == self.tokenizer.unk_id
+        )
+        return [words[place] for place in unknown]
+
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:

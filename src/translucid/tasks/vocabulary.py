@@ -1,6 +1,6 @@
 """Tokenizers for a task: learnt from its texts, or made before."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -42,3 +42,11 @@ def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) ->
         )
     for part in parts:
         part.set_ids(tokenizer.unk_id, tokenizer.special_ids)
+
+
+def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
+    """What stands in the text where it was read as <unk>; ids: those of the text."""
+    if tokenizer.unk_id not in ids:
+        return []
+    places = zip(ids, tokenizer.offsets(text), strict=True)
+    return [text[first:last].strip() for i, (first, last) in places if i == tokenizer.unk_id]

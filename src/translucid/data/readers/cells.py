@@ -14,7 +14,18 @@ KINDS = {
     list: "a list",
     dict: "an object",
 }
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # what tables write for no value
+MISSING = (
+    "",
+    "na",
+    "n/a",
+    "#n/a",
+    "<na>",
+    "nan",
+    "null",
+    "none",
+    "-",
+    "?",
+)  # what tables write for no value
 
 
 def as_text(value: object, where: str) -> str:

@@ -17,7 +17,12 @@ from translucid.data.readers.tables import (
     open_delimited,
     open_jsonl,
 )
-from translucid.data.readers.two_columns import of_two
+from translucid.data.readers.two_columns import (
+    header_over_labels,
+    header_over_texts,
+    label_place,
+    of_two,
+)
 from translucid.errors import ConfigError, InputError
 from translucid.spelling import quoted
 
@@ -73,18 +78,25 @@ def open_columns(
     by_name = any(isinstance(column, str) for column in wanted.values())
     expected = {role: loading.expected.get(role) for role in wanted}
 
-    def is_header(row: Sequence[object], following: Following) -> bool:
+    def is_header(row: Sequence[object], following: Following) -> bool | None:
         names = {str(name).strip() for name in row}
         if by_name or names.issuperset(expected.values()) or _has_usual(row, wanted):
             return True
         if _of_languages([str(name) for name in row], list(wanted)):
             return bool(following())  # a pair of words that stands alone is one
-        return unlike_the_rest(row, following())
+        below = following()
+        if any(isinstance(column, int) for column in expected.values()):  # training had no header
+            return unlike_the_rest(row, below)
+        chosen = wanted.get("label")
+        if "label" in wanted and (isinstance(chosen, int) or len(row) == 2):
+            place = chosen - 1 if isinstance(chosen, int) else label_place(below)
+            return header_over_labels(row, below, place)
+        return header_over_texts(row, below) if "source" in wanted else unlike_the_rest(row, below)
 
     table = open_table(path, rule, loading, is_header)
     columns = _known(table, wanted, loading)
     missing = [role for role in wanted if role not in columns]
-    if missing and table.width == len(table.names) == len(wanted) == 2:
+    if missing and table.width == len(wanted) == 2:
         table, rest = of_two(table, missing, columns.values(), rule, loading)
         columns |= rest
     return table, _in_order(table, wanted, columns)
@@ -171,7 +183,7 @@ def _known(
     missing = [role for role in missing if role not in columns]
     if missing and (not table.names or table.width == 1):
         free = [place for place in range(table.width) if place not in columns.values()]
-        if len(free) == len(missing):  # no names, but no choice either
+        if len(free) == len(missing) and missing != ["label", "text"]:  # no choice
             columns |= dict(zip(missing, free, strict=True))
     elif _of_languages(table.names, missing):
         named = zip(missing, table.names, strict=True)

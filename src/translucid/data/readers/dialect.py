@@ -12,7 +12,8 @@ from translucid.data.readers.lines import read_lines
 
 Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
-LOOKED_AT = 50  # rows below the first one
+LOOKED_AT = 50  # lines, for the delimiter; rows below the first one, for how long they are
+COMPARED = 1000  # rows below the first one, for which values repeat
 _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: three words at most, no full stop
 
 
@@ -47,13 +48,18 @@ def _count(line: str, character: str) -> int:
     return sum(part.count(character) for part in line.split('"')[::2])
 
 
+def is_name(cell: str) -> bool:
+    """Whether a cell could name a column."""
+    return _NAME.fullmatch(cell) is not None
+
+
 def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object]]) -> bool:
     """Whether a row of short names stands above something else: numbers, labels that repeat, texts
     that are all longer."""
     cells = [str(cell).strip() for cell in first]
-    if len(set(cells)) < len(cells) or not all(_NAME.fullmatch(cell) for cell in cells):
+    if len(set(cells)) < len(cells) or not all(map(is_name, cells)):
         return False
-    rows = [row for row in following if len(row) == len(cells)]
+    rows = [row for row in following[:LOOKED_AT] if len(row) == len(cells)]
     if len(rows) < 3:
         return False
     kinds = [

@@ -10,10 +10,11 @@ from typing import Literal
 from translucid.errors import InputError, nearest
 
 Columns = int | str | tuple[int | str, ...]
-Reason = Literal["empty", "too long", "comment", "range or empty node", "document mark"]
+Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
 
 _WORDS: dict[Reason, str] = {
     "empty": "{n} empty, left out",
+    "no label": "{n} without a label, left out",
     "too long": "{n} with a line above the limit, left out",
     "comment": "{n} comment lines, skipped",
     "range or empty node": "{n} multiword ranges or empty nodes, skipped",
@@ -46,7 +47,10 @@ class Loading:
     @property
     def lost(self) -> dict[str, int]:
         """Examples of the file that are not among the records: reason and count."""
-        words: dict[Reason, str] = {"empty": "empty", "too long": "with a line above the limit"}
+        words: dict[Reason, str] = {
+            "empty": "empty", "no label": "without a label",
+            "too long": "with a line above the limit",
+        }  # fmt: skip
         return {words[reason]: n for reason, n in self.left_out.items() if reason in words}
 
     def leave_out(self, reason: Reason, line: int) -> None:

@@ -5,7 +5,7 @@ Every reader is a generator that fills the `loading` report it is given: when it
 with file and line.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from translucid.data.readers.columns import cell, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.missing_labels import AUTO, has_no_label, with_label
 from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
@@ -84,23 +85,25 @@ def read_labelled(
     text: Column | None = None,
     label: Column | None = None,
     rule: TableRule = AUTOMATIC,
+    missing: Collection[str] = AUTO,
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
-    """Texts with a class. Of two columns without names, the label is the first."""
+    """Texts with a class. Of two columns without names, the label is the one whose values repeat.
+    missing: labels that mean there is none; auto: by their words."""
     loading = _begin(loading, path)
-    labels: set[str] = set()
+    records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
-        record = Labelled(
-            as_text(cells[1], f"{path}:{line}: text"),
-            as_label(cells[0], f"{path}:{line}: label"),
-            line,
-        )
-        if not record.text.strip():
+        if isinstance(cells[1], str) and not cells[1].strip():
             loading.leave_out("empty", line)
-            continue
-        labels.add(record.label)
+        elif has_no_label(cells[0]):
+            loading.leave_out("no label", line)
+        else:
+            asked = as_text(cells[1], f"{path}:{line}: text")
+            records.append(Labelled(asked, as_label(cells[0], f"{path}:{line}: label"), line))
+    for record in with_label(records, missing, str(path), loading):
         loading.records += 1
         yield record
+    labels = {record.label for record in records}
     if loading.records >= 20 and len(labels) > loading.records / 2:
         loading.notes.append(
             f"{len(labels):,} different labels: are these the right columns for label and text?"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from translucid.data.readers.dialect import (
     CHARACTERS,
-    LOOKED_AT,
+    COMPARED,
     Delimiter,
     find_delimiter,
 )
@@ -29,8 +29,9 @@ Column = int | str
 # long, which the loading report has counted.
 Row = Sequence[object] | Mapping[str, object] | None
 Rows = Iterator[tuple[int, Row]]
-# Whether a row is a header; the function gives the rows below, read only where they are needed.
-IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool]
+# Whether a row is a header, None where that cannot be decided; the function gives the rows below,
+# read only where they are needed.
+IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool | None]
 
 _SUFFIXES: dict[str, Format] = {
     ".tsv": "tsv",
@@ -169,10 +170,16 @@ def open_delimited(
     after: list[tuple[int, Row]] = []
 
     def following() -> list[Sequence[object]]:
-        after.extend(islice(at_once(path, rows), LOOKED_AT))
+        after.extend(islice(at_once(path, rows), COMPARED))
         return [row for _, row in after if row and not isinstance(row, Mapping)]
 
     header = looks_like_header(first, following) if rule.header is None else rule.header
+    if header is None:
+        raise InputError(
+            f"{path}:{line}: {_listed([str(cell) for cell in first])} may be a header or data; set "
+            "data.header=true if it has the names of the columns, or data.header=false if it is "
+            "the first example"
+        )
     names = tuple(str(cell).strip() for cell in first) if header else ()
     if not header:
         before.append((line, first))

@@ -1,0 +1,171 @@
+"""Cross-validation: as many runs as folds, each validated on another part of the training data."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translucid.atomic_files import write_text
+from translucid.bundle import Bundle
+from translucid.errors import ConfigError, InputError, Interrupted
+from translucid.recipe.examples import load_examples
+from translucid.recipe.recipe import Recipe, of_run
+from translucid.runs.folder import RECIPE, TEST
+from translucid.runs.run import resume_run, train_recipe
+from translucid.tasks.student_t import mean_interval
+from translucid.untrusted_files import read_object
+
+SUMMARY = "folds.json"
+CONFIDENCE = 0.95
+Part = dict[str, dict[str, Any]]  # of each metric: mean, low, high and the values of the folds
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """The scores of all folds."""
+
+    task: str
+    examples: int
+    held_out: list[int]  # validation examples of each fold
+    valid: Part
+    test: Part  # empty without test data
+    baseline: Part  # on the validation data; empty where the task has none
+    folders: list[str]
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        folds, counts = len(self.held_out), sorted(set(self.held_out))
+        sizes = " to ".join(f"{count:,}" for count in {counts[0]: 0, counts[-1]: 0})
+        lines = [
+            f"{folds} folds, {self.examples:,} examples, {sizes} of them held out in each: mean "
+            f"and {CONFIDENCE:.0%} interval (Student's t)"
+        ]
+        never = self.examples - sum(self.held_out)
+        if never:
+            lines.append(
+                f"{never:,} examples are in the validation set of no fold: training would have "
+                "lost their label"
+            )
+        for name, part in (("valid", self.valid), ("test", self.test), ("baseline", self.baseline)):
+            for metric, n in part.items():
+                values = " ".join(f"{value:.4g}" for value in n["values"])
+                lines.append(
+                    f"  {name:<9}{metric:<20}{n['mean']:.4f}  ({n['low']:.4f} to {n['high']:.4f}; "
+                    f"folds {values})"
+                )
+        return lines
+
+    def as_json(self) -> str:
+        values = {
+            "task": self.task, "folds": len(self.held_out), "examples": self.examples,
+            "held_out": self.held_out, "confidence": CONFIDENCE, "valid": self.valid,
+            "test": self.test, "baseline": self.baseline, "runs": self.folders,
+        }  # fmt: skip
+        return json.dumps(values, indent=2) + "\n"
+
+
+def cross_validate(
+    recipe: Recipe,
+    out: Path,
+    folds: int,
+    *,
+    pick: bool = False,
+    quiet: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+    say: Callable[[str], None] = lambda line: None,
+) -> CrossValidation:
+    """Train one model per fold into out/fold-1 and so on, or continue where an earlier call was
+    stopped, and write the summary. Settings that are picked are those of the first fold."""
+    recipes = [_with_fold(recipe, f"{number}/{folds}") for number in range(1, folds + 1)]
+    _check(recipe, out, folds)
+    held_out, examples = _sizes(recipes)
+    places = [out / f"fold-{number}" for number in range(1, folds + 1)]
+    bundles: list[Bundle] = []
+    for number, (chosen, place) in enumerate(zip(recipes, places, strict=True), start=1):
+        say(f"fold {number} of {folds}: {place}")
+        if (place / RECIPE).exists():
+            _check_same(chosen, place)
+        elif pick and number > 1:
+            chosen = of_run(places[0], changes={"data": {"fold": chosen.data.fold}})
+        try:
+            if (place / RECIPE).exists():
+                done = resume_run(place, quiet=quiet, interrupted=interrupted)
+            else:
+                done = train_recipe(
+                    chosen, place, pick=pick and number == 1, quiet=quiet, interrupted=interrupted
+                )
+        except Interrupted as end:
+            if not place.exists():
+                raise
+            raise Interrupted(
+                f"{end}; to continue with all folds, run the same command again with --out {out}"
+            ) from None
+        bundles.append(done)
+    tests = [read_object(place / TEST)["test"] for place in places if (place / TEST).is_file()]
+    baselines = [held.facts.get("baseline", {}).get("valid", {}) for held in bundles]
+    result = CrossValidation(
+        recipe.task.kind, examples, held_out, _part([held.facts["valid"] for held in bundles]),
+        _part(tests) if len(tests) == folds else {}, _part(baselines), [str(p) for p in places],
+    )  # fmt: skip
+    write_text(out / SUMMARY, result.as_json())
+    return result
+
+
+def _check(recipe: Recipe, out: Path, folds: int) -> None:
+    data = recipe.data
+    for value, name in ((data.valid, "valid"), (data.toyland, "toyland"), (data.store, "store")):
+        if value:
+            raise ConfigError(
+                f"--folds {folds} takes validation data from data.train, so that data.{name} has "
+                "no place beside it; leave one of the two out"
+            )
+    if out.is_dir():
+        others = [path.name for path in out.iterdir() if not path.name.startswith("fold-")]
+        beyond = out / f"fold-{folds + 1}"
+        if [name for name in others if name != SUMMARY] or beyond.exists():
+            other = beyond.name if beyond.exists() else sorted(others)[0]
+            raise InputError(
+                f"{out} holds {other}, which is not of {folds} folds; choose another folder with "
+                "--out, or remove it"
+            )
+
+
+def _with_fold(recipe: Recipe, fold: str) -> Recipe:
+    data = recipe.data
+    changed = type(data)(**(data.model_dump(exclude_unset=True) | {"fold": fold}))
+    return recipe.model_copy(update={"data": changed})
+
+
+def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
+    """How many examples each fold holds out, and how many there are; all mistakes in the data are
+    other before anything is trained."""
+    parts = [load_examples(recipe, lambda line: None) for recipe in recipes]
+    return [len(part.valid) for part in parts], len(parts[0].train) + len(parts[0].valid)
+
+
+def _check_same(chosen: Recipe, folder: Path) -> None:
+    """Refuse to continue a fold that was begun with other settings."""
+    before = of_run(folder)
+    pairs = [(f"model.{key}", before.model.get(key), v) for key, v in chosen.model.items()]
+    for section in ("task", "data", "tokenizer", "training", "decoding"):
+        theirs, ours = getattr(before, section), getattr(chosen, section)
+        keys = sorted(ours.model_fields_set - {"folder"})
+        pairs += [(f"{section}.{key}", getattr(theirs, key), getattr(ours, key)) for key in keys]
+    for key, was, now in pairs:
+        if was != now:
+            raise InputError(
+                f"{folder} was begun with {key} = {was!r}, now it is {now!r}; use the same "
+                "settings to continue, or another --out"
+            )
+
+
+def _part(scores: list[dict[str, float]]) -> Part:
+    """Of each metric that every fold has."""
+    summary: Part = {}
+    for metric in scores[0] if scores else ():
+        if all(metric in score for score in scores):
+            values = [float(score[metric]) for score in scores]
+            mean, low, high = mean_interval(values, CONFIDENCE)
+            summary[metric] = {"mean": mean, "low": low, "high": high, "values": values}
+    return summary
