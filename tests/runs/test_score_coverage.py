@@ -64,6 +64,11 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
     lines = [f"{a['predicted_label']}\t{a['probability']:.3f}" for a in answers]
     assert (tmp_path / "scored.txt").read_text().splitlines() == lines
     assert f"({len(rows)} examples, {long} truncated)" in (out / "log.txt").read_text()
+    many = tmp_path / "many.txt"
+    many.write_text(" ".join(WORDS * 2) + "\n" + ("a dog\n" * 299 + " ".join(WORDS * 2) + "\n"))
+    shown = run("classify", str(out), str(many)).stderr  # in two chunks
+    assert "1 text has more than the 15 tokens" in shown
+    assert "2 texts were truncated in all" in shown
     (first, *_) = (json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()
                    if "valid" in line)  # fmt: skip
     assert (first["examples"], first["truncated"]) == (len(rows), long)
@@ -114,6 +119,17 @@ def test_evaluate_scores_what_tag_answers(tmp_path: Path) -> None:
     assert " ".join(lines).split() == answered
     for before, tag in zip(["O", *answered], answered, strict=False):
         assert not tag.startswith("I-") or before[2:] == tag[2:] or before[0] == "O"
+
+
+def test_pairs_of_an_embedding_are_truncated_and_counted(tmp_path: Path) -> None:
+    lines = [f"{' '.join(WORDS[: 3 + n % 6])}\t{WORDS[n % 10]} w{n}\n" for n in range(12)]
+    file = tmp_path / "pairs.tsv"
+    file.write_text("source\ttarget\n" + "".join(lines))
+    out, scored = trained("embed", file, file, "data.max_length=8")
+    long = sum(len(line.partition("\t")[0].split()) > 6 for line in lines)
+    assert (scored["examples"], scored["left_out"], scored["truncated"]) == (12, 0, long)
+    score = load(out).evaluate()  # warnings are errors here: no text is cut a second time
+    assert (score.numbers, score.truncated) == (scored["test"], long)
 
 
 def test_what_is_not_scored_is_counted_beside_the_score(tmp_path: Path) -> None:
