@@ -245,7 +245,7 @@ WRONG = {
     "no tokens": ("[target]", "[other]", "other: no such key"),
     "a file outside": ('"translator.pt"', '"../translator.pt"', "outside of"),
     "no file": ('"translator.pt"', '"nothing.pt"', "nothing.pt is missing"),
-    "too few tokens": (', "D"]', ', "D", "E", "F"]', "8 embedding rows, but the tokenizer 10"),
+    "too few tokens": (', "D"]', ', "D", "E", "F"]', "10 tokens, but the embedding table has 8"),
 }
 
 
