@@ -1,5 +1,6 @@
 """`translucid import`: a model of another tool becomes a folder of ours."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -66,4 +67,4 @@ def import_model(
                 f"{wrong.name}; nothing was written: please report it with the model's config"
             )
     bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
-    typer.echo(f"next: translucid {TASKS[held.task].command} {out}")
+    typer.echo(f"next: translucid {TASKS[held.task].command} {shlex.quote(str(out))}")
