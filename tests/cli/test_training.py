@@ -35,7 +35,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("data") / "toyland"
     made = run("data", "toyland", "--out", str(out), "--pairs", "300")
     assert made.returncode == 0, made.stderr
-    assert f"next: translucid train translate --train {out / 'train.en'}" in made.stdout
+    first = shlex.quote(str(out / "train.en"))
+    assert f"next: translucid train translate --train {first}" in made.stdout
     return out
 
 
