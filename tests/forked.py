@@ -64,8 +64,13 @@ def connect(place: Path) -> socket.socket:
             )
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n", "the server of forks did not start"
-        connection.connect(str(place / "forks.socket"))
+        connection.connect(address(place))
     return connection
+
+
+def address(place: Path) -> str:
+    """Of the server's socket, short enough (108 bytes) wherever the temporary folder is."""
+    return f"/proc/self/fd/{os.open(place, os.O_PATH)}/forks.socket"
 
 
 def serve() -> list[str]:
@@ -87,7 +92,7 @@ def serve() -> list[str]:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     server = socket.socket(socket.AF_UNIX)
-    server.bind(str(place / "forks.socket"))
+    server.bind(address(place))
     server.listen()
     os.write(1, b"ready\n")
     gc.freeze()

@@ -399,3 +399,20 @@ def test_no_color_is_honoured_on_a_terminal(command: list[str]) -> None:
     os.close(ours)
     assert "translucid" in shown
     assert "\x1b" not in shown
+
+
+def test_the_next_command_quotes_a_path_with_spaces(tmp_path: Path) -> None:
+    """The line can be pasted into a shell."""
+    (tmp_path / "my texts.txt").write_text("the dog sleeps\nthe cat runs\n")
+    for command, paths in (
+        (["data", "toyland", "--out", "my data", "--pairs", "9"],
+         ["my data/train.en", "my data/train.de"]),
+        (["new", "translate", "--out", "my recipe.toml"], ["my recipe.toml"]),
+        (["tokenizer", "train", "my texts.txt", "--kind", "word", "--out", "my words.json"],
+         ["my words.json"]),
+    ):  # fmt: skip
+        done = in_process.run(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.splitlines()[-1]
+        assert said.startswith("next: translucid ")
+        assert set(paths) <= set(shlex.split(said)), said

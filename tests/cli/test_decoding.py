@@ -31,6 +31,7 @@ from translucid.errors import InputError, TraceError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
 from translucid.model import Model, load
+from translucid.spelling import quoted
 from translucid.trace import Trace
 
 WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
@@ -652,5 +653,5 @@ def test_a_model_of_another_task_says_what_it_is_for(
     assert_refused(answer, "this model is for task language; use translucid generate")
     for more in ([], ["--beam-size", "2"]):
         answer = command(["generate", folders["one"], "a", *more])
-        line = " ".join(["echo a | translucid translate", folders["one"], *more])
+        line = " ".join(["echo a | translucid translate", quoted(folders["one"]), *more])
         assert_refused(answer, f"this model is for task translate; use {line};")

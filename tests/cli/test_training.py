@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,7 +35,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("data") / "toyland"
     made = run("data", "toyland", "--out", str(out), "--pairs", "300")
     assert made.returncode == 0, made.stderr
-    assert f"next: translucid train translate --train {out / 'train.en'}" in made.stdout
+    first = shlex.quote(str(out / "train.en"))
+    assert f"next: translucid train translate --train {first}" in made.stdout
     return out
 
 
@@ -45,7 +47,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
              for side in ("en", "de")]  # fmt: skip
     done = process("train", "translate", *words, "--out", str(out), *TINY, *QUICK)
     assert done.returncode == 0, done.stderr
-    assert f"next: translucid translate {out}" in done.stdout
+    assert f"next: translucid translate {shlex.quote(str(out))}" in done.stdout
     assert "300 records" in done.stderr
     assert "step 3" in done.stderr
     return out
@@ -171,7 +173,7 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
     assert running.returncode == 130, before + stderr
     assert "stopping after this step" in stderr
     assert "stopped and saved after step" in stdout
-    assert f"go on with: translucid resume {out}" in stdout
+    assert f"go on with: translucid resume {shlex.quote(str(out))}" in stdout
     assert (out / "log.txt").read_text("utf-8").splitlines()[-1:] == stdout.splitlines()
     answer = run("classify", str(out), stdin="The food was good.\n")
     assert answer.stdout.split("\t")[0] in ("negative", "neutral", "positive")

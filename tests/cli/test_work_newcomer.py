@@ -106,7 +106,7 @@ def test_a_table_of_ones_own_stays(tmp_path: Path) -> None:
     path.write_text('[table]\n"a b" = { c = 0.5, d = 0.5 }', "utf-8")
     for size in ("1", "2", "3"):
         last = work("beam", "--file", str(path), "--beam-size", size).splitlines()[-1]
-        assert f"--file {path}" in last
+        assert str(path) in shlex.split(last)
         assert "built-in" not in work(*shlex.split(last)[3:])
 
 

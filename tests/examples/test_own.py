@@ -8,6 +8,7 @@ import io
 import json
 import math
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "train", OWN_TASK, "--train", folder / "pairs.tsv", "--out", folder / "run", *TINY,
         "training.steps=30",
     )  # fmt: skip
-    assert f"next: translucid predict {folder / 'run'} --code examples/own_task.py" in said
+    assert (
+        f"next: translucid predict {shlex.quote(str(folder / 'run'))} --code examples/own_task.py"
+        in said
+    )
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_import_writes_a_folder_of_ours(folder: Path, tmp_path: Path) -> None:
     assert any("reordered" in line for line in lines)
     assert any(line.startswith("after layer 0 ") for line in lines)
     assert any(line.startswith("logits ") for line in lines)
-    assert lines[-1] == f"next: translucid generate {out}"
+    assert lines[-1] == f"next: translucid generate {shlex.quote(str(out))}"
     same = [run("generate", str(place), "the dog", "--beam-size", "1", "--max-length", "5").stdout
             for place in (folder, out)]  # fmt: skip
     assert same[0] == same[1]

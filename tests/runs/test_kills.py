@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -218,7 +219,10 @@ def test_killed_before_its_first_save_a_run_is_resumed_from_the_beginning(
     assert tl.load(run).facts["step"] == 3  # the model of the first evaluation is there
     refused = house.server.live(words, run)
     assert refused.code == 2
-    assert f"{run} holds a run already; go on with it: translucid resume {run}" in refused.said
+    assert (
+        f"{run} holds a run already; go on with it: translucid resume {shlex.quote(str(run))}"
+        in refused.said
+    )
     life = house.server.finish(["resume", str(run)], run)
     assert f"{run} was stopped before its first save: it begins again" in life.said
     same_runs(house.twin(GRU, late)[0], run)
@@ -255,7 +259,7 @@ def refused(house: House, run: Path, cause: int, *names: str, largest_file: int 
     step = max(steps(run))
     assert step >= newest
     assert f"the newest whole checkpoint is of step {step}" in error
-    assert f"go on with: translucid resume {run}" in error
+    assert f"go on with: translucid resume {shlex.quote(str(run))}" in error
     assert not hidden(run)
 
 
@@ -298,7 +302,10 @@ def test_a_limit_from_the_start_leaves_nothing_behind(house: House, tmp_path: Pa
         assert os.strerror(errno.EFBIG) in life.said
         if run.exists():  # a model was saved before the state could not be
             assert not hidden(run)
-            assert f"mend that, then begin again with: translucid resume {run}" in life.said
+            assert (
+                f"mend that, then begin again with: translucid resume {shlex.quote(str(run))}"
+                in life.said
+            )
             house.same_end(run, GRU)
         else:
             assert "nothing was saved yet; mend that, then train again" in life.said

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -150,12 +151,15 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         process.send_signal(signal.SIGINT)  # looking meanwhile: a browser under test waits for us
         until(lambda: word(page, STATUS).startswith("Stopped and saved after step"), "no end")
         assert process.wait(300) == 130
-        until(lambda: f"translucid explore {run}" in word(page, ".status"), "no way on")
+        until(
+            lambda: f"translucid explore {shlex.quote(str(run))}" in word(page, ".status"),
+            "no way on",
+        )
         last = max(recorded(run))
         assert step_of(page) in (last, last + 1, last + 2)
     said = "".join(rest)
     assert "stopped and saved after step" in said
-    assert f"look again with: translucid explore {run}" in said
+    assert f"look again with: translucid explore {shlex.quote(str(run))}" in said
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
     # Keys draw the view again, from what came before the server stopped; the bar knows the end.
@@ -175,7 +179,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         drawn = page.see(f"{served.address}#/train?step=1")
         assert drawn.startswith("train ")
         assert word(page, STATUS).startswith("Stopped and saved after step")
-        assert f"translucid resume {run}" in word(page, ".status")
+        assert f"translucid resume {shlex.quote(str(run))}" in word(page, ".status")
         assert word(page, ".probe .scrub .n") == "step 1"
         told, value = read_at(page, ".curve", "Home")
         assert value == f"{recorded(run)[min(recorded(run))]['loss']:.3f}"

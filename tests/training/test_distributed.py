@@ -245,7 +245,8 @@ def test_a_shard_that_cannot_be_written_ends_the_job_with_the_way_on(tmp_path: P
     assert f"{out / 'state'}" in error
     assert "could not be written" in error
     assert "File too large" in error
-    assert f"begin again with: torchrun --nproc-per-node 2 -m translucid resume {out}" in error
+    again = f"torchrun --nproc-per-node 2 -m translucid resume {shlex.quote(str(out))}"
+    assert f"begin again with: {again}" in error
     assert "CheckpointException" not in limited.stderr
     assert not [*out.rglob(".*")]
     run("resume", str(out), processes=2)
@@ -273,7 +274,7 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     assert running.returncode != 0  # torchrun's, since a process ended with 130
     assert "exitcode  : 130" in err
     assert stdout.count("stopped and saved after step") == 1
-    assert f"torchrun --nproc-per-node 2 -m translucid resume {out}" in stdout
+    assert f"torchrun --nproc-per-node 2 -m translucid resume {shlex.quote(str(out))}" in stdout
     assert Checkpoints(out).steps()
 
 

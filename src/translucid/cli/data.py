@@ -1,5 +1,6 @@
 """`translucid data ...`: files to train on."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -33,5 +34,5 @@ def toyland(
 
     write_toyland(out, pairs, seed=seed, overwrite=overwrite)
     typer.echo(f"{out}: {pairs:,} training sentences; {out / 'README.txt'} says what is where")
-    files = f"--train {out / 'train.en'} {out / 'train.de'}"
-    typer.echo(f"next: translucid train translate {files}")
+    files = shlex.join([str(out / "train.en"), str(out / "train.de")])
+    typer.echo(f"next: translucid train translate --train {files}")

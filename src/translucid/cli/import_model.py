@@ -1,5 +1,6 @@
 """`translucid import`: a model of another tool becomes a folder of ours."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -78,4 +79,4 @@ def import_model(
             except NotCompared as reason:
                 raise InputError(f"--verify {source}: {reason}; use --no-verify") from None
     bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
-    typer.echo(f"next: translucid {TASKS[held.task].command} {out}")
+    typer.echo(f"next: translucid {TASKS[held.task].command} {shlex.quote(str(out))}")

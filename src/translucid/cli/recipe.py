@@ -1,6 +1,7 @@
 """`translucid recipe ...` and `translucid new`: what a run can be told."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -84,7 +85,7 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     if missing:
         typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
     where = " --data FOLDER" if missing else ""
-    typer.echo(f"next: translucid train {recipe}{where}")
+    typer.echo(f"next: translucid train {shlex.quote(str(recipe))}{where}")
 
 
 @app.command()
@@ -132,4 +133,4 @@ def new(
         raise InputError(f"{out} exists already; choose another name")
     out.write_text(text, "utf-8")
     typer.echo(f"{out}: a recipe for task {task}; set data.train in it, or data.toyland")
-    typer.echo(f"next: translucid recipe check {out}")
+    typer.echo(f"next: translucid recipe check {shlex.quote(str(out))}")

@@ -1,6 +1,7 @@
 """`translucid tokenizer ...`: text to tokens, by itself."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -51,7 +52,7 @@ def train(
             typer.echo(line, err=True)
     made.save(out)
     typer.echo(f"{out}: {made.kind}, {len(made):,} tokens, fingerprint {made.fingerprint[:12]}")
-    typer.echo(f'next: translucid tokenizer show {out} "some text"')
+    typer.echo(f'next: translucid tokenizer show {shlex.quote(str(out))} "some text"')
 
 
 @app.command()

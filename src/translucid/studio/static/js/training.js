@@ -114,12 +114,15 @@ export function joined(points, most) {
 }
 export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at(-1)?.[0] ?? 0);
 
+// A path as a shell reads it, as Python's shlex.quote writes it.
+const quoted = path => (/[^\w@%+=:,./-]/.test(path) ? `'${path.replaceAll("'", `'"'"'`)}'` : path);
+
 // How the run stands, in words.
 export function standing(data, { about } = data) {
   const step = last(data).toLocaleString('en');
   const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
-  const again = `translucid explore ${about.folder}`;
-  const resume = `translucid resume ${about.folder}`;
+  const again = `translucid explore ${quoted(about.folder)}`;
+  const resume = `translucid resume ${quoted(about.folder)}`;
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],
