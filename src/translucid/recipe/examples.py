@@ -1,6 +1,6 @@
 """From the data section of a recipe to records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -32,8 +32,11 @@ class Examples:
     columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
 
 
-def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
-    """Read the files of a recipe, or make them up."""
+def load_examples(
+    recipe: Recipe, say: Callable[[str], None], columns: Mapping[str, Columns] | None = None
+) -> Examples:
+    """Read the files of a recipe, or make them up. columns: those that the training data had when
+    the run began, if it is read again."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         for part in ("train", "valid", "test"):
@@ -54,11 +57,12 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         raise ConfigError(NO_DATA)
     if data.valid and data.fold is not None:
         raise ConfigError("data.valid and data.fold were both given; leave one out")
-    loading = Loading()
+    loading = Loading(expected=columns or {})
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
-    columns = dict(loading.columns)  # of train: looked for in the others too
-    valid, test = (
-        read_records(recipe.task.kind, data.paths(files), data, say, Loading(expected=columns))
+    valid, test = (  # with the columns of train
+        read_records(
+            recipe.task.kind, data.paths(files), data, say, Loading(expected=loading.columns)
+        )
         if files
         else []
         for files in (data.valid, data.test)
@@ -72,7 +76,11 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
 
 
 def load_held_out(
-    recipe: Recipe, part: Part, say: Callable[[str], None], needed: int | None = None
+    recipe: Recipe,
+    part: Part,
+    say: Callable[[str], None],
+    needed: int | None = None,
+    columns: Mapping[str, Columns] | None = None,
 ) -> list[Record]:
     """The test or validation examples of a recipe by themselves; none where it names none, and no
     training examples were held out. needed: of made-up ones no more are made."""
@@ -81,11 +89,12 @@ def load_held_out(
         held_out = _held_out(data.toyland)
         return list(task.toyland(part, held_out if needed is None else min(needed, held_out)))
     if files := data.test if part == "test" else data.valid:
-        return read_records(recipe.task.kind, data.paths(files), data, say)
+        loading = Loading(expected=columns or {})
+        return read_records(recipe.task.kind, data.paths(files), data, say, loading)
     if part == "test" or data.store:  # in a store are tokens, not texts
         return []
     alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
-    return load_examples(alone, say).valid
+    return load_examples(alone, say, columns).valid
 
 
 def _held_out(toyland: int) -> int:

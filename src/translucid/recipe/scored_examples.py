@@ -79,7 +79,7 @@ class ScoredExamples:
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         chosen = chosen.model_copy(update={"data": data})
-        records = load_held_out(chosen, part, say, needed)
+        records = load_held_out(chosen, part, say, needed, self.held.columns)
         if not records:
             raise InputError(
                 f"the recipe of {run} names no {NAMES[part]} data; give a file as in training, on "
