@@ -180,6 +180,22 @@ def test_a_run_folder_that_names_no_rule_has_the_one_of_before(tmp_path: Path) -
     assert data.missing_labels == ()
 
 
+def test_data_is_read_again_with_the_columns_of_the_beginning(tmp_path: Path) -> None:
+    """A run begun before the label was looked for by its values took the first column."""
+    rows = [f"name {n}\t{'FM'[n % 2]}" for n in range(40)]
+    path = tmp_path / "a.tsv"
+    path.write_text("name\tgender\n" + "\n".join(rows), "utf-8")
+    recipe = parse({"task": {"kind": "classify"}, "data": {"train": [str(path)]}})
+    said: list[str] = []
+    today = load_examples(recipe, said.append)
+    assert {record.label for record in today.train} == {"F", "M"}
+    older = parse({"task": {"kind": "classify"},
+                   "data": {"train": [str(path)], "split": "every-nth"}})  # fmt: skip
+    before = load_examples(older, said.append, {"label": 1, "text": 2})
+    assert len(before.train) + len(before.valid) == 41
+    assert "name 3" in {record.label for record in before.train}
+
+
 # Folds
 
 

@@ -26,16 +26,16 @@ def rows(count: int) -> list[tuple[str, str]]:
 
 def test_examples_are_counted_beside_each_score(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "classify", train=rows(60), test=rows(7))
-    held_out = 60 // 20
+    held_out = 60 // 5
     warned, *_ = (line for line in log.splitlines() if line.startswith("! the validation data"))
     assert warned == (
-        "! the validation data are only 3 examples: a score on them says little (3 of 3 right is "
-        f"an accuracy of {lowest_of_all_right(held_out):.2f} to 1, with 95 %); give more with "
+        "! the validation data are only 12 examples: a score on them says little (12 of 12 right "
+        f"is an accuracy of {lowest_of_all_right(held_out):.2f} to 1, with 95 %); give more with "
         "--valid FILE"
     )
     scores = [line for line in log.splitlines() if " valid: accuracy" in line]
     assert scores
-    assert all("  (3 examples)" in line for line in scores if line.startswith("step"))
+    assert all("  (12 examples)" in line for line in scores if line.startswith("step"))
     assert any(line.startswith("test: ") and "  (7 examples)" in line for line in log.splitlines())
     written = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines())
     assert {frozenset(one) for one in written if "valid" in one} == {

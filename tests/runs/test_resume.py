@@ -212,7 +212,7 @@ def test_a_model_that_no_longer_fits_is_refused(stopped: Path) -> None:
 def test_a_resume_may_begin_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path / "a")
-    Path("t.tsv").write_text("good\tday\nbad\tnight\n" * 10)
+    Path("t.tsv").write_text("label\ttext\n" + "good\tday\nbad\tnight\n" * 10)
     values = {"task": {"kind": "classify"}, "data": {"train": ["t.tsv"]},
               "tokenizer": {"kind": "word"}, "training": {"steps": 4, "device": "cpu"},
               "model": {"d_model": 8, "heads": 2, "layers": 1}}  # fmt: skip

@@ -1,6 +1,6 @@
 """From the data section of a recipe to records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,8 +34,11 @@ class Examples:
     unread: dict[Part, dict[str, int]] = field(default_factory=dict, kw_only=True)
 
 
-def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
-    """Read the files of a recipe, or make them up."""
+def load_examples(
+    recipe: Recipe, say: Callable[[str], None], columns: Mapping[str, Columns] | None = None
+) -> Examples:
+    """Read the files of a recipe, or make them up. columns: those that the training data had when
+    the run began, if it is read again."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         for part in ("train", "valid", "test"):
@@ -56,11 +59,10 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         raise ConfigError(NO_DATA)
     if data.valid and data.fold is not None:
         raise ConfigError("data.valid and data.fold were both given; leave one out")
-    loading = Loading()
+    loading = Loading(expected=columns or {})
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
-    columns = dict(loading.columns)  # of train: looked for in the others too
-    loadings: dict[Part, Loading] = {
-        "valid": Loading(expected=columns), "test": Loading(expected=columns)
+    loadings: dict[Part, Loading] = {  # with the columns of train
+        "valid": Loading(expected=loading.columns), "test": Loading(expected=loading.columns)
     }  # fmt: skip
     valid, test = (
         read_records(recipe.task.kind, data.paths(files), data, say, loadings[part])
@@ -85,7 +87,8 @@ def load_held_out(
     loading: Loading | None = None,
 ) -> list[Record]:
     """The test or validation examples of a recipe by themselves; none where it names none, and no
-    training examples were held out. needed: of made-up ones no more are made."""
+    training examples were held out. needed: of made-up ones no more are made. loading: names the
+    columns of the training data, and notes what happened."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         held_out = _held_out(data.toyland)
@@ -95,7 +98,7 @@ def load_held_out(
     if part == "test" or data.store:  # in a store are tokens, not texts
         return []
     alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
-    return load_examples(alone, say).valid
+    return load_examples(alone, say, loading.expected if loading else None).valid
 
 
 def _held_out(toyland: int) -> int:

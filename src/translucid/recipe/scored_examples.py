@@ -77,7 +77,7 @@ class ScoredExamples:
         places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         chosen = chosen.model_copy(update={"data": data})
-        read = Loading()  # as in training, without the columns that it found
+        read = Loading(expected=self.held.columns)
         records = load_held_out(chosen, part, say, needed, read)
         if loading is not None:
             loading.add(read)

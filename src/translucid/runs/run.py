@@ -223,6 +223,7 @@ def resume_run(
             setup = _set_up_or_stop(
                 interrupted, _with_folder(chosen, out), run_log.say,
                 tokenizers=out / "state" / "tokenizers", start=_start_of(out),
+                columns=_columns_of(out),
             )  # fmt: skip
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)
@@ -260,3 +261,12 @@ def _start_of(out: Path) -> dict[str, Any] | None:
     return read_record(read_object(out / START), str(out / START)) if (
         out / START
     ).is_file() else None  # fmt: skip
+
+
+def _columns_of(out: Path) -> dict[str, Any]:
+    """The columns of the training data when the run began, as its newest model has them."""
+    config = out / "last" / "config.json"
+    columns = read_object(config).get("columns") if config.is_file() else None
+    if not isinstance(columns, dict):
+        return {}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}

@@ -76,12 +76,13 @@ def set_up(
     pick: bool = False,
     tokenizers: Path | None = None,
     start: dict[str, Any] | None = None,
+    columns: Mapping[str, Columns] | None = None,
 ) -> Setup:
     """Read the data and build the model, saying what people want to know before they wait.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
     folder that an earlier sitting of the run wrote, `start` what it has kept of the model that it
-    began with.
+    began with, `columns` those of its training data.
     """
     device = pick_device(recipe.training.device, "training.device")
     if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
@@ -107,7 +108,7 @@ def set_up(
         made_before = made_before if starting is None else starting.tokenizers(())
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
-        examples = load_examples(recipe, say)
+        examples = load_examples(recipe, say, columns)
         if pick:
             amount = automatic_sizes.measure(examples.train)
             recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)

@@ -110,11 +110,9 @@ class Tag(Task[Tagged, TagItem]):
 
     def unknown_in(self, question: Any) -> list[str]:
         words = _words(question) if isinstance(question, str) else question
-        ids, word_of = self.tokenizer.encode_words(words)
-        unknown = (
-            place for i, place in zip(ids, word_of, strict=True) if i == self.tokenizer.unk_id
-        )
-        return [words[place] for place in unknown]
+        pairs = zip(*self.tokenizer.encode_words(words), strict=True)
+        unk_id = self.tokenizer.unk_id
+        return [words[place] for i, place in pairs if i == unk_id and place is not None]
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
