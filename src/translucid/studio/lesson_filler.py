@@ -366,8 +366,8 @@ class Filler:
         except ValueError:
             pass
         for sign, act in ARITHMETIC.items():
-            first, found, second = text.partition(f" {sign} ")
-            if found:
+            first, separator, second = text.partition(f" {sign} ")
+            if separator:
                 numbers = self._side(first), self._side(second)
                 if not all(isinstance(number, float) for number in numbers):
                     raise Mistake(f"{text}: these are no numbers")
