@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, model, serving
+from tests.studio.shown import same
 
 from translucid.errors import InputError
 from translucid.studio.handlers import Handlers
@@ -139,3 +140,21 @@ def test_numbers_that_overflow_are_refused(text: str) -> None:
     body = json.dumps({"m": "a", "text": text}).encode()
     reply = Handlers(library).ask("POST", "/api/runs", body)
     assert reply.status == 422
+
+
+@pytest.mark.slow
+def test_a_number_that_is_not_0_is_never_written_as_0(studio: Served, leaf: Page) -> None:  # noqa: F811
+    """The function that writes all numbers: right to half of the last digit that it writes."""
+    leaf.turn(address(studio, "tag-lstm", "flow", "the dog sleeps ."))
+    values = [0.0, 1.0, -0.25, 0.0005, 0.00049, 1.2e-4, -3.14e-9, 4.9e-3, 5.1e-3, 123.456, 1e-300]
+    asked = [[value, digits] for value in values for digits in (0, 1, 2, 3, 4)]
+    told = leaf.inner.evaluate(
+        "async asked => { const { num } = await import('/static/js/ink.js');"
+        " return asked.map(each => num(...each)); }",
+        asked,
+    )
+    for (value, digits), text in zip(asked, told, strict=True):
+        assert same(text, value), (value, digits, text)
+        assert (float(text.replace("−", "-")) == 0) == (value == 0), (value, digits, text)
+    assert told[asked.index([1.2e-4, 3])] == "1.2e−4"
+    assert told[asked.index([-0.25, 3])] == "−0.250"

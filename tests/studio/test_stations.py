@@ -196,7 +196,8 @@ def test_no_stop_goes_by_a_theme() -> None:
 COMPARES = re.compile(
     r"\b(nearly|almost|hardly|vanish\w*|fade\w*|most|mostly|least|larger|largest|smaller|smallest|"
     r"only|more|less|fewer|better|best|worse|stronger|strongest|near|nearest|closer|closest|higher|"
-    r"highest|lower|lowest|longer|than)\b"
+    r"highest|lower|lowest|longer|than)\b",
+    re.IGNORECASE,
 )
 # A sentence that begins so tells what to do, and one with a question mark asks.
 INSTRUCTS = re.compile(

@@ -163,7 +163,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
     # Keys draw the view again, from what came before the server stopped; the bar knows the end.
-    for key in ("d", "d", "1", "p", "p"):
+    for key in ("d", "d", "2", "p", "p"):
         page.inner.evaluate("document.activeElement.blur()")
         page.changed(lambda key=key: page.inner.keyboard.press(key))
         assert inked(page, ".curve canvas") > 200, key

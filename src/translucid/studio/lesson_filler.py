@@ -366,8 +366,8 @@ class Filler:
         except ValueError:
             pass
         for sign, act in ARITHMETIC.items():
-            first, found, second = text.partition(f" {sign} ")
-            if found:
+            first, separator, second = text.partition(f" {sign} ")
+            if separator:
                 numbers = self._side(first), self._side(second)
                 if not all(isinstance(number, float) for number in numbers):
                     raise Mistake(f"{text}: these are no numbers")
@@ -383,8 +383,9 @@ class Filler:
             piece = self._asked(text)
             if "word" in piece:
                 return str(piece["word"])
-            value = piece["value"] if "value" in piece else float(piece["text"].replace(",", ""))
-            return float("-inf") if value is None else float(value)
+            if "value" not in piece:
+                return float(piece["text"].replace(",", ""))
+            return float("-inf") if piece["value"] is None else float(piece["value"])
         if re.fullmatch(r"[^\W\d_]{2,}", text) and text not in self.places:
             return text  # a word, as in neighbour E[q] 0 = sleeps
         return float(self.index(text))
