@@ -45,7 +45,6 @@ from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
 from translucid.tasks.input_notes import InputNote, note_of
-from translucid.tasks.label_scores import Label, Labels, LabelScore
 from translucid.tasks.long_texts import text_limit
 from translucid.tasks.options import SpanDecoding
 from translucid.tasks.regress import Regress
@@ -126,12 +125,10 @@ class Model:
 
     # ---- the other tasks ----
 
-    def classify(
-        self, texts: Sequence[str], *, threshold: float | None = None
-    ) -> list[Label] | list[Labels] | list[LabelScore]:
-        """The likeliest label of each text. An opened model may be of another kind: one that gives
-        several labels at once answers with `Labels`, those above `threshold` (0.5) and the
-        probability of each; one that gives a score with `LabelScore`."""
+    def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
+        """The likeliest label of each text, as `Label`. An opened model may be of another kind: one
+        that gives several labels at once answers with `Labels`, those above `threshold` (0.5) and
+        the probability of each; one that gives a score with `LabelScore`."""
         task: Classify = expect(self.with_threshold(threshold).task, Classify)
         return task.predict_lines(self.network, several(texts))
 
@@ -140,9 +137,9 @@ class Model:
         task: Classify = expect(self.task, Classify)
         if threshold is None:
             return self
-        twin = copy(self)
-        twin.task = copy(task)
-        twin.task.reading = task.reading.with_threshold(threshold)
+        twin, changed = copy(self), copy(task)
+        changed.reading = task.reading.with_threshold(threshold)
+        twin.task = changed
         return twin
 
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:

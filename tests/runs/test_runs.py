@@ -9,9 +9,10 @@ import torch
 
 from translucid import bundle
 from translucid.errors import ConfigError, InputError
-from translucid.model import Label, Model, load
+from translucid.model import Model, load
 from translucid.recipe import recipe
 from translucid.runs.run import train_recipe
+from translucid.tasks.label_scores import Label
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "d_model": 16, "heads": 2, "layers": 1},

@@ -51,28 +51,43 @@ class GenerationConfig(Config):
         0.5, "diversity penalty: what a token costs that an earlier group has taken", ge=0
     )
 
+    # What opened models have set, in the terms of transformers.
     early_stopping: bool | Literal["never"] | None = key(
         None,
         "when beam search stops, as transformers has it; not set: a text that has ended keeps its "
         "place, and the search ends when nothing better can come",
+        repr=False,
     )
-    min_total_length: int = key(0, "fewest tokens, the start or the prompt counted", ge=0)
+    min_total_length: int = key(
+        0, "fewest tokens, the start or the prompt counted", ge=0, repr=False
+    )
     max_total_length: int | None = key(
-        None, "most tokens, the start or the prompt counted; if max_length is not set", gt=0
+        None,
+        "most tokens, the start or the prompt counted; if max_length is not set",
+        gt=0,
+        repr=False,
     )
     length_offset: int = key(
-        0, "tokens that start a text and count in its length, for the length penalty", ge=0
+        0,
+        "tokens that start a text and count in its length, for the length penalty",
+        ge=0,
+        repr=False,
     )
-    count_start: bool = key(False, "the tokens that start a text count as written, for repetitions")
+    count_start: bool = key(
+        False, "the tokens that start a text count as written, for repetitions", repr=False
+    )
     forbid_ids: tuple[Ids, ...] = key(
-        (), "runs of tokens that are not written, by their ids", strict=False
+        (), "runs of tokens that are not written, by their ids", strict=False, repr=False
     )
     forbid_first_ids: Ids = key((), "tokens that are not written first, by their ids", strict=False)
     forced_end_ids: Ids = key(
-        (), "tokens, by their ids, one of which ends a text at its maximum length", strict=False
+        (),
+        "tokens, by their ids, one of which ends a text at its maximum length",
+        strict=False,
+        repr=False,
     )
     renormalise: bool = key(
-        False, "probabilities sum to 1 again after all constraints, in beam search"
+        False, "probabilities sum to 1 again after all constraints, in beam search", repr=False
     )
 
     def __init__(self, **options: Any) -> None:

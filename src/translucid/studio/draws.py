@@ -9,7 +9,6 @@ from torch import Tensor
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.generate import constraints
-from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
@@ -61,12 +60,13 @@ def allowed_at(
     network = run.opened.model.network
     along = read_along(run, text.tokens, [run.output_point])
     first = along.first
-    config = GenerationConfig(repetition_penalty=repetition_penalty)
+    config = run.opened.model.search(repetition_penalty=repetition_penalty)
     named = WordConstraints().token_constraints(
         tokenizer, config, first + 1, special=len(tokenizer.start_ids)
     )
     never = never_generated(tokenizer, network)
     extra = [*([constraints.forbid(never)] if never else []), *(one for _, one in named)]
+    extra += config.constraints(first + 1)
     ends = tokenizer.special.ends
     allowed, own = [], []
     for n in range(len(text.token_log_probs)):

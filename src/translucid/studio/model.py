@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded
 from translucid.models.base import Network
 from translucid.recipe.examples import Part
@@ -25,6 +26,8 @@ class StudioModel(Protocol):
     def target_for(self, text: str, target: str | None) -> str | None: ...
     @property
     def decode(self) -> Callable[..., list[Decoded]]: ...
+    @property
+    def search(self) -> Callable[..., GenerationConfig]: ...
     @property
     def output_tokenizer(self) -> Tokenizer: ...
 
