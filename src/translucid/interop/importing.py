@@ -28,7 +28,7 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, naming
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -43,9 +43,10 @@ def load(
 ) -> Bundle:
     """Any model. say: is told what was done to a foreign one, a line each."""
     path = Path(path)
-    if (path.is_dir() and kind_of(path) is None) or not path.exists():
-        _check_folder(path)
-        return bundle.load(path, device)
+    with naming(path):
+        if (path.is_dir() and kind_of(path) is None) or not path.exists():
+            _check_folder(path)
+            return bundle.load(path, device)
     held = import_model(path)
     for line in held.facts["notes"]:
         say(line)
@@ -56,6 +57,11 @@ def load(
 def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
     weights that no tool describes."""
+    with naming(path):
+        return _import_model(path, mapping)
+
+
+def _import_model(path: Path, mapping: Path | None) -> Bundle:
     if mapping is None and path.is_dir() and kind_of(path) is None:
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
