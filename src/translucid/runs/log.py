@@ -149,6 +149,7 @@ class RunLog:
 def open_at_end(path: Path) -> TextIO:
     """To write more lines; half a line, left by a full disk or a killed process, goes first."""
     with saving(path):
+        unshare(path)
         if path.is_file():
             written = path.read_bytes()
             whole = written.rfind(b"\n") + 1
