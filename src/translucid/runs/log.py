@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from translucid.atomic_files import saving
+from translucid.atomic_files import saving, unshare
 from translucid.render.progress import Progress, duration, print_line
 from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
