@@ -68,6 +68,8 @@ def _import_model(path: Path, mapping: Path | None) -> Bundle:
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
+    if opened.plan.task == Translate.name:  # it can translate: its texts end
+        assert list(imported.tokenizers.values())[-1].eos_id >= 0
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     if plan.task == Translate.name and opened.source.kind in ("huggingface", "ctranslate2"):
         decoding, notes = read_decoding(opened.source.folder, opened.source.config)

@@ -24,7 +24,7 @@ REFUSED = (
 )  # fmt: skip
 LARGEST_INT = 128  # bits: a seed has 64
 MOST_PARTS = 64  # of a tuple that is a key
-MOST_COPIES = 1 << 20  # values that may be copied from one object to another, besides the file's
+MOST_COPIES = 1 << 18  # values that may be copied from one object to another, besides the file's
 PLAIN = str | bytes | int | float | None
 
 

@@ -29,9 +29,10 @@ from translucid.interop.formats.stored import (
 )
 from translucid.untrusted_files import open_regular
 
-LARGEST_PICKLE = 32 << 20
+LARGEST_PICKLE = 16 << 20
 LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: some 50,000 tensors
-MOST_VISITS = 100_000  # of objects, besides one for each byte of the pickle
+MOST_VISITS = 100_000  # of lists, dicts and objects, besides one for every 8 bytes of the pickle
+LEAVES = (str, float, bytes, bool, type(None))
 MOST_USES = 8  # of the values of a file by its tensors: embeddings may have several names
 LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 MAX_DEPTH = 100
@@ -208,15 +209,18 @@ class _Walk:
     def __init__(self, mapped: MappedFile, held: _Held) -> None:
         self.tensors: dict[str, StoredTensor] = {}
         self._mapped, self._held = mapped, held
-        self._visits, self._most = 0, MOST_VISITS + held.size
+        self._leaves, self._most_leaves = 0, MOST_VISITS + held.size
+        self._visits, self._most = 0, MOST_VISITS + held.size // 8
 
     def of(self, value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> Any:
         """The value without its tensors. An object that others share is there for each of them."""
-        self._visits += 1
-        if self._visits > self._most:
+        if type(value) in LEAVES:
+            return value
+        self._visits += type(value) is not int
+        if self._visits > self._most or self._leaves > self._most_leaves:
             raise InputError(
-                f"{self._mapped.path}: its objects contain each other, {self._most:,} times and "
-                "more; do not use this file unless you know who made it"
+                f"{self._mapped.path}: more than {self._most:,} objects, many of which contain "
+                "each other; do not use this file unless you know who made it"
             )
         if isinstance(value, _Tensor):
             name = ".".join(path)
@@ -227,6 +231,7 @@ class _Walk:
         above = (*above, id(value))
         try:
             named = dict(_named(value))
+            self._leaves += len(named)
             if named:
                 kept = {
                     key: self.of(inner, (*path, key) if key not in INSIDE_MODULES else path, above)
@@ -234,8 +239,9 @@ class _Walk:
                 }
                 return {"class": value.class_name} | kept if isinstance(value, Foreign) else kept
             if isinstance(value, list | tuple | set | frozenset):
+                self._leaves += len(value)
                 return [self.of(each, (*path, str(i)), above) for i, each in enumerate(value)]
-            return value if isinstance(value, str | float | bytes | None) else _short(value)
+            return _short(value)
         except pickle.UnpicklingError as error:
             raise InputError(f"{self._mapped.path}: {error}; save it as safetensors") from None
 
