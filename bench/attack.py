@@ -102,7 +102,10 @@ def attack_foreign(
         cases = random.Random(seed).sample(cases, by_hand)
     tables = {name: victims.Table(name) for name in foreign_models.GOOD}
     for case in [*cases, *mutants(good, count, seed)]:
-        tables[case.format].add(case.name, attack_file(good, place / "attack", case))
+        end = attack_file(good, place / "attack", case)
+        tables[case.format].add(case.name, end)
+        if end.outcome in victims.BAD:
+            print(ascii(tables[case.format].bad[-1]), file=sys.stderr, flush=True)
     return list(tables.values())
 
 

@@ -49,6 +49,11 @@ MAIN = {name: good.path for name, good in GOOD.items() if good.path} | TENSORS |
 }  # fmt: skip
 
 
+# Tensors of a shard that its index does not name are not read.
+HARMLESS = {("sharded safetensors", "40,000 empty tensors"),
+            ("sharded safetensors", "a surrogate in a name")}  # fmt: skip
+
+
 def hand_made(good: Path) -> Iterator[HostileFile]:
     """What was thought of."""
     for format, file in TORCH.items():
@@ -60,7 +65,8 @@ def hand_made(good: Path) -> Iterator[HostileFile]:
     for format, file in TENSORS.items():
         for name, change in SAFETENSORS.items():
             yield HostileFile(format, f"safetensors: {name}",
-                              partial(_changed, file=file, change=change), True)  # fmt: skip
+                              partial(_changed, file=file, change=change),
+                              (format, name) not in HARMLESS)  # fmt: skip
     for name, change in GGUF.items():
         yield HostileFile("GGUF", name, partial(_changed, file="model.gguf", change=change))
     for name, change in CTRANSLATE2.items():
@@ -75,8 +81,9 @@ def hand_made(good: Path) -> Iterator[HostileFile]:
     yield from _json_files(good)
     for format, file in MAIN.items():
         for kind, make in KINDS.items():
+            named = kind == "to elsewhere" and file == GOOD[format].path  # the user may name a link
             yield HostileFile(format, f"{file}: {kind}", partial(_swapped, file=file, make=make),
-                              True)  # fmt: skip
+                              not named)  # fmt: skip
 
 
 def _json_files(good: Path) -> Iterator[HostileFile]:

@@ -162,9 +162,9 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _names(message: str, path: Path) -> bool:
-    names = [str(path), str(path.resolve())]
+    names = [str(path)]
     if not path.name:  # "." is part of every message; what stands in it is not
-        names = [*names[1:], *(os.listdir(path) if path.is_dir() else ())]
+        names = [os.path.realpath(path), *(os.listdir(path) if path.is_dir() else ())]
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names)
 
 

@@ -14,6 +14,7 @@ d_model = 128
 tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,8 @@ from translucid.untrusted_files import read_text
 
 LARGEST = 1 << 20  # bytes: the reader of TOML takes a second for each MB
 MOST_NAMES = 2000  # lines of [names]: layers are counted by {i}
+# A key such as a.b.c, for which the reader's time grows with the square of its parts.
+MANY_PARTS = re.compile(r"""(?:\.[ \t]*[\w"'-]{1,40}[ \t]*){100}""")
 TOKENIZERS = ("tokenizer", "source", "target")
 
 
@@ -67,6 +70,8 @@ KEYS = ", ".join((*MappingFile.model_fields, *TOKENIZERS))
 def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
     """The file, and its tables of tokens by name."""
     text = read_text(path, LARGEST, "a mapping file is a short text")
+    if MANY_PARTS.search(text):
+        raise InputError(f"{path}: a key of 100 parts and more; it is no mapping file")
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
