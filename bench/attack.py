@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from bench import foreign_models, victims  # noqa: E402
-from bench.attempts import BAD, OUTCOMES, Tally, attempt, harm, snapshot  # noqa: E402
+from bench.attempts import OUTCOMES, Tally, attempt, harm, snapshot  # noqa: E402
 from bench.hostile_foreign import HostileFile, hand_made, mutants  # noqa: E402
 from bench.hostile_models import FILES, ask, hostile_models, train_models  # noqa: E402
 from bench.hostile_requests import (  # noqa: E402
@@ -89,9 +89,7 @@ def attack_models(good: Path, count: int | None, seed: int) -> Tally:
     return tally
 
 
-def attack_foreign(
-    place: Path, count: int, by_hand: int | None, seed: int
-) -> list[victims.Table]:
+def attack_foreign(place: Path, count: int, by_hand: int | None, seed: int) -> list[victims.Table]:
     """Files of other tools: each is opened in a process of its own, with its time and memory."""
     good = place / "good"
     foreign_models.write_models(good)
@@ -116,9 +114,7 @@ def attack_file(good: Path, place: Path, case: HostileFile) -> victims.Ending:
         shutil.copytree(good / case.format, folder)
         case.change(folder)
         path = folder / foreign_models.GOOD[case.format].path
-        return victims.opened(
-            foreign_models.ask, path, must_refuse=case.must_refuse, folder=folder
-        )
+        return victims.opened(foreign_models.ask, path, must_refuse=case.must_refuse, folder=folder)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -271,13 +267,17 @@ def main() -> None:
         if not options.only_foreign:
             train_models(good, command)
             assert all((good / file).exists() for file in FILES)
-        tallies = [] if options.only_foreign else [
-            attack_models(good, options.models or None, options.seed),
-            attack_runs(good, options.runs or None, options.seed),
-            attack_histories(options.histories or None, options.seed),
-            attack_server(options.requests),
-            attack_races(good, options.races),
-        ]
+        tallies = (
+            []
+            if options.only_foreign
+            else [
+                attack_models(good, options.models or None, options.seed),
+                attack_runs(good, options.runs or None, options.seed),
+                attack_histories(options.histories or None, options.seed),
+                attack_server(options.requests),
+                attack_races(good, options.races),
+            ]
+        )
         os.chdir("/")
     if options.json:
         told: dict[str, Any] = {

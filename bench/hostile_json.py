@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Hostile JSON by hand: whole texts, and values in configurations, tokenizers and vocabularies."""
 
 import json
@@ -18,7 +19,7 @@ JSON_TEXTS: dict[str, Callable[[], bytes]] = {
     "4 MB of numbers": lambda: _repeated("1", 4 * MB),
     "4 MB of keys": lambda: ("{" + ",".join(f'"{i}":1' for i in range(4 * MB // 11)) + "}").encode(),
     "a text of 4 MB": lambda: b'"' + b"a" * (4 * MB) + b'"',
-    "astral characters": lambda: '{"a": "'.encode() + "😀".encode() * MB + b'"}',
+    "astral characters": lambda: b'{"a": "' + "😀".encode() * MB + b'"}',
     "escapes": lambda: b'{"a": "' + b"\\ud83d" * MB + b'"}',
     "deep lists": lambda: b"[" * 200_000, "deep objects": lambda: b'{"a":' * 100_000,
     "990 deep": lambda: b"[" * 990 + b"]" * 990,
@@ -151,7 +152,9 @@ def _vocab_with(piece: str) -> Callable[[bytes], bytes]:
         if isinstance(vocab, list):
             return json.dumps([*vocab[:-1], piece]).encode()
         last = list(vocab)[-1]
-        return json.dumps({k: v for k, v in vocab.items() if k != last} | {piece: vocab[last]}).encode()
+        return json.dumps(
+            {k: v for k, v in vocab.items() if k != last} | {piece: vocab[last]}
+        ).encode()
 
     return change
 

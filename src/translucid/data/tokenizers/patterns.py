@@ -63,7 +63,9 @@ def hard_texts(unknown: Sequence[str]) -> list[str]:
     literals = dict.fromkeys("".join(unknown).translate(_SIGNS))
     units = [*" a1.\nA'é", *literals][: 8 + MOST_LITERALS]
     pairs = [a + b for a in units[8:] for b in units[8:] if a != b]
-    return [(unit * MAX_BYTES)[: MAX_BYTES - 4] + "\0" for unit in (*dict.fromkeys(units), *pairs)]
+    end = "\0" + "".join(units[8:])  # the engine looks for the pattern's own characters first
+    length = MAX_BYTES // 2  # of characters: some have two bytes
+    return [(unit * length)[:length] + end for unit in (*dict.fromkeys(units), *pairs)]
 
 
 def _fault(pattern: str) -> str:
