@@ -156,9 +156,9 @@ class Imported:
 
     @property
     def _patterns(self) -> list[str]:
-        found = [step.get("pattern") for key in ("normalizer", "pre_tokenizer")
+        wanted = [step.get("pattern") for key in ("normalizer", "pre_tokenizer")
                  for step in steps(self.data.get(key))]  # fmt: skip
-        return [str(pattern["Regex"]) for pattern in found
+        return [str(pattern["Regex"]) for pattern in wanted
                 if isinstance(pattern, dict) and "Regex" in pattern]  # fmt: skip
 
     def _read_in(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend:
@@ -248,10 +248,10 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 def check_pieces(pieces: Iterable[str], where: str) -> None:
     """Refuse pieces that are too long for the library, whose tables end the process then."""
-    longest = max(pieces, key=len, default="")
-    if len(longest) > LONGEST_PIECE:
+    piece = max(pieces, key=len, default="")
+    if len(piece) > LONGEST_PIECE:
         raise InputError(
-            f"{where}: a piece of {len(longest):,} characters ({longest[:40]!r}...); at most "
+            f"{where}: a piece of {len(piece):,} characters ({piece[:40]!r}...); at most "
             f"{LONGEST_PIECE:,} are allowed: take another tokenizer file"
         )
 

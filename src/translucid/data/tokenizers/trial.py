@@ -24,7 +24,7 @@ from translucid.errors import InputError
 
 SECONDS = 4  # of processor time, and one more for each MB of the tokenizer
 WAITING = 15  # times that, by the clock on the wall: the machine may be busy
-MEMORY = 512 << 20  # bytes, and 64 times the tokenizer's size
+RAM_BYTES = 512 << 20  # bytes, and 64 times the tokenizer's size
 TEXT = "The cat's 12 naïve dogs sleep.\n"
 _CODE = """
 import json, sys
@@ -126,7 +126,7 @@ def _started() -> "subprocess.Popen[bytes] | None":
     if not sys.executable or getattr(sys, "frozen", False):  # it would start the whole program
         return None
     place = str(Path(tokenizers.__file__).parents[1])
-    words = [sys.executable, "-I", "-S", "-c", _CODE, place, str(SECONDS), str(MEMORY)]
+    words = [sys.executable, "-I", "-S", "-c", _CODE, place, str(SECONDS), str(RAM_BYTES)]
     try:
         helper = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

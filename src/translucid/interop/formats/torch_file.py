@@ -240,7 +240,7 @@ class _Walk:
                 return {"class": value.class_name} | kept if isinstance(value, Foreign) else kept
             if isinstance(value, list | tuple | set | frozenset):
                 self._leaves += len(value)
-                return [self.of(each, (*path, str(i)), above) for i, each in enumerate(value)]
+                return [self.of(item, (*path, str(i)), above) for i, item in enumerate(value)]
             return _short(value)
         except pickle.UnpicklingError as error:
             raise InputError(f"{self._mapped.path}: {error}; save it as safetensors") from None
