@@ -28,7 +28,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from bench.attempts import BAD, OUTCOMES, Tally, attempt, harm, snapshot  # noqa: E402
+from bench import foreign_models, victims  # noqa: E402
+from bench.attempts import OUTCOMES, Tally, attempt, harm, snapshot  # noqa: E402
+from bench.hostile_foreign import HostileFile, hand_made, mutants  # noqa: E402
 from bench.hostile_models import FILES, ask, hostile_models, train_models  # noqa: E402
 from bench.hostile_requests import (  # noqa: E402
     ask_all,
@@ -85,6 +87,36 @@ def attack_models(good: Path, count: int | None, seed: int) -> Tally:
                 outcome = "escaped" if outcome == "harmless" and case.escapes else outcome
                 tally.add(case.name, harmed() or outcome, note, seconds)
     return tally
+
+
+def attack_foreign(place: Path, count: int, by_hand: int | None, seed: int) -> list[victims.Table]:
+    """Files of other tools: each is opened in a process of its own, with its time and memory."""
+    good = place / "good"
+    foreign_models.write_models(good)
+    for name, model in foreign_models.GOOD.items():
+        foreign_models.ask(good / name / model.path)  # what is imported on the way, once for all
+    cases = list(hand_made(good))
+    if by_hand is not None and by_hand < len(cases):
+        cases = random.Random(seed).sample(cases, by_hand)
+    tables = {name: victims.Table(name) for name in foreign_models.GOOD}
+    for case in [*cases, *mutants(good, count, seed)]:
+        end = attack_file(good, place / "attack", case)
+        tables[case.format].add(case.name, end)
+        if end.outcome in victims.BAD:
+            print(ascii(tables[case.format].bad[-1]), file=sys.stderr, flush=True)
+    return list(tables.values())
+
+
+def attack_file(good: Path, place: Path, case: HostileFile) -> victims.Ending:
+    """place: a folder that is made for this one, and removed."""
+    folder = place / "model"
+    try:
+        shutil.copytree(good / case.format, folder)
+        case.change(folder)
+        path = folder / foreign_models.GOOD[case.format].path
+        return victims.opened(foreign_models.ask, path, must_refuse=case.must_refuse, folder=folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def attack_runs(good: Path, count: int | None, seed: int) -> Tally:
@@ -216,6 +248,9 @@ def table(tallies: list[Tally]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--models", type=int, default=600, help="model folders; 0: all")
+    parser.add_argument("--mutants", type=int, default=2500, help="damaged files of other tools")
+    parser.add_argument("--hand-made", type=int, default=0, help="files made by hand; 0: all")
+    parser.add_argument("--only-foreign", action="store_true", help="files of other tools alone")
     parser.add_argument("--runs", type=int, default=150, help="run folders; 0: all")
     parser.add_argument("--histories", type=int, default=400, help="records; 0: all")
     parser.add_argument("--requests", type=int, default=100)
@@ -227,28 +262,37 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         good = Path(name)
         os.chdir(good)
-        train_models(good, command)
-        assert all((good / file).exists() for file in FILES)
-        tallies = [
-            attack_models(good, options.models or None, options.seed),
-            attack_runs(good, options.runs or None, options.seed),
-            attack_histories(options.histories or None, options.seed),
-            attack_server(options.requests),
-            attack_races(good, options.races),
-        ]
+        foreign = attack_foreign(good / "foreign", options.mutants, options.hand_made or None,
+                                 options.seed)  # fmt: skip
+        if not options.only_foreign:
+            train_models(good, command)
+            assert all((good / file).exists() for file in FILES)
+        tallies = (
+            []
+            if options.only_foreign
+            else [
+                attack_models(good, options.models or None, options.seed),
+                attack_runs(good, options.runs or None, options.seed),
+                attack_histories(options.histories or None, options.seed),
+                attack_server(options.requests),
+                attack_races(good, options.races),
+            ]
+        )
         os.chdir("/")
     if options.json:
         told: dict[str, Any] = {
             "machine": platform.platform(), "date": time.strftime("%Y-%m-%d"),
             "seed": options.seed, "attacks": [tally.as_json() for tally in tallies],
+            "foreign": [table.as_json() for table in foreign],
         }  # fmt: skip
         print(json.dumps(told, indent=2))
     else:
-        print(table(tallies))
-        for tally in tallies:
-            for line in tally.bad:
-                print(ascii(line))
-    sys.exit(any(tally.counts[outcome] for tally in tallies for outcome in BAD))
+        print(victims.table_of(foreign))
+        if tallies:
+            print("\n" + table(tallies))
+        for line in (line for tally in (*foreign, *tallies) for line in tally.bad):
+            print(ascii(line))
+    sys.exit(any(tally.bad for tally in (*foreign, *tallies)))
 
 
 if __name__ == "__main__":

@@ -56,6 +56,16 @@ def write_text(file: Path, text: str) -> None:
         _flush(file.parent)
 
 
+def unshare(file: Path) -> None:
+    """Give a file that has a second name (a hard link, as `cp -al` makes them) a content of its
+    own, so that to write in it changes nothing elsewhere."""
+    if file.is_file() and file.stat().st_nlink > 1:
+        with saving(file), _halves_removed(file):
+            remove(aside(file))
+            shutil.copy2(file, aside(file))
+            aside(file).replace(file)
+
+
 @contextmanager
 def _halves_removed(path: Path) -> Iterator[None]:
     try:

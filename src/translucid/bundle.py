@@ -27,7 +27,7 @@ from translucid.atomic_files import CARD, fault, standing, write_whole
 from translucid.config import Config
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError, TranslucidError
+from translucid.errors import ConfigError, InputError
 from translucid.models import Network, config_from
 from translucid.models.sequence_config import HEADS, SequenceConfig
 from translucid.models.undrawn import build_undrawn
@@ -36,7 +36,7 @@ from translucid.registry import Registry
 from translucid.renamed import section_today, weight_today
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
-from translucid.untrusted_files import inside, open_regular, read_object
+from translucid.untrusted_files import inside, naming, open_regular, read_object
 from translucid.weights import declared_sizes, load_weights, save_weights
 
 FORMAT = 2
@@ -148,16 +148,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
             + "; give the folder that training wrote, demo:NAME for a model of the package, or "
             "hf:ORG/NAME for one on the hub"
         )
-    try:
+    with naming(folder):
         opened = _load(folder)
-    except TranslucidError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
-            TypeError, ValueError) as error:  # fmt: skip
-        raise InputError(
-            f"{folder} does not hold a model that can be opened: {type(error).__name__}: "
-            f"{str(error)[:300]}; copy the folder again, whole"
-        ) from error
     opened.network.to(device).eval()
     return opened
 

@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from translucid.errors import ConfigError, nearest
 from translucid.renamed import KEYS, as_here, counted, is_now
 
+EXPLAINED = 20  # mistakes of one configuration
+MAX_SHOWN = 200  # characters of a key or a value in a message
+
 
 class Config(BaseModel):
     """The base of every configuration: no unknown keys, no silent conversion, no change later."""
@@ -25,7 +28,10 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(*(_explain(d, type(self)) for d in error.errors())) from None
+            mistakes = error.errors()
+            more = [f"and {len(mistakes) - EXPLAINED:,} more"] * (len(mistakes) > EXPLAINED)
+            shown = (_explain(detail, type(self)) for detail in mistakes[:EXPLAINED])
+            raise ConfigError(*shown, *more) from None
 
 
 def key(default: Any, meaning: str, **limits: Any) -> Any:
@@ -47,11 +53,17 @@ def _explain(detail: Any, config: type[BaseModel]) -> str:
         return f"{key}: must be given"
     if not key:  # a rule over several keys names them itself
         return str(message)
-    return f"{key} = {detail['input']!r}: {message[:1].lower()}{message[1:]}"
+    return f"{key[:MAX_SHOWN]} = {_shown(detail['input'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """The message for a key that does not exist."""
+    key = key[:MAX_SHOWN]
     known, name = list(allowed), key.rpartition(".")[2]
     for old, new in KEYS.items():
         if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:

@@ -17,6 +17,9 @@ A message says what was given, what is allowed, and what to do.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+LONGEST_NAME, MOST_NAMES = 200, 5000  # that are compared: it takes the square of their length
 
 
 class TranslucidError(Exception):
@@ -94,4 +97,7 @@ class TraceBudgetError(TraceError, MemoryError):
 
 def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
     """The allowed names closest to the given one, best first; for `did you mean`."""
-    return get_close_matches(name, list(allowed), n=count, cutoff=0.5)
+    if len(name) > LONGEST_NAME:
+        return []
+    near = [one for one in islice(allowed, MOST_NAMES) if len(one) <= LONGEST_NAME]
+    return get_close_matches(name, near, n=count, cutoff=0.5)

@@ -8,18 +8,20 @@ and may be a link. One kind of link is followed: in the cache of huggingface_hub
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.errors import InputError, TranslucidError
 
 LARGEST = 1 << 30  # bytes of a file that holds no tensors
-LARGEST_JSON = 64 << 20
+LARGEST_JSON = 32 << 20
+MOST_PARTS = 200_000  # lists and objects in a JSON file, each of which takes 100 bytes and more
 TENSORS = ".safetensors"  # how the names of files end that may be as large as memory allows
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
@@ -33,7 +35,11 @@ def inside(folder: Path, name: object, where: str) -> Path:
     where: what gave the name, for the message.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-    plain = parts and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
+    plain = bool(parts) and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
+    try:
+        os.fsencode(str(name))
+    except UnicodeEncodeError:  # half of a surrogate pair names no file
+        plain = False
     if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
         raise InputError(
             f"{where} names {str(name)[:200]!r}, which is outside of {folder}; names inside it "
@@ -109,15 +115,27 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
     """What a JSON file holds; what cannot be read is an InputError that names the file."""
     try:
         with open_regular(path, largest) as file:
-            return json.loads(file.read())
+            return parsed_json(file.read(), str(path))
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> Any:
+    """What a JSON text holds. The lists and objects in it are counted before they are made: of
+    3 bytes each, they would take 30 times the memory. where: its name, for the message."""
+    lists, objects = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    parts = text.count(lists) + text.count(objects)  # type: ignore[arg-type]
+    if parts > most_parts:
+        raise InputError(
+            f"{where} holds {parts:,} lists and objects, above the limit of {most_parts:,}; it is "
+            "not what its name says"
+        )
+    try:
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is not JSON that can be read: {str(error)[:200]}") from None
+        raise InputError(f"{where} is not JSON that can be read: {str(error)[:200]}") from None
 
 
 def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
@@ -132,13 +150,34 @@ def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; half a line at its end is left out."""
     with open_regular(path, largest) as file:
         *whole, _ = file.read().split(b"\n")
-    try:
-        lines = [json.loads(line) for line in whole]
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON lines that can be read: {str(error)[:200]}") from None
+    lines = [parsed_json(line, str(path)) for line in whole]
     if not all(isinstance(line, dict) for line in lines):
         raise InputError(f"{path} holds lines that are no objects")
     return lines
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever fails while this model is opened becomes a TranslucidError that names it."""
+    try:
+        yield
+    except TranslucidError as error:
+        if not _names(str(error), path):
+            error.args = (f"{path}: {error}", *error.args[1:])
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
+            TypeError, ValueError) as error:  # fmt: skip
+        raise InputError(
+            f"{path} does not hold a model that can be opened: {type(error).__name__}: "
+            f"{str(error)[:300]}; copy it again, whole"
+        ) from error
+
+
+def _names(message: str, path: Path) -> bool:
+    names = [str(path)]
+    if not path.name:  # "." is part of every message; what stands in it is not
+        names = [os.path.realpath(path), *(os.listdir(path) if path.is_dir() else ())]
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names)
 
 
 def ram_bytes() -> int | None:

@@ -323,6 +323,38 @@ def test_doctor_as_text() -> None:
     assert answer.stdout.splitlines()[-1].startswith("next: translucid ")
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_doctor_says_of_bf16_what_prepared_does(has: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import translucid as tl
+    from translucid.errors import InputError
+    from translucid.fast import precision
+
+    monkeypatch.setattr(precision, "has_bf16", lambda device: has)
+    answer = in_process.run("doctor", "--json")
+    (check,) = [c for c in json.loads(answer.stdout)["checks"] if c["name"] == "bf16"]
+    assert check["works"] is has
+    try:
+        tl.load("demo:translate").prepared("bfloat16")
+    except InputError:
+        assert not has
+    else:
+        assert has
+
+
+def test_doctor_finds_the_browser_that_the_tests_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "my browser"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    for named, works in ((str(own), True), (str(tmp_path / "none"), False)):
+        monkeypatch.setenv("CHROMIUM", named)
+        answer = in_process.run("doctor", "--json")
+        (check,) = [c for c in json.loads(answer.stdout)["checks"] if c["name"] == "chromium"]
+        assert check["works"] is works
+        assert named in check["found"]
+
+
 def test_doctor_as_json() -> None:
     import torch
 

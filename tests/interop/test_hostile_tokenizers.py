@@ -83,7 +83,7 @@ def test_patterns_of_well_known_kinds_are_taken(pattern: str) -> None:
     }
     made = opened(pre_tokenizer=split)
     known = pattern in patterns.KNOWN
-    assert made.max_bytes == (1 << 20 if known else 1 << 16)
+    assert made.max_bytes == (1 << 20 if known else patterns.MAX_BYTES)
     assert made.encode("ab") == [2]
 
 

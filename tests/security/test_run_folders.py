@@ -184,3 +184,29 @@ def test_a_name_of_a_manifest_stays_inside(tmp_path: Path) -> None:
         file.write_text(json.dumps(wanted, indent=2) + "\n")
         answer = run("resume", "run", *MORE, cwd=tmp_path)
         assert "stays inside" in answer.stderr or "outside" in answer.stderr, answer.stderr
+
+
+def test_a_copy_by_hard_links_is_resumed_and_the_original_stays(tmp_path: Path) -> None:
+    """As `cp -al` makes it: every file of the copy is the original's own."""
+    folder, copy = small_run(tmp_path), tmp_path / "copy"
+    for path in sorted(folder.rglob("*")):
+        place = copy / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            os.link(path, place)
+    before = everything(folder)
+    answer = run("resume", "copy", *MORE, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert everything(folder) == before
+    lines = [len((place / "metrics.jsonl").read_text().splitlines()) for place in (folder, copy)]
+    assert lines[1] > lines[0]
+
+
+@pytest.mark.parametrize("name", ["run.lock", "metrics.jsonl", "timing.jsonl", "log.txt"])
+def test_hard_links_lead_nowhere(tmp_path: Path, name: str) -> None:
+    folder, precious = small_run(tmp_path), canary(tmp_path)
+    (folder / name).unlink(missing_ok=True)
+    os.link(precious / "notes.txt", folder / name)
+    before = everything(precious)
+    run("resume", "run", *MORE, cwd=tmp_path)
+    assert everything(precious) == before

@@ -42,6 +42,7 @@ EXTRAS = {
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
+PLACES = ["/usr/bin", "/usr/local/bin", "/snap/bin"]  # where PATH may be cut short
 NEXT = 'translucid work attention --x "1 0; 0 1; 1 1" --identity'
 
 
@@ -112,13 +113,20 @@ def _torch() -> Iterator[Check]:
     else:
         yield Check("accelerator", False, "none: models run on the CPU")
 
-    try:  # a product, not a question about the hardware: it works or it does not
-        ones = torch.ones(8, 8, dtype=torch.bfloat16, device=device)
-        yield Check("bf16", bool((ones @ ones == 8).all()), f"multiplies on {device}")
-    except (RuntimeError, TypeError) as error:
-        yield Check("bf16", False, f"not on {device}: {error}")
+    yield _bf16(device)
     yield _compile(device)
     yield _cpu_kernels()
+
+
+def _bf16(device: str) -> Check:
+    """What `model.prepared("bfloat16")` asks: torch multiplies bfloat16 on any CPU, but slowly."""
+    import torch
+
+    from translucid.fast.precision import has_bf16
+
+    if has_bf16(torch.device(device)):
+        return Check("bf16", True, f"on {device}, for decoding in bfloat16")
+    return Check("bf16", False, f"not on this {device}: decoding uses float32 or int8")
 
 
 def _cpu_kernels() -> Check:
@@ -168,7 +176,12 @@ def _installed(package: str) -> bool:
 
 
 def _browser() -> Check:
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    named = os.environ.get("CHROMIUM")  # as the tests of the web page read it
+    names = [named] if named else [*BROWSERS, *(f"{place}/{name}" for place in PLACES
+                                                for name in BROWSERS)]  # fmt: skip
+    browser = next((path for name in names if (path := shutil.which(name))), None)
     if browser is None:
-        return Check("chromium", False, "not found; only tests of the web page need it")
+        where = f"CHROMIUM={named} cannot be run" if named else "not found in PATH"
+        return Check("chromium", False, f"{where}; only tests of the web page need it",
+                     "set CHROMIUM=/path/to/it")  # fmt: skip
     return Check("chromium", True, browser)

@@ -46,10 +46,9 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
     """The precision that is meant, if this network can have it on this device."""
     if any(isinstance(part, PackedLinear | Int8Linear) for part in network.modules()):
         raise InputError("the network was prepared before; prepare the one it was made of")
-    on_gpu = device.type == "cuda"
     if precision == "auto":
-        return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"
-    if precision == "bfloat16" and not on_gpu and not _cpu_has_bf16():
+        return "bfloat16" if device.type == "cuda" and has_bf16(device) else "float32"
+    if precision == "bfloat16" and not has_bf16(device):
         raise InputError("bfloat16: this processor has no bfloat16; use float32 or int8")
     if precision == "int8":
         if device.type != "cpu":
@@ -61,7 +60,10 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
     return precision
 
 
-def _cpu_has_bf16() -> bool:
+def has_bf16(device: torch.device) -> bool:
+    """Whether a network can decode in bfloat16 there."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
     return torch.backends.mkldnn.is_available() and bool(
         torch.ops.mkldnn._is_mkldnn_bf16_supported()
     )

@@ -33,7 +33,7 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside, present
+from translucid.untrusted_files import inside, naming, present
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -50,9 +50,10 @@ def load(
     """Any model. say: receives notes on a foreign one, a line each. verify: compare a folder in
     Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
-    if (path.is_dir() and kind_of(path) is None) or not path.exists():
-        _check_folder(path)
-        return bundle.load(path, device)
+    with naming(path):
+        if (path.is_dir() and kind_of(path) is None) or not path.exists():
+            _check_folder(path)
+            return bundle.load(path, device)
     held = import_model(path)
     for line in held.facts["notes"]:
         say(line)
@@ -65,10 +66,17 @@ def load(
 def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
     weights that no tool describes."""
+    with naming(path):
+        return _import_model(path, mapping)
+
+
+def _import_model(path: Path, mapping: Path | None) -> Bundle:
     if mapping is None and path.is_dir() and kind_of(path) is None:
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
+    if opened.plan.task == Translate.name:  # a translation needs an end
+        _ = list(imported.tokenizers.values())[-1].eos_id  # raises an error if there is none
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     statistics = dict(plan.statistics)
     rows = {name: _rows(plan, name) for name in imported.tokenizers}

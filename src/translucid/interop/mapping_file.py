@@ -14,15 +14,19 @@ d_model = 128
 tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from translucid.config import Config, key
+from translucid.config import EXPLAINED, Config, key
 from translucid.errors import ConfigError, InputError
 from translucid.untrusted_files import read_text
 
-LARGEST = 16 << 20
+LARGEST = 1 << 20  # bytes: the reader of TOML takes a second for each MB
+MOST_NAMES = 2000  # lines of [names]: layers are counted by {i}
+# A key such as a.b.c, for which the reader's time grows with the square of its parts.
+MANY_PARTS = re.compile(r"""(?:\.[ \t]*[\w"'-]{1,40}[ \t]*){100}""")
 TOKENIZERS = ("tokenizer", "source", "target")
 
 
@@ -60,13 +64,26 @@ class MappingFile(Config):
     labels: list[str] = key([], "labels of a classifier or tagger, in the order of its outputs")
 
 
+KEYS = ", ".join((*MappingFile.model_fields, *TOKENIZERS))
+
+
 def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
     """The file, and its tables of tokens by name."""
     text = read_text(path, LARGEST, "a mapping file is a short text")
+    if MANY_PARTS.search(text):
+        raise InputError(f"{path}: a key of 100 parts and more; it is no mapping file")
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not TOML ({str(error)[:200]}); mend it there") from None
+    if len(values) > len(MappingFile.model_fields) + len(TOKENIZERS) + EXPLAINED:
+        raise InputError(f"{path} has {len(values):,} keys; a mapping file has {KEYS}")
+    names = values.get("names")
+    if isinstance(names, dict) and len(names) > MOST_NAMES:
+        raise InputError(
+            f"{path}: {len(names):,} lines in [names], above the limit of {MOST_NAMES:,}; write "
+            "{i} for the number of a layer"
+        )
     tables = {name: values.pop(name) for name in TOKENIZERS if name in values}
     try:
         held = MappingFile(**values)

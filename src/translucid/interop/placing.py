@@ -17,6 +17,7 @@ from translucid.interop.formats.stored import MappedFile, StoredTensor, rows_in_
 from translucid.interop.rules import Place, Rule, constant_value
 from translucid.weights import FLOATS, own_tensors
 
+LARGEST_WEIGHT = 1e12
 SHOWN = 12  # patterns of names in a message
 
 
@@ -196,13 +197,23 @@ def _fill(
 
 
 def check_finite(values: Tensor, names: Sequence[str], weight: str, where: str) -> None:
-    """Refuse values with which nothing that a model says could be right. A sum that is finite has
-    met none of them, and takes less time than to look for them; it may overflow without any."""
-    if not values.sum().isfinite() and not values.isfinite().all():
-        raise InputError(
-            f"{where}: {', '.join(names)} holds values that are not finite (NaN or infinity), so "
-            f"that {weight} could not be used; download the model again"
-        )
+    """Refuse values with which nothing that a model says could be right. Damaged bytes are often
+    numbers far beyond any weight, and become infinite in the first product. A sum that is small has
+    met none of them, and takes less time than to look for them."""
+    if not values.numel() or values.sum().abs() <= LARGEST_WEIGHT:
+        return
+    low, high = values.aminmax()
+    if low >= -LARGEST_WEIGHT and high <= LARGEST_WEIGHT:  # False for NaN
+        return
+    kind = (
+        f"values beyond {LARGEST_WEIGHT:.0e}, which no weight has"
+        if low.isfinite() and high.isfinite()
+        else "values that are not finite (NaN or infinity)"
+    )
+    raise InputError(
+        f"{where}: {', '.join(names)} holds {kind}, so that {weight} could not be used; download "
+        "the model again"
+    )
 
 
 def _moved_rows(place: Place, shape: tuple[int, ...]) -> int:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from translucid.errors import InputError
 from translucid.interop.families.options import Options
@@ -111,7 +111,7 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
         case "huggingface":
             folder = path if path.is_dir() else path.parent
             file = inside(folder, CONFIG, "a model")
-            return Source(kind, folder, Options(read_object(file), str(file)), read_weights(folder))
+            return Source(kind, folder, Options(_config(file), str(file)), read_weights(folder))
         case "gguf":
             if path.is_dir():
                 path = inside(path, next(path.glob("*.gguf")).name, "a model")
@@ -152,6 +152,19 @@ def read_source(path: Path, mapping: Path | None = None) -> Source:
             )
         case None:
             raise InputError(f"{path} is no model that can be opened; give {KNOWN}")
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config = read_object(path)
+    classes = config.get("architectures")
+    if classes is not None and not (
+        isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    ):
+        raise InputError(
+            f"{path}: architectures = {str(classes)[:100]}, but a list of names is wanted; copy "
+            "the file again"
+        )
+    return config
 
 
 def _joeynmt_checkpoint(folder: Path) -> Path:

@@ -24,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from translucid.atomic_files import aside, old, remove, saving
+from translucid.atomic_files import aside, old, remove, saving, unshare
 from translucid.errors import InputError, TranslucidError
 from translucid.recipe.own_files import FILES as OWN_FILES
 from translucid.recipe.recipe import DATA
@@ -119,6 +119,7 @@ def locked(out: Path, *, main: bool = True) -> Iterator[None]:
 def _take(path: Path) -> int:
     """The lock file, open and locked, with this process's name in it."""
     while True:
+        unshare(path)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         held = os.open(path, flags, 0o666)
         if not _lock(held):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from translucid.atomic_files import saving
+from translucid.atomic_files import saving, unshare
 from translucid.render.progress import Progress, duration, print_line
 from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
@@ -149,6 +149,7 @@ class RunLog:
 def open_at_end(path: Path) -> TextIO:
     """To write more lines; half a line, left by a full disk or a killed process, goes first."""
     with saving(path):
+        unshare(path)
         if path.is_file():
             written = path.read_bytes()
             whole = written.rfind(b"\n") + 1

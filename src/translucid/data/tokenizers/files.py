@@ -15,11 +15,17 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from tokenizers import Tokenizer as Backend
 
-from translucid.data.tokenizers.imported import IMPORTED, Imported
+from translucid.data.tokenizers.imported import (
+    IMPORTED,
+    MOST_PARTS,
+    Imported,
+    check_pieces,
+    vocabulary,
+)
 from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, finish
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.errors import InputError, TokenizerMismatchError
-from translucid.untrusted_files import open_regular
+from translucid.untrusted_files import open_regular, parsed_json
 
 TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
 FORMAT = 1  # raised when a kind starts to split text in another way
@@ -148,6 +154,7 @@ def rebuilt(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
     if not isinstance(model, dict) or model.get("type") != plain["model"]["type"]:
         raise InputError(f"{path}: holds no {plain['model']['type']} model, as a {kind} one should")
     plain["model"] |= {key: model[key] for key in _LEARNT if key in model}
+    check_pieces((str(piece) for _, piece in vocabulary(plain["model"])), str(path))
     return finish(Backend.from_str(json.dumps(plain)))
 
 
@@ -163,10 +170,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _object(path: Path, raw: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON ({error}); save the tokenizer again") from None
+    value = parsed_json(raw, str(path), MOST_PARTS)
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds {type(value).__name__}, not an object")
     return value

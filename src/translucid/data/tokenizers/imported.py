@@ -6,7 +6,7 @@ put out of the reach of text: a literal `</s>` stays text, whatever the model is
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,11 +18,18 @@ from tokenizers.models import BPE
 from translucid.data.tokenizers import limits, patterns
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.data.tokenizers.surface import Spelling, spelt, steps
+from translucid.data.tokenizers.trial import try_out
 from translucid.errors import InputError
+from translucid.untrusted_files import parsed_json
 
 IMPORTED: Literal["imported"] = "imported"
 MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
-MOST_TOKENS = 1 << 22
+MOST_TOKENS = 1 << 20
+MOST_GAPS = 10_000  # ids without a token, besides one for each token
+MOST_PARTS = 2 << 20  # lists and objects of a tokenizer.json: one for each merge
+LONGEST_PIECE = 1024  # characters: the library's tables are as deep as the longest is long
+LONGEST_USUAL = 256  # above it, a text may take long, and less of it is read at once
+LONGEST_WORD = 1000  # characters of WordPiece's `max_input_chars_per_word`
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of an added token
 BPE_OPTIONS = {
     "unk_token": str, "continuing_subword_prefix": str, "end_of_word_suffix": str,
@@ -68,6 +75,11 @@ class Imported:
                 f"the tokenizer has {size:,} tokens; 1 to {MOST_TOKENS:,} are allowed: take "
                 "another tokenizer file"
             )
+        if size > 2 * len(names) + MOST_GAPS:
+            raise InputError(
+                f"the tokenizer has {len(names):,} tokens, but ids up to {size - 1:,}; it is "
+                "damaged: copy it again"
+            )
         size = size if self.tokens is None else self.tokens
         names |= {i: f"<unused{i}>" for i in range(size) if i not in names}
         return [names[i] for i in range(size)]
@@ -92,9 +104,15 @@ class Imported:
 
     @cached_property
     def max_bytes(self) -> int:
-        """Of a text at once: less where a pattern is not known to be fast."""
+        """Of a text at once: less where a pattern or a table is not known to be fast."""
+        usual = self.data["model"].get("max_input_chars_per_word", 0) in range(LONGEST_USUAL)
+        usual = usual and max(map(len, self.names)) <= LONGEST_USUAL
+        return limits.MAX_BYTES if usual and self._known_patterns else patterns.MAX_BYTES
+
+    @cached_property
+    def _known_patterns(self) -> bool:
         known = [check_part(self.data.get(key), key) for key in ("normalizer", "pre_tokenizer")]
-        return limits.MAX_BYTES if all(known) else patterns.MAX_BYTES
+        return all(known)
 
     @cached_property
     def spelling(self) -> Spelling:
@@ -104,6 +122,7 @@ class Imported:
     def backend(self) -> Backend:
         """The library's tokenizer, with what must not be found in text under names that no text
         has."""
+        assert self.names  # looks at the ids before anything is made of them
         model = dict(self.data["model"])
         out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
         names = dict(vocabulary(model))
@@ -127,13 +146,25 @@ class Imported:
         if unknown is not None:
             model["unk_token"] = known[unknown]
         added = list(self._added(set(names), len(known)))
+        texts = () if self._known_patterns else patterns.hard_texts(self._patterns)
+        try_out(self._text(model, added), self.spec, texts)
         backend = self._handed_over(model, added)
         if backend is None:
             backend = self._read_in(model, added)
         backend.encode_special_tokens = True
         return backend
 
+    @property
+    def _patterns(self) -> list[str]:
+        wanted = [step.get("pattern") for key in ("normalizer", "pre_tokenizer")
+                 for step in steps(self.data.get(key))]  # fmt: skip
+        return [str(pattern["Regex"]) for pattern in wanted
+                if isinstance(pattern, dict) and "Regex" in pattern]  # fmt: skip
+
     def _read_in(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend:
+        return Backend.from_str(self._text(model, added))
+
+    def _text(self, model: dict[str, Any], added: list[dict[str, Any]]) -> str:
         """As the library reads it from a file."""
         spec = {
             "version": "1.0",
@@ -146,7 +177,7 @@ class Imported:
             "decoder": None,
             "model": model,
         }
-        return Backend.from_str(json.dumps(spec))
+        return json.dumps(spec)
 
     def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
         """The same, with the tables of byte pairs handed over as they are instead of as a text,
@@ -165,8 +196,9 @@ class Imported:
         backend = self._read_in({"type": "BPE", "vocab": {}, "merges": []}, [])
         merges = list(map(tuple, model["merges"]))
         backend.model = BPE(vocab=model["vocab"], merges=merges, **options)
-        for token in added:  # one by one: the library numbers them in this order
-            backend.add_tokens([AddedToken(token["content"], **{key: token[key] for key in FLAGS})])
+        backend.add_tokens(
+            [AddedToken(token["content"], **{key: token[key] for key in FLAGS}) for token in added]
+        )
         return backend
 
     def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
@@ -184,10 +216,7 @@ class Imported:
 
 def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     """A tokenizer.json whose parts have the form that they must have."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not JSON ({str(error)[:200]}); copy it again") from None
+    data = parsed_json(text, where, MOST_PARTS)
     model = data.get("model") if isinstance(data, dict) else None
     kind = model.get("type") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(data, dict):
@@ -203,12 +232,28 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
         if not isinstance(piece, str) or not isinstance(i, int) or not 0 <= i < MOST_TOKENS:
             raise InputError(f"{where}: the vocabulary holds {piece!r} with id {i!r}; a text and a "
                              f"number below {MOST_TOKENS:,} are needed")  # fmt: skip
+    check_pieces((piece for _, piece in vocabulary(model)), where)
+    word = model.get("max_input_chars_per_word", 0)
+    if kind == "WordPiece" and (type(word) is not int or not 0 <= word <= LONGEST_WORD):
+        raise InputError(f"{where}: max_input_chars_per_word = {str(word)[:40]}; 0 to "
+                         f"{LONGEST_WORD:,} are allowed")  # fmt: skip
     for token in _list(data, "added_tokens", where):
         right = isinstance(token, dict) and isinstance(token.get("content"), str)
         if not right or not isinstance(token.get("id"), int) or not 0 <= token["id"] < MOST_TOKENS:
             raise InputError(f"{where}: added_tokens holds {str(token)[:80]}; an id and a content "
                              "are needed")  # fmt: skip
+        check_pieces([token["content"]], where)
     return data
+
+
+def check_pieces(pieces: Iterable[str], where: str) -> None:
+    """Refuse pieces that are too long for the library, whose tables end the process then."""
+    piece = max(pieces, key=len, default="")
+    if len(piece) > LONGEST_PIECE:
+        raise InputError(
+            f"{where}: a piece of {len(piece):,} characters ({piece[:40]!r}...); at most "
+            f"{LONGEST_PIECE:,} are allowed: take another tokenizer file"
+        )
 
 
 def _sound(vocab: Any) -> bool:

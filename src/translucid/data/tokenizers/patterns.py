@@ -2,11 +2,12 @@
 
 The library's engine goes back and tries again, without a limit of time: `(a+)+b` takes longer than
 anyone waits on forty characters. What well-known tokenizers split text with is known to be fast.
-Of others, the forms are refused that may take exponential time, and what is left reads shorter
-texts at once.
+Of others, the forms are refused that may take exponential time; what is left is tried on texts that
+are hard for it before it is used (`trial`), and reads shorter texts at once.
 """
 
 import re
+from collections.abc import Sequence
 
 from translucid.data.tokenizers.pipelines import SPACE_PATTERN, WORD_PATTERN
 from translucid.errors import InputError
@@ -28,24 +29,43 @@ _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
 _OURS = (WORD_PATTERN, SPACE_PATTERN)  # of models that were exported and are opened again
 KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN, *_OURS})
-MAX_PATTERN = 1 << 16  # characters of a pattern: an alternative for each piece that a user defined
-MAX_BYTES = 1 << 16  # of a text that an unknown pattern reads at once
+MAX_PATTERN = 2048  # characters of an unknown pattern; the longest that is known has 400
+MAX_WORDS = 1 << 16  # of one that lists words: an alternative for each piece that a user defined
+MAX_BYTES = 1 << 13  # of a text that an unknown pattern reads at once
+MOST_LITERALS = 6  # characters of a pattern that texts are made of to try it
+_SIGNS = str.maketrans("", "", r"\\()[]{}|?*+^$.:<>=!,-")
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
 _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
 
 
 def check_pattern(pattern: object, where: str) -> bool:
     """Whether a pattern is one of the known ones; one that may take forever is refused."""
-    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
-        raise InputError(f"{where}: a pattern must be text of at most {MAX_PATTERN:,} characters")
+    if not isinstance(pattern, str) or len(pattern) > MAX_WORDS:
+        raise InputError(f"{where}: a pattern must be text of at most {MAX_WORDS:,} characters")
     if pattern in KNOWN or re.fullmatch(r"[\w\s▁|\\<>/=-]*", pattern):
         return True
+    if len(pattern) > MAX_PATTERN:
+        raise InputError(
+            f"{where}: a pattern of {len(pattern):,} characters, above the limit of "
+            f"{MAX_PATTERN:,}; use a tokenizer file without it"
+        )
     if fault := _fault(pattern):
         raise InputError(
             f"{where}: the pattern {pattern[:120]!r} {fault}, so that a text could keep it busy "
             "forever; use a tokenizer file without it"
         )
     return False
+
+
+def hard_texts(unknown: Sequence[str]) -> list[str]:
+    """Texts that keep patterns busy if any do: their characters, alone and in pairs, over and over,
+    with another at the end, so that whatever was matched has to be given back."""
+    literals = dict.fromkeys("".join(unknown).translate(_SIGNS))
+    units = [*" a1.\nA'é", *literals][: 8 + MOST_LITERALS]
+    pairs = [a + b for a in units[8:] for b in units[8:] if a != b]
+    end = "\0" + "".join(units[8:])  # the engine looks for the pattern's own characters first
+    length = MAX_BYTES // 2  # of characters: some have two bytes
+    return [(unit * length)[:length] + end for unit in (*dict.fromkeys(units), *pairs)]
 
 
 def _fault(pattern: str) -> str:

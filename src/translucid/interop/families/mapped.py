@@ -64,8 +64,17 @@ def from_mapping(
     if not isinstance(config, SequenceConfig):
         raise InputError(f"{where}: model.kind = {values['kind']!r}; write recurrent or "
                          "transformer")  # fmt: skip
-    ignored = tuple(re.escape(pattern).replace(r"\*", ".*") for pattern in held.ignored)
+    ignored = tuple(map(_wildcards, held.ignored))
     return Plan(values["kind"], held.task, config, rules, ignored, tuple(held.labels))
+
+
+def _wildcards(pattern: str) -> str:
+    """As a regular expression, in which no star takes back what it has matched: that could take
+    forever."""
+    first, *others = map(re.escape, pattern.split("*"))
+    if not others:
+        return first
+    return first + "".join(f"(?>.*?{part})" for part in others[:-1]) + f".*{others[-1]}"
 
 
 def _rows(rules: Sequence[Rule], file: ModelFile, ours: str) -> int | None:

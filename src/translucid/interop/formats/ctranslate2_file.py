@@ -14,13 +14,20 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.interop.formats.stored import Cursor, MappedFile, ModelFile, StoredTensor
+from translucid.interop.formats.stored import (
+    Cursor,
+    MappedFile,
+    ModelFile,
+    StoredTensor,
+    check_total,
+)
 
 VERSIONS = range(2, 7)
 OF_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # before version 4
 OF_TYPE = dict(enumerate((
     torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16,
 )))  # fmt: skip
+MOST_ALIASES = 8  # of a tensor, on average
 SCALE = "_scale"  # after the name of the weight that it belongs to
 
 
@@ -52,6 +59,7 @@ def read_ctranslate2(path: Path) -> ModelFile:
             metadata[name] = tensor.read().item()
         elif not name.endswith(SCALE):
             tensors[name] = _floats(path, name, dtype, tensor, stored)
+    check_total(path, tensors, MOST_ALIASES)
     return ModelFile(metadata, tensors)
 
 

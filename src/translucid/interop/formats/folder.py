@@ -35,7 +35,7 @@ def read_weights(folder: Path) -> ModelFile:
 def _read_shards(folder: Path, index: str, read: Read) -> ModelFile:
     content = read_object(inside(folder, index, "a model"))
     shards = content.get("weight_map")
-    if not isinstance(shards, dict):
+    if not isinstance(shards, dict) or not all(isinstance(n, str) for n in shards.values()):
         raise InputError(f"{folder / index} lacks a weight_map that says which file has what")
     files = {
         name: read(inside(folder, name, str(folder / index)))

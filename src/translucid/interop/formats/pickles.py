@@ -4,13 +4,16 @@ but a handful of its own.
 An object of a class that is not known here becomes a `Foreign`: its name and what was written about
 it. That opens checkpoints whose vocabularies and options are objects of the tool that saved them,
 and there is nothing to trust.
+
+A few bytes can name one object many times, so that to hash, print or copy it takes forever. Keys
+are therefore plain values (or tuples of them), and what is copied is counted.
 """
 
 import pickle
 import struct
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import IO, Any, ClassVar
+from collections.abc import Callable, Mapping, Sized
+from io import BytesIO
+from typing import Any, ClassVar
 
 from translucid.errors import InputError
 
@@ -19,6 +22,10 @@ REFUSED = (
     pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.INST, pickle.OBJ, pickle.PERSID,
     pickle.NEXT_BUFFER, pickle.READONLY_BUFFER, pickle.BYTEARRAY8,
 )  # fmt: skip
+LARGEST_INT = 128  # bits: a seed has 64
+MOST_PARTS = 64  # of a tuple that is a key
+MOST_COPIES = 1 << 18  # values that may be copied from one object to another, besides the file's
+PLAIN = str | bytes | int | float | None
 
 
 class Foreign:
@@ -52,17 +59,50 @@ class Foreign:
     def set_state(self, state: object) -> None:
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
-                self.attributes.update({str(key): value for key, value in part.items()})
+                self.attributes.update({name_of(key): value for key, value in part.items()})
             elif part is not None:
                 self.attributes["state"] = part
 
 
-def _as_dictionary(values: Any = ()) -> dict[Any, Any]:
-    return dict(values)
+def name_of(key: object) -> str:
+    """A key as text."""
+    return key if isinstance(key, str) else shown(key)
+
+
+def shown(value: object) -> str:
+    """A value as a short text, at once, however often its parts contain each other."""
+    parts = value if isinstance(value, tuple) and len(value) <= MOST_PARTS else (value,)
+    if not all(isinstance(part, PLAIN) for part in parts):
+        return f"<{type(value).__name__}>"
+    for part in parts:
+        if isinstance(part, int) and part.bit_length() > LARGEST_INT:
+            raise pickle.UnpicklingError(f"it holds a whole number of {part.bit_length():,} bits")
+    return str(value)[:200]
+
+
+def _checked_key(key: object) -> None:
+    """Refuse what could take forever to hash: tuples that hold tuples."""
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > MOST_PARTS or not all(isinstance(part, PLAIN | Foreign) for part in parts):
+        raise pickle.UnpicklingError(f"it has a key of type {type(key).__name__}")
+
+
+def _dictionary(values: Any = ()) -> dict[Any, Any]:
+    pairs = list(values.items() if isinstance(values, dict) else values)
+    for key, _ in pairs:
+        _checked_key(key)
+    return dict(pairs)
 
 
 def _default_dictionary(factory: object = None, values: Any = ()) -> dict[Any, Any]:
-    return dict(values)
+    return _dictionary(values)
+
+
+def _set(values: Any = ()) -> set[Any]:
+    values = list(values)
+    for value in values:
+        _checked_key(value)
+    return set(values)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
@@ -70,16 +110,19 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
 
 
 KNOWN: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("collections", "Counter"): _as_dictionary,
+    ("collections", "OrderedDict"): _dictionary,
+    ("collections", "Counter"): _dictionary,
     ("collections", "defaultdict"): _default_dictionary,
     ("_codecs", "encode"): _encode,
     **{
-        (module, kind.__name__): kind
+        (module, name): made
         for module in ("builtins", "__builtin__")
-        for kind in (set, frozenset, list, dict, tuple, bool, float)
+        for name, made in {
+            "set": _set, "frozenset": _set, "dict": _dictionary, "list": list, "tuple": tuple,
+            "bool": bool, "float": float,
+        }.items()
     },
-}
+}  # fmt: skip
 
 
 class InertUnpickler(pickle._Unpickler):
@@ -87,13 +130,15 @@ class InertUnpickler(pickle._Unpickler):
 
     def __init__(
         self,
-        file: IO[bytes],
+        file: BytesIO,
         known: Mapping[tuple[str, str], Any],
         storage: Callable[[Any], Any] | None = None,
     ) -> None:
         """known: what else may be named; storage: what stands for a tensor's values."""
         super().__init__(file, encoding="utf-8")
         self._known_names = KNOWN | dict(known)
+        self._callable = {id(value) for value in self._known_names.values() if callable(value)}
+        self._copied, self._most = 0, MOST_COPIES + file.getbuffer().nbytes
         self._storage = storage
         self._classes: dict[tuple[str, str], type[Foreign]] = {}
 
@@ -112,29 +157,85 @@ class InertUnpickler(pickle._Unpickler):
             raise pickle.UnpicklingError("it names something outside of itself")
         return self._storage(identity)
 
+    def _charge(self, *values: object) -> None:
+        """Count what is copied: a short instruction may name a long list again and again."""
+        self._copied += sum(len(v) for v in values if isinstance(v, Sized))
+        if self._copied > self._most:
+            raise pickle.UnpicklingError(f"it copies more than {self._most:,} values")
+
+    def _reduce(self) -> None:
+        """REDUCE and NEWOBJ: a call of something known, or of a `Foreign`."""
+        arguments = self.stack.pop()
+        function = self.stack[-1]
+        known = id(function) in self._callable
+        foreign = isinstance(function, type) and issubclass(function, Foreign)
+        if type(arguments) is not tuple or not (known or foreign):
+            raise pickle.UnpicklingError(f"it calls {type(function).__name__}")
+        self._charge(arguments, *arguments)
+        self.stack[-1] = function(*arguments)
+
+    def _reduce_with_options(self) -> None:
+        self.stack.pop()  # the options, of which a `Foreign` makes nothing
+        self._reduce()
+
     def _build(self) -> None:
         """BUILD: the usual one would set attributes of whatever stands there."""
         state = self.stack.pop()
         target = self.stack[-1]
         if isinstance(target, Foreign):
+            self._charge(*(state if isinstance(state, tuple) else (state,)))
             target.set_state(state)
-        elif not isinstance(target, OrderedDict):  # whose attributes are of no use here
+        elif not isinstance(target, dict):  # whose attributes are of no use here
             raise pickle.UnpicklingError(f"it changes {type(target).__name__}")
+
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        _checked_key(key)
+        self.stack[-1][key] = value
+
+    def _set_items(self) -> None:
+        items = self.pop_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            _checked_key(key)
+            self.stack[-1][key] = value
+
+    def _dict(self) -> None:
+        items = self.pop_mark()
+        self.append(_dictionary(zip(items[::2], items[1::2], strict=True)))
+
+    def _frozen_set(self) -> None:
+        self.append(_set(self.pop_mark()))
+
+    def _add_items(self) -> None:
+        items = self.pop_mark()
+        if not isinstance(self.stack[-1], set):
+            raise pickle.UnpicklingError(f"it adds to {type(self.stack[-1]).__name__}")
+        self.stack[-1].update(_set(items))
 
     def _refuse(self) -> None:
         raise pickle.UnpicklingError("it uses an instruction that no checkpoint needs")
 
     # The instructions and what carries them out, as the base class has them.
     stack: list[Any]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list[Any]]
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **pickle._Unpickler.dispatch,
         **dict.fromkeys((code[0] for code in REFUSED), _refuse),
         pickle.BUILD[0]: _build,
+        pickle.REDUCE[0]: _reduce,
+        pickle.NEWOBJ[0]: _reduce,
+        pickle.NEWOBJ_EX[0]: _reduce_with_options,
+        pickle.SETITEM[0]: _set_item,
+        pickle.SETITEMS[0]: _set_items,
+        pickle.DICT[0]: _dict,
+        pickle.FROZENSET[0]: _frozen_set,
+        pickle.ADDITEMS[0]: _add_items,
     }
 
 
 def load_inert(
-    file: IO[bytes],
+    file: BytesIO,
     where: str,
     known: Mapping[tuple[str, str], Any] | None = None,
     storage: Callable[[Any], Any] | None = None,

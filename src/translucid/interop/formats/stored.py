@@ -163,11 +163,13 @@ def checked_size(shape: tuple[int, ...], what: str) -> int:
     return size
 
 
-def check_total(path: Path, tensors: dict[str, StoredTensor]) -> None:
-    """Refuse tensors that lie over each other, so that a small file would fill the memory."""
-    total = sum(tensor.nbytes for tensor in tensors.values())
-    if total > path.stat().st_size:
+def check_total(path: Path, tensors: dict[str, StoredTensor], most: int = 1) -> None:
+    """Refuse tensors that lie over each other, so that a small file would fill the memory.
+
+    most: how many tensors may have the same values, on average."""
+    total, size = sum(tensor.nbytes for tensor in tensors.values()), path.stat().st_size
+    if total > most * size:
         raise InputError(
-            f"{path}: its tensors take {total:,} bytes together, more than the file has; do not "
+            f"{path}: its tensors take {total:,} bytes together, but the file has {size:,}; do not "
             "use it unless you know who made it"
         )

@@ -5,6 +5,7 @@ Nothing of the file is run, whatever it says (see `pickles`); tensors are views 
 whichever device they were saved from.
 """
 
+import pickle
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,20 +17,25 @@ from typing import IO, Any
 import torch
 
 from translucid.errors import InputError
-from translucid.interop.formats.pickles import Foreign, load_inert
+from translucid.interop.formats.pickles import Foreign, load_inert, name_of, shown
 from translucid.interop.formats.stored import (
     LARGEST,
     Cursor,
     MappedFile,
     ModelFile,
     StoredTensor,
+    check_total,
     checked_size,
 )
 from translucid.untrusted_files import open_regular
 
-LARGEST_PICKLE = 256 << 20
+LARGEST_PICKLE = 16 << 20
+LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: some 50,000 tensors
+MOST_VISITS = 100_000  # of lists, dicts and objects, besides one for every 8 bytes of the pickle
+LEAVES = (str, float, bytes, bool, type(None))
+MOST_USES = 8  # of the values of a file by its tensors: embeddings may have several names
 LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-MAX_DEPTH = 60
+MAX_DEPTH = 100
 INSIDE_MODULES = {"_modules", "_parameters", "_buffers"}  # where a pickled module keeps things
 STORAGES = {
     "DoubleStorage": torch.float64, "FloatStorage": torch.float32, "HalfStorage": torch.float16,
@@ -50,6 +56,15 @@ class _Storage:
 
 
 @dataclass(frozen=True)
+class _Held:
+    """What a file holds: objects, and place and length of the values by their key."""
+
+    content: Any
+    places: dict[str, tuple[int, int]]
+    size: int  # of the pickle
+
+
+@dataclass(frozen=True)
 class _Tensor:
     storage: _Storage
     offset: int
@@ -63,21 +78,23 @@ def read_torch(path: Path) -> ModelFile:
         with open_regular(path, LARGEST) as file:
             is_zip = file.read(4) == b"PK\x03\x04"
             file.seek(0)
-            content, places = _read_zip(path, file) if is_zip else _read_legacy(path, file)
+            held = _read_zip(path, file) if is_zip else _read_legacy(path, file)
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    mapped = MappedFile(path)
-    tensors: dict[str, StoredTensor] = {}
-    metadata = _walk(content, (), tensors, mapped, places, ())
+    walk = _Walk(MappedFile(path), held)
+    metadata = walk.of(held.content, (), ())
+    check_total(path, walk.tensors, MOST_USES)
     facts = metadata if isinstance(metadata, dict) else {"content": metadata}
-    return ModelFile({str(key): value for key, value in facts.items()}, tensors)
+    return ModelFile({str(key): value for key, value in facts.items()}, walk.tensors)
 
 
 def _rebuild(storage: _Storage, offset: int, shape: Any, strides: Any, *rest: object) -> _Tensor:
     if not isinstance(storage, _Storage) or type(offset) is not int:
         raise TypeError("a tensor without its values")
+    if not all(type(n) is int for sizes in (shape, strides) for n in sizes):
+        raise TypeError("a tensor whose sizes are no numbers")
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
@@ -106,15 +123,27 @@ def _storage(identity: Any) -> Any:
             if view is None:
                 return _Storage(key, dtype, count)
             _, first, count = view  # a part of a storage, in files before torch 1.6
+            if type(first) is not int or type(count) is not int:
+                raise TypeError("a part of the values that is not given by numbers")
             return _Storage(key, dtype, count, first)
-    raise TypeError(f"values of an unknown kind: {str(identity)[:100]}")
+    raise TypeError(f"values of an unknown kind: {shown(identity)}")
 
 
-def _read_zip(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, tuple[int, int]]]:
-    """What the pickle holds, and place and length of the values by their key."""
+def _read_zip(path: Path, file: IO[bytes]) -> _Held:
     try:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        if end and end[zipfile._ECD_SIZE] > LARGEST_DIRECTORY:  # type: ignore[attr-defined]
+            raise InputError(
+                f"{path}: the table of its entries takes more than {LARGEST_DIRECTORY:,} bytes, "
+                "which no model needs; save the model as safetensors"
+            )
+        file.seek(0)
         with zipfile.ZipFile(file) as archive:
             entries = {info.filename: info for info in archive.infolist()}
+            if len(entries) < len(archive.infolist()):
+                raise InputError(f"{path}: two of its entries have one name; download it again")
+            if any(info.compress_type for info in entries.values()):
+                raise InputError(f"{path} is compressed, which torch.save never does; unpack it")
             pickled = [n for n in entries if n.count("/") <= 1 and n.split("/")[-1] == "data.pkl"]
             if len(pickled) != 1:
                 raise InputError(
@@ -123,14 +152,12 @@ def _read_zip(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, tuple[int, in
                 )
             prefix = pickled[0].removesuffix("data.pkl")
             order = entries.get(prefix + "byteorder")
-            if order is not None and archive.read(order)[:3] == b"big":
+            if order and order.file_size < 64 and archive.read(order)[:3] == b"big":
                 raise InputError(f"{path} was saved on a big-endian machine; save it on another")
-            if any(info.compress_type for info in entries.values()):
-                raise InputError(f"{path} is compressed, which torch.save never does; unpack it")
             if entries[pickled[0]].file_size > LARGEST_PICKLE:
                 raise InputError(f"{path}: its pickle is larger than {LARGEST_PICKLE:,} bytes")
             text = archive.read(pickled[0])
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, struct.error) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -144,11 +171,11 @@ def _read_zip(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, tuple[int, in
             cursor.place = info.header_offset + 26  # lengths of the name and of what follows it
             begin = cursor.number("<H") + cursor.number("<H") + info.header_offset + 30
             places[name.removeprefix(prefix + "data/")] = (begin, info.file_size)
-    return content, places
+    return _Held(content, places, len(text))
 
 
-def _read_legacy(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, tuple[int, int]]]:
-    where = str(path)
+def _read_legacy(path: Path, whole: IO[bytes]) -> _Held:
+    where, file = str(path), BytesIO(whole.read(LARGEST_PICKLE))
     if load_inert(file, where) != LEGACY_MAGIC or load_inert(file, where) != LEGACY_PROTOCOL:
         raise InputError(f"{path} was not written by torch.save; it is another kind of file")
     system = load_inert(file, where)
@@ -166,49 +193,69 @@ def _read_legacy(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, tuple[int,
     keys = load_inert(file, where)
     cursor, places = Cursor(MappedFile(path), file.tell()), {}
     for key in keys if isinstance(keys, list) else ():
-        length = cursor.number("<q") * sizes.get(str(key), 1)
-        places[str(key)] = (cursor.place, length)
-        cursor.file.bytes(cursor.place + length, 0, f"the values {key}")
+        if not isinstance(key, str):
+            raise InputError(f"{path}: values under a key that is no text; copy it again")
+        length = cursor.number("<q") * sizes.get(key, 1)
+        places[key] = (cursor.place, length)
+        cursor.file.bytes(cursor.place + length, 0, f"the values {key[:100]}")
         cursor.place += length
-    return content, places
+    return _Held(content, places, file.tell())
 
 
-def _walk(
-    value: Any,
-    path: tuple[str, ...],
-    tensors: dict[str, StoredTensor],
-    mapped: MappedFile,
-    places: dict[str, tuple[int, int]],
-    above: tuple[int, ...],
-) -> Any:
-    """The value without its tensors, which are put aside under the path that leads to them."""
-    if isinstance(value, _Tensor):
-        name = ".".join(path)
-        tensors[name] = _stored(value, name, mapped, places)
-        return None
-    if len(path) > MAX_DEPTH or id(value) in above:
-        return None  # a circle of objects, which no weights are in
-    above = (*above, id(value))
-    named = dict(_named(value))
-    if named:
-        kept = {
-            key: _walk(inner, (*path, key) if key not in INSIDE_MODULES else path, tensors, mapped,
-                       places, above)
-            for key, inner in named.items()
-        }  # fmt: skip
-        return {"class": value.class_name} | kept if isinstance(value, Foreign) else kept
-    if isinstance(value, list | tuple | set | frozenset):
-        return [
-            _walk(inner, (*path, str(i)), tensors, mapped, places, above)
-            for i, inner in enumerate(value)
-        ]
-    return value if isinstance(value, str | int | float | bool | bytes | None) else str(value)[:200]
+class _Walk:
+    """Goes through the objects of a pickle; puts its tensors aside, under the keys that lead to
+    them."""
+
+    def __init__(self, mapped: MappedFile, held: _Held) -> None:
+        self.tensors: dict[str, StoredTensor] = {}
+        self._mapped, self._held = mapped, held
+        self._leaves, self._most_leaves = 0, MOST_VISITS + held.size
+        self._visits, self._most = 0, MOST_VISITS + held.size // 8
+
+    def of(self, value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> Any:
+        """The value without its tensors. An object that others share is there for each of them."""
+        if type(value) in LEAVES:
+            return value
+        self._visits += type(value) is not int
+        if self._visits > self._most or self._leaves > self._most_leaves:
+            raise InputError(
+                f"{self._mapped.path}: more than {self._most:,} objects, many of which contain "
+                "each other; do not use this file unless you know who made it"
+            )
+        if isinstance(value, _Tensor):
+            name = ".".join(path)
+            self.tensors[name] = _stored(value, name, self._mapped, self._held.places)
+            return None
+        if len(above) > MAX_DEPTH or id(value) in above:
+            return None  # a circle of objects, which no weights are in
+        above = (*above, id(value))
+        try:
+            named = dict(_named(value))
+            self._leaves += len(named)
+            if named:
+                kept = {
+                    key: self.of(inner, (*path, key) if key not in INSIDE_MODULES else path, above)
+                    for key, inner in named.items()
+                }
+                return {"class": value.class_name} | kept if isinstance(value, Foreign) else kept
+            if isinstance(value, list | tuple | set | frozenset):
+                self._leaves += len(value)
+                return [self.of(item, (*path, str(i)), above) for i, item in enumerate(value)]
+            return _short(value)
+        except pickle.UnpicklingError as error:
+            raise InputError(f"{self._mapped.path}: {error}; save it as safetensors") from None
+
+
+def _short(value: Any) -> Any:
+    """Whole numbers and truth values, which are looked at by `shown`; of other things a text."""
+    text = shown(value)
+    return value if isinstance(value, int) else text
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield str(key), inner
+            yield name_of(key), inner
     elif isinstance(value, Foreign):
         yield from value.attributes.items()
         if value.arguments:

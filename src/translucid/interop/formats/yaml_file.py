@@ -6,7 +6,7 @@ from typing import Any
 from translucid.errors import InputError
 from translucid.untrusted_files import read_text
 
-LARGEST = 256 << 10
+LARGEST = 64 << 10  # bytes: the reader takes a second for so many
 MOST_BRACKETS = 1000  # the reader's time grows with the square of their depth
 
 

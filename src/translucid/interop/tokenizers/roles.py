@@ -8,6 +8,7 @@ from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.errors import InputError
 
 Config = Mapping[str, Any]
+MOST_AROUND = 64  # special tokens in front of a text, and behind it
 NAMES = {
     "pad": ("<pad>", "[pad]", "<blank>", "<|pad|>"),
     "bos": ("<s>", "<bos>", "<sos>", "[bos]", "<|startoftext|>"),
@@ -170,6 +171,11 @@ def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> l
             known = table.get(name, {}).get("ids") if isinstance(table, Mapping) else None
             numbers = known or ([ids[name]] if name in ids else [])
             groups[-1] += [i for i in numbers if isinstance(i, int)]
+    if any(len(group) > MOST_AROUND for group in groups):
+        raise InputError(
+            f"the template of the tokenizer puts more than {MOST_AROUND} tokens around a text; "
+            "it is damaged: copy it again"
+        )
     return groups
 
 

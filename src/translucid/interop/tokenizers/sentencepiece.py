@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from translucid.data.tokenizers.imported import Imported
+from translucid.data.tokenizers.imported import Imported, check_pieces
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -75,6 +75,7 @@ def imported(
 
 def spec(model: Pieces, where: str, *, added: Iterable[Part] = ()) -> str:
     """Its tokenizer.json."""
+    check_pieces(names(model), where)  # merges take the square of a piece's length
     if model.kind not in ("unigram", "bpe") or model.space_behind or not model.escape:
         raise InputError(
             f"{where}: a sentencepiece model of kind {model.kind}"

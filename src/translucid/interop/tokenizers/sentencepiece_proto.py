@@ -91,6 +91,9 @@ def parse(raw: bytes, where: str) -> Pieces:
         ) from None
     if not model.pieces:
         raise InputError(f"{where} holds no pieces; give a sentencepiece .model file")
+    names = [piece for piece, _, _ in model.pieces]
+    if "" in names or len(set(names)) < len(names):  # sentencepiece refuses it, too
+        raise InputError(f"{where} has a piece that is empty or twice there; copy it again")
     kinds = [kind for _, _, kind in model.pieces]
     model.roles = {
         name: i

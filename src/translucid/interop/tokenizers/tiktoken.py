@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from translucid.data.tokenizers import patterns
-from translucid.data.tokenizers.imported import MOST_TOKENS, Imported
+from translucid.data.tokenizers.imported import MOST_TOKENS, Imported, check_pieces
 from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -81,6 +81,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 def spec_of(ranks: Mapping[bytes, int], pattern: str, control: Mapping[int, str]) -> str:
     vocab = {_shown(token): rank for token, rank in ranks.items()}
+    check_pieces(vocab, "the file of ranks")
     merges = []
     for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
         if len(token) > 1:
