@@ -1,7 +1,7 @@
 """Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,14 @@ def load(
     return held
 
 
-def import_model(path: Path, mapping: Path | None = None) -> Bundle:
+def import_model(
+    path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
+) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
-    weights that no tool describes."""
+    weights that no tool describes. ignored_keys: keys of config.json of unknown meaning."""
     if mapping is None and path.is_dir() and kind_of(path) is None:
         _check_folder(path)
-    opened = open_network(path, mapping, pooled=True)
+    opened = open_network(path, mapping, pooled=True, ignored_keys=ignored_keys)
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")

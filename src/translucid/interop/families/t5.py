@@ -7,7 +7,14 @@ own and a gated feed-forward layer.
 
 from translucid.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, GATED, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    are_equal,
+    check_copies,
+    check_layers,
+    transformer,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
@@ -74,8 +81,10 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         bias=False,
         logit_scale=d_model**-0.5 if scaled else 1.0,
         dropout=0.0,
-        tied=scaled or HEAD not in file.tensors,
+        tied=HEAD not in file.tensors or are_equal(file, HEAD, SHARED),
     )
+    for side in ("encoder", "decoder"):
+        check_copies(file, f"{side}.embed_tokens.weight", SHARED, where)
     rules = [rule(SHARED, "encoder.embedding.table.weight")]
     for side, count, cross in (
         ("encoder", made.layers, {}),
@@ -103,14 +112,18 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
     """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
-    names = GATED | {"gelu": "geglu_tanh"} if gate else ACTIVATIONS
+    gated = config.flag("is_gated_act", gate == "gated")
+    # What transformers has made of it stands beside it in newer files, and decides.
+    kind = config.text("dense_act_fn", "gelu_new" if name == "gated-gelu" else kind)
+    names = GATED if gated else ACTIVATIONS
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
         raise InputError(
-            f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
+            f"{config.where}: feed_forward_proj = {name[:60]!r}, dense_act_fn = {kind[:60]!r}, "
+            f"is_gated_act = {gated}, but one of "
             f"{', '.join(allowed)} is wanted"
         )
-    return names[kind], bool(gate)
+    return names[kind], gated
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
