@@ -13,7 +13,7 @@ from translucid.interop.families.plan import Plan
 from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
-from translucid.interop.source import Kind, Source, kind_of
+from translucid.interop.source import CONFIG, Kind, Source, kind_of
 from translucid.interop.tokenizers import (
     ctranslate2,
     fairseq,
@@ -28,7 +28,7 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside
+from translucid.untrusted_files import inside, read_object
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -109,7 +109,14 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
         case "mapping":
             return mapped.tokenizers(read_mapping(source.path)[1], source.path)
         case _:
-            return read_tokenizers(source.folder)
+            config = read_object(inside(source.folder, CONFIG, "a model"))
+            # Which a file need not say of a family that always is one.
+            return read_tokenizers(source.folder, config | {"is_encoder_decoder": _writes(plan)})
+
+
+def _writes(plan: Plan) -> bool:
+    """Whether a decoder answers what an encoder has read."""
+    return isinstance(plan.config, SequenceConfig) and plan.config.shape == "encoder-decoder"
 
 
 def _shared(plan: Plan) -> bool:

@@ -192,9 +192,8 @@ def _head_rules(config: TransformerConfig, heads: Heads, file: ModelFile) -> lis
         case "fill":
             # Its own bias is what an output adds; where that is a copy, files may have the other.
             own = f"{heads.output}.bias"
-            bias = own if own in file.tensors or not config.tied else heads.bias
-            if not config.tied and own not in file.tensors and heads.bias in file.tensors:
-                bias = heads.bias
+            needed = not config.tied and heads.bias not in file.tensors
+            bias = own if own in file.tensors or needed else heads.bias
             table = rule(f"{heads.output}.weight", "head.linear.weight")
             return [
                 *[table] * (not config.tied),

@@ -1,5 +1,5 @@
-"""Every key of a config.json in Hugging Face's layout is honoured (a family has read it), known to be
-irrelevant (listed here), or refused by name."""
+"""Every key of a config.json in Hugging Face's layout is honoured (a family has read it), known to
+be irrelevant (listed here), or refused by name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ from typing import Any
 from translucid.errors import InputError, nearest
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
+from translucid.models.sequence_config import SequenceConfig
 
 # Keys that change training, precision, speed or bookkeeping, but no output.
 IRRELEVANT = frozenset({
@@ -29,7 +30,7 @@ IRRELEVANT = frozenset({
 # Which tokens have a role: the tokenizer reads them, not the network.
 TOKENS = frozenset({
     "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id", "mask_token_id",
-    "pad_token_id", "sep_token_id", "unk_token_id", "is_encoder_decoder",
+    "pad_token_id", "sep_token_id", "unk_token_id",
 })  # fmt: skip
 # How texts are searched for, which older files keep here: generation_config.json's keys.
 GENERATION = frozenset({
@@ -98,6 +99,8 @@ def check_keys(config: Options, plan: Plan, allowed: Sequence[str] = ()) -> list
     """Refuse keys of unknown meaning. allowed: keys that the user says to ignore; gives a note on
     each of them."""
     config.ignore(*IRRELEVANT, *TOKENS, *GENERATION, *OF_FAMILY[plan.family])
+    writes = isinstance(plan.config, SequenceConfig) and plan.config.shape == "encoder-decoder"
+    config.must_be("is_encoder_decoder", writes, f"not as a {plan.family} model is built")
     if plan.task != "classify":
         config.ignore("problem_type")
     unread = config.unread()

@@ -1,5 +1,5 @@
-"""The configuration of a foreign model, key by key: refuses missing keys and wrong types by name, and
-remembers which keys were read, so that the others can be refused too."""
+"""The configuration of a foreign model, key by key: refuses missing keys and wrong types by name,
+and remembers which keys were read, so that the others can be refused too."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -112,18 +112,18 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
     """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
-    gated = config.flag("is_gated_act", gate == "gated")
-    # What transformers has made of it stands beside it in newer files, and decides.
-    kind = config.text("dense_act_fn", "gelu_new" if name == "gated-gelu" else kind)
-    names = GATED if gated else ACTIVATIONS
+    kind = "gelu_new" if name == "gated-gelu" else kind
+    names = GATED if gate else ACTIVATIONS
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
         raise InputError(
-            f"{config.where}: feed_forward_proj = {name[:60]!r}, dense_act_fn = {kind[:60]!r}, "
-            f"is_gated_act = {gated}, but one of "
+            f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
             f"{', '.join(allowed)} is wanted"
         )
-    return names[kind], gated
+    # transformers stores what it made of it, and follows that: it may say the same only.
+    config.must_be("dense_act_fn", kind, f"another function than {name} in feed_forward_proj")
+    config.must_be("is_gated_act", bool(gate), f"not as {name} in feed_forward_proj")
+    return names[kind], bool(gate)
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:

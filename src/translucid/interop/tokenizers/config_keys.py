@@ -18,17 +18,18 @@ HONOURED = frozenset({
 # Keys that change neither the ids of a text nor the text of ids. Special tokens are never found in
 # texts here, so it does not matter which of them there are, and what is beside them.
 IRRELEVANT = frozenset({
-    "_commit_hash", "additional_special_tokens", "backend", "chat_template", "device_map", "errors",
-    "extra_special_tokens", "from_slow", "full_tokenizer_file", "is_fast", "is_local",
-    "keep_accents", "language_codes", "legacy", "legacy_behaviour", "local_files_only", "max_len",
-    "max_length", "merges_file", "model_input_names", "model_max_length", "model_specific_special_tokens",
-    "name_or_path", "num_madeup_words", "pad_to_multiple_of", "pad_token_type_id", "padding",
-    "padding_side", "processor_class", "return_tensors", "return_token_type_ids",
-    "separate_vocabs", "source_lang", "spaces_between_special_tokens", "special_tokens_map_file",
-    "split_special_tokens", "stride", "target_lang", "tgt_lang", "tokenizer_file",
-    "tokenizer_type", "transformers_version", "trim_offsets", "truncation", "truncation_side",
-    "truncation_strategy", "unk_id", "use_default_system_prompt", "use_fast", "vocab_file", "verbose",
-    "response_schema", "tool_parser_type", "unsloth_version", "sp_model_file", "special_tokens",
+    "_commit_hash", "additional_special_tokens", "backend", "chat_template", "device_map",
+    "errors", "extra_special_tokens", "from_slow", "full_tokenizer_file", "is_fast", "is_local",
+    "keep_accents", "language_codes", "legacy", "legacy_behaviour", "local_files_only",
+    "max_len", "max_length", "merges_file", "model_input_names", "model_max_length",
+    "model_specific_special_tokens", "name_or_path", "num_madeup_words", "pad_to_multiple_of",
+    "pad_token_type_id", "padding", "padding_side", "processor_class", "response_schema",
+    "return_tensors", "return_token_type_ids", "separate_vocabs", "source_lang",
+    "sp_model_file", "spaces_between_special_tokens", "special_tokens",
+    "special_tokens_map_file", "split_special_tokens", "stride", "target_lang", "tgt_lang",
+    "tokenizer_file", "tokenizer_type", "tool_parser_type", "transformers_version",
+    "trim_offsets", "truncation", "truncation_side", "truncation_strategy", "unk_id",
+    "unsloth_version", "use_default_system_prompt", "use_fast", "verbose", "vocab_file",
 })  # fmt: skip
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "do_basic_tokenize": (True,), "never_split": ([],), "sp_model_kwargs": ({},),
@@ -74,8 +75,8 @@ def check_class(files: RoleFiles, kind: str, folder: Path) -> None:
     if otherwise or (name and plain not in known):
         said = f"model_type = {model_type!r}" if otherwise else f"tokenizer_class = {name[:60]!r}"
         raise InputError(
-            f"{folder / FILE}: {said} with {kind} alone: how it splits texts is not in these files; "
-            "save the tokenizer again with transformers, which writes tokenizer.json"
+            f"{folder / FILE}: {said} with {kind} alone: how it splits texts is not in these "
+            "files; save the tokenizer again with transformers, which writes tokenizer.json"
         )
 
 
@@ -122,6 +123,6 @@ def clean_up_note(data: Mapping[str, Any], files: RoleFiles) -> list[str]:
     if not on or data["model"]["type"] not in ("Unigram", "WordLevel"):
         return []
     return [
-        f"{FILE}: clean_up_tokenization_spaces = true is not applied: a space that the model writes "
-        "in front of . , ? ! or 's stays"
+        f"{FILE}: clean_up_tokenization_spaces = true is not applied: a space that the model "
+        "writes in front of . , ? ! or 's stays"
     ]

@@ -212,8 +212,8 @@ def _with_mask_tokens(model: Pieces, path: Path, files: RoleFiles) -> Pieces:
     offset = files.tokenizer.get("offset", 103)
     if not isinstance(offset, int) or not 0 <= offset < 1000:
         raise InputError(
-            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, but a whole "
-            "number from 0 to 999 is needed"
+            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, but a "
+            "whole number from 0 to 999 is needed"
         )
     sentence = str(files.tokenizer.get("mask_token_sent") or "<mask_1>")
     return sentencepiece.with_mask_tokens(model, sentence, files.name("mask") or "<mask_2>", offset)

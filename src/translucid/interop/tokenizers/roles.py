@@ -127,8 +127,9 @@ def _frame(
 def _with_flags(
     frame: Frame, files: RoleFiles, bos: int | None, eos: int | None, *, fixed: bool
 ) -> Frame:
-    """`add_bos_token` and `add_eos_token` decide where no file describes the frame. fixed: one does;
-    then they may say the same only, since versions of transformers differ in what they follow."""
+    """`add_bos_token` and `add_eos_token` decide where no file describes the frame. fixed: one
+    does; then they may say the same only, since versions of transformers differ in which they
+    follow."""
     prefix, suffix = frame.prefix, frame.suffix
     add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
     if add_bos is not None and bos is not None:

@@ -65,8 +65,8 @@ def unknown(model: Pieces) -> int | None:
 
 
 def with_mask_tokens(model: Pieces, sentence: str, token: str, offset: int) -> Pieces:
-    """Pegasus's vocabulary: behind padding and end it has `offset` tokens of its pre-training, which
-    its .model file lacks. sentence, token: those that hide a sentence and a token."""
+    """Pegasus's vocabulary: after padding and end it has `offset` tokens of its pre-training,
+    which its .model file lacks. sentence, token: those that hide a sentence and a token."""
     own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
     pieces = [*model.pieces[:2], *((name, 0.0, CONTROL) for name in own), *model.pieces[2:]]
     roles = {role: i if i < 2 else i + len(own) for role, i in model.roles.items()}
