@@ -67,11 +67,11 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     """From config.json; `model_type` decides what its options leave open."""
     kind = config.text("model_type")
     many = kind == "m2m_100"
-    shares = config.flag("tie_word_embeddings", True)
+    declared_tied = config.flag("tie_word_embeddings", True)
     # Without its head, as BART was first published, the model has no prefix.
     prefix = "" if any(name.startswith("encoder.layers.") for name in file.tensors) else "model."
-    separate = _separate(config, file, prefix, tied=shares)
-    table = _shared_table(file, prefix, tied=shares)
+    separate = _separate(config, file, prefix, tied=declared_tied)
+    table = _shared_table(file, prefix, tied=declared_tied)
     embedding = f"{prefix}decoder.embed_tokens.weight" if separate else table
     tied = is_tied(config, file, HEAD, embedding, True)
     for side in () if separate else ("encoder", "decoder"):

@@ -69,14 +69,14 @@ class Options:
 
     def unread(self) -> dict[str, Any]:
         """Keys that have a value and were never asked for; those of a part as `part.key`."""
-        found = {
+        unread = {
             key: value
             for key, value in self._values.items()
             if key not in self._read and value is not None
         }
         for name, part in self._parts.items():
-            found |= {f"{name}.{key}": value for key, value in part.unread().items()}
-        return found
+            unread |= {f"{name}.{key}": value for key, value in part.unread().items()}
+        return unread
 
     def must_be(self, name: str, allowed: object, meaning: str) -> None:
         """Refuse a model that computes something which no option of ours says."""

@@ -73,9 +73,9 @@ def check_class(files: RoleFiles, kind: str, folder: Path) -> None:
     model_type = str(files.config.get("model_type"))
     otherwise = kind == "merges.txt" and model_type in SPLITS_OTHERWISE
     if otherwise or (name and plain not in known):
-        said = f"model_type = {model_type!r}" if otherwise else f"tokenizer_class = {name[:60]!r}"
+        option = f"model_type = {model_type!r}" if otherwise else f"tokenizer_class = {name[:60]!r}"
         raise InputError(
-            f"{folder / FILE}: {said} with {kind} alone: how it splits texts is not in these "
+            f"{folder / FILE}: {option} with {kind} alone: how it splits texts is not in these "
             "files; save the tokenizer again with transformers, which writes tokenizer.json"
         )
 
@@ -103,18 +103,18 @@ def with_options(data: dict[str, Any], files: RoleFiles, folder: Path) -> dict[s
 
 def _adds_space(data: Mapping[str, Any]) -> bool | None:
     """Whether a text gets a space in front; None: spaces are no part of its tokens."""
-    found: bool | None = None
+    adds: bool | None = None
     for step in (*steps(data.get("normalizer")), *steps(data.get("pre_tokenizer"))):
         match step.get("type"):
             case "ByteLevel":
-                found = bool(found) or bool(step.get("add_prefix_space"))
+                adds = bool(adds) or bool(step.get("add_prefix_space"))
             case "Metaspace":
-                found = bool(found) or step.get("prepend_scheme", "always") != "never"
+                adds = bool(adds) or step.get("prepend_scheme", "always") != "never"
             case "Prepend":
-                found = True
+                adds = True
             case "Replace" if step.get("content") == "\u2581":
-                found = bool(found)
-    return found
+                adds = bool(adds)
+    return adds
 
 
 def clean_up_note(data: Mapping[str, Any], files: RoleFiles) -> list[str]:
