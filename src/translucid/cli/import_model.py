@@ -31,6 +31,13 @@ def import_model(
         Path | None,
         typer.Option(help="A mapping file that says what the tensors of SOURCE are."),
     ] = None,
+    ignore_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A key of config.json that you know to change no output; may be repeated.",
+            metavar="KEY",
+        ),
+    ] = None,
 ) -> None:
     """Import a model that another tool has made, and write it as a model folder.
 
@@ -55,7 +62,7 @@ def import_model(
         raise InputError(
             "--verify compares with transformers, which has no such model; leave it out"
         )
-    held = importing.import_model(source, mapping)
+    held = importing.import_model(source, mapping, ignore_key or ())
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
     for line in held.facts["notes"]:
         typer.echo(line)

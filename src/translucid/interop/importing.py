@@ -1,7 +1,7 @@
 """Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from translucid.interop.generation_config import read_generation
 from translucid.interop.hub import repository_of
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
-from translucid.interop.source import Kind, Source, kind_of
+from translucid.interop.source import CONFIG, Kind, Source, kind_of
 from translucid.interop.tokenizers import (
     ctranslate2,
     fairseq,
@@ -33,7 +33,7 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside, naming, present
+from translucid.untrusted_files import inside, naming, present, read_object
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -63,17 +63,19 @@ def load(
     return held
 
 
-def import_model(path: Path, mapping: Path | None = None) -> Bundle:
+def import_model(
+    path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
+) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
-    weights that no tool describes."""
+    weights that no tool describes. ignored_keys: keys of config.json of unknown meaning."""
     with naming(path):
-        return _import_model(path, mapping)
+        return _import_model(path, mapping, ignored_keys)
 
 
-def _import_model(path: Path, mapping: Path | None) -> Bundle:
+def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str]) -> Bundle:
     if mapping is None and path.is_dir() and kind_of(path) is None:
         _check_folder(path)
-    opened = open_network(path, mapping, pooled=True)
+    opened = open_network(path, mapping, pooled=True, ignored_keys=ignored_keys)
     imported = _tokenizers(opened.source, opened.plan)
     if opened.plan.task == Translate.name:  # a translation needs an end
         _ = list(imported.tokenizers.values())[-1].eos_id  # raises an error if there is none
@@ -151,7 +153,14 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
         case "mapping":
             return mapped.tokenizers(read_mapping(source.path)[1], source.path)
         case _:
-            return read_tokenizers(source.folder)
+            config = read_object(inside(source.folder, CONFIG, "a model"))
+            # Which a file need not say of a family that always is one.
+            return read_tokenizers(source.folder, config | {"is_encoder_decoder": _writes(plan)})
+
+
+def _writes(plan: Plan) -> bool:
+    """Whether a decoder answers what an encoder has read."""
+    return isinstance(plan.config, SequenceConfig) and plan.config.shape == "encoder-decoder"
 
 
 def _shared(plan: Plan) -> bool:

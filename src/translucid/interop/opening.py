@@ -1,5 +1,6 @@
 """From what somebody has pointed at to a network with its weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +25,18 @@ class Opened:
     notes: tuple[str, ...]
 
 
-def open_network(path: Path, mapping: Path | None = None, *, pooled: bool = False) -> Opened:
+def open_network(
+    path: Path,
+    mapping: Path | None = None,
+    *,
+    pooled: bool = False,
+    ignored_keys: Sequence[str] = (),
+) -> Opened:
     """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
-    weights that no tool describes. pooled: of a model that gives hidden states, their mean."""
+    weights that no tool describes. pooled: of a model that gives hidden states, their mean.
+    ignored_keys: keys of config.json of unknown meaning that are to be ignored."""
     source = read_source(path, mapping)
-    plan = plan_of(source)
+    plan = plan_of(source, ignored_keys)
     if pooled and plan.task == "none":
         plan = with_mean(plan, str(path))
     tensors = source.file.tensors

@@ -7,7 +7,15 @@ from typing import Any
 
 from translucid.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    check_copies,
+    check_layers,
+    is_tied,
+    tie_notes,
+    transformer,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import OneRow, Rule, rule
@@ -59,12 +67,19 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     """From config.json; `model_type` decides what its options leave open."""
     kind = config.text("model_type")
     many = kind == "m2m_100"
-    tied = config.flag("tie_word_embeddings", True)
+    declared_tied = config.flag("tie_word_embeddings", True)
     # Without its head, as BART was first published, the model has no prefix.
     prefix = "" if any(name.startswith("encoder.layers.") for name in file.tensors) else "model."
-    separate = _separate(config, file, prefix, tied=tied)
+    separate = _separate(config, file, prefix, tied=declared_tied)
+    table = _shared_table(file, prefix, tied=declared_tied)
+    embedding = f"{prefix}decoder.embed_tokens.weight" if separate else table
+    tied = is_tied(config, file, HEAD, embedding, True)
+    for side in () if separate else ("encoder", "decoder"):
+        check_copies(file, f"{prefix}{side}.embed_tokens.weight", table, config.where)
     vocab = config.whole("vocab_size")
     options = dict(FAMILIES[kind])
+    for name, usual in _fixed(options).items():
+        config.must_be(name, usual, f"not as a {kind} model is built")
     if many:
         options["first_position"] = config.id("pad_token_id", 1) + 1
     if options["positions"] == "learned":
@@ -96,9 +111,9 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         rules += stack_rules(made, side, layers, Names(modules), cross=side == "decoder")
     notes: list[str] = []
     if not separate:
-        table = _shared_table(file, prefix, tied=tied)
         rules.append(rule(table, "encoder.embedding.table.weight"))
         notes.append("encoder and decoder have one embedding table")
+    notes += tie_notes(config, tied, True)
     if tied:
         notes.append("the output head is the decoder's embedding table")
     else:
@@ -109,6 +124,17 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     if made.positions == "sinusoidal":
         ignored.append(COMPUTED)
     return Plan(kind, "translate", made, rules, tuple(ignored), notes=tuple(notes))
+
+
+def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
+    """Keys of the first files, when one class was all these families; the name decides now."""
+    before = options["placement"] == "pre"
+    return {
+        "normalize_before": before,
+        "add_final_layer_norm": before,
+        "normalize_embedding": options.get("embedding_norm", False),
+        "static_position_embeddings": options["positions"] == "sinusoidal",
+    }
 
 
 def _separate(config: Options, file: ModelFile, prefix: str, *, tied: bool) -> bool:

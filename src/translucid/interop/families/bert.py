@@ -3,13 +3,21 @@
 They differ in names, in the number of the first position, and in what stands before the classes.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from translucid.errors import InputError
 from translucid.interop.families import classifier
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    check_layers,
+    is_tied,
+    tie_notes,
+    transformer,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule, rule
@@ -55,22 +63,23 @@ class Heads:
     pooled: str  # of classification: the dense layer, and the output
     classes: str
     activation: str  # between the two
-    ignored: tuple[str, ...]  # copies of weights, and heads of training
+    output: str  # of masked language modelling: the output, which is a copy where it is tied
+    ignored: tuple[str, ...]  # heads of training
 
 
 HEADS = {
     "bert": Heads(
         "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
         "cls.predictions.bias", "bert.pooler.dense", "classifier", "tanh",
-        (r"(bert\.)?pooler\..*", r"cls\.seq_relationship\..*", r"cls\.predictions\.decoder\..*"),
+        "cls.predictions.decoder", (r"(bert\.)?pooler\..*", r"cls\.seq_relationship\..*"),
     ),
     "roberta": Heads(
         "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "classifier.dense",
-        "classifier.out_proj", "tanh", (r"(roberta\.)?pooler\..*", r"lm_head\.decoder\..*"),
+        "classifier.out_proj", "tanh", "lm_head.decoder", (r"(roberta\.)?pooler\..*",),
     ),
     "distilbert": Heads(
         "vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "pre_classifier",
-        "classifier", "relu", (r"vocab_projector\.weight",),
+        "classifier", "relu", "vocab_projector", (),
     ),
 }  # fmt: skip
 OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # where only hidden states are wanted
@@ -89,6 +98,11 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
     first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
+    prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in file.tensors) else ""
+    tied = is_tied(config, file, f"{heads.output}.weight", f"{prefix}{names['embedding']}.weight",
+                   True)  # fmt: skip
+    if head["head"] == "fill":
+        head["tied"] = tied
     made = transformer(
         config.where,
         shape="encoder",
@@ -104,14 +118,15 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         **head,
     )
     check_layers(made.layers, len(file.tensors), config.where)
-    prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in file.tensors) else ""
     modules = {role: prefix + name for role, name in names.items()}
     old = any(name.endswith("LayerNorm.gamma") for name in file.tensors)
     named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
     rules = stack_rules(made, "encoder", made.layers, named)
-    rules += _head_rules(made, heads)
-    ignored = (*IGNORED, *heads.ignored, *(OF_TRAINING if made.head == "none" else ()))
-    plan = Plan(kind, task, made, rules, ignored, labels)
+    rules += _head_rules(made, heads, file)
+    copies = rf"{re.escape(heads.output)}\..*|{re.escape(heads.bias)}"
+    ignored = (*IGNORED, *heads.ignored, copies, *(OF_TRAINING if made.head == "none" else ()))
+    notes = tie_notes(config, tied, True) if made.head == "fill" else []
+    plan = Plan(kind, task, made, rules, ignored, labels, tuple(notes))
     return classifier.with_function(plan, config) if task == "classify" else plan
 
 
@@ -120,7 +135,9 @@ def _head(
 ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """Task, keys of the configuration, labels."""
     if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
-        return "fill", {"head": "fill", "head_dense": _activation(config)}, ()
+        # RoBERTa's is GELU, whatever its layers have.
+        dense = "gelu" if config.text("model_type") == "roberta" else _activation(config)
+        return "fill", {"head": "fill", "head_dense": dense}, ()
     if architecture.endswith("ForSequenceClassification"):
         labels = _labels(config)
         made = {"head": "classify", "pooling": "first", "head_dense": heads.activation}
@@ -157,7 +174,7 @@ def _labels(config: Options) -> tuple[str, ...]:
 
 
 def _activation(config: Options) -> str:
-    name = "hidden_act" if config.get("hidden_act") else "activation"
+    name = "activation" if config.text("model_type") == "distilbert" else "hidden_act"
     return config.choice(name, ACTIVATIONS, "gelu")
 
 
@@ -184,14 +201,20 @@ def _distilbert_sizes(config: Options) -> dict[str, Any]:
     }
 
 
-def _head_rules(config: TransformerConfig, heads: Heads) -> list[Rule]:
+def _head_rules(config: TransformerConfig, heads: Heads, file: ModelFile) -> list[Rule]:
     match config.head:
         case "fill":
+            # Its own bias is what an output adds; where that is a copy, files may have the other.
+            own = f"{heads.output}.bias"
+            needed = not config.tied and heads.bias not in file.tensors
+            bias = own if own in file.tensors or needed else heads.bias
+            table = rule(f"{heads.output}.weight", "head.linear.weight")
             return [
+                *[table] * (not config.tied),
                 *_linear(heads.dense, "head.dense.linear"),
                 rule(f"{heads.norm}.weight", "head.norm.gain"),
                 rule(f"{heads.norm}.bias", "head.norm.shift"),
-                rule(heads.bias, "head.linear.bias"),
+                rule(bias, "head.linear.bias"),
             ]
         case "classify":
             return [
@@ -238,6 +261,8 @@ def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
         "max_position_embeddings": rows + (c.first_position if kind == "roberta" else 0),
         **sizes,
     }
+    if c.head == "fill" and not c.tied:
+        described["tie_word_embeddings"] = False
     if kind == "roberta":
         described["pad_token_id"] = max(c.first_position - 1, 1)
     if c.outputs is not None:

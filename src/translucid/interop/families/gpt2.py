@@ -5,7 +5,14 @@ values at once.
 """
 
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    check_layers,
+    is_tied,
+    tie_notes,
+    transformer,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
@@ -33,6 +40,9 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     config.must_be("scale_attn_by_inverse_layer_idx", False, "scores divided by the layer's number")
     config.must_be("reorder_and_upcast_attn", False, "attention in another order")
     config.must_be("add_cross_attention", False, "cross-attention in a decoder by itself")
+    # Without its head, as the first files were, the model has no prefix.
+    prefix = "" if "wte.weight" in file.tensors else "transformer."
+    tied = is_tied(config, file, "lm_head.weight", f"{prefix}wte.weight", True)
     made = transformer(
         where,
         shape="decoder",
@@ -48,10 +58,8 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         max_length=config.whole("n_positions", 1024),
         embedding_scale=False,
         dropout=0.0,
-        tied=config.flag("tie_word_embeddings", True),
+        tied=tied,
     )
-    # Without its head, as the first files were, the model has no prefix.
-    prefix = "" if "wte.weight" in file.tensors else "transformer."
     modules = {role: prefix + name for role, name in MODULES.items()}
     rules = stack_rules(made, "decoder", made.layers, Names(modules, transposed=True))
     notes = ["weights of linear layers transposed: (inputs, outputs) there, (outputs, inputs) here"]
@@ -61,6 +69,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
             notes=(*notes, "the output head is the embedding table"),
         )  # fmt: skip
     rules.append(rule("lm_head.weight", "head.linear.weight"))
+    notes += tie_notes(config, tied, True)
     return Plan("gpt2", "language", made, rules, IGNORED, notes=tuple(notes))
 
 

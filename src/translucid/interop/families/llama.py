@@ -11,7 +11,14 @@ import torch
 
 from translucid.errors import InputError
 from translucid.interop.families.options import GATED, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    check_layers,
+    is_tied,
+    tie_notes,
+    transformer,
+)
 from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
@@ -77,14 +84,21 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     kind = config.text("model_type")
     heads = config.whole("num_attention_heads")
     d_model = config.whole("hidden_size")
-    attention_bias = config.flag("attention_bias", kind == "qwen2")
+    attention_bias = kind == "qwen2"
+    if kind in ("llama", "qwen3"):
+        attention_bias = config.flag("attention_bias", False)
+    else:
+        config.must_be("attention_bias", attention_bias, "biases that this family does not have")
+    if kind != "llama":
+        config.must_be("mlp_bias", False, "biases that this family does not have")
+    tied = is_tied(config, file, "lm_head.weight", "model.embed_tokens.weight", False)
     made = transformer(
         config.where,
         vocab=config.whole("vocab_size"),
         d_model=d_model,
         heads=heads,
-        kv_heads=config.whole("num_key_value_heads", 8 if kind == "mistral" else heads),
-        d_head=config.whole("head_dim", max(d_model // heads, 1)),
+        kv_heads=config.whole("num_key_value_heads", _kv_heads(config, kind, heads)),
+        d_head=config.whole("head_dim", 128 if kind == "qwen3" else max(d_model // heads, 1)),
         layers=check_layers(config.whole("num_hidden_layers"), len(file.tensors), config.where),
         d_ff=config.whole("intermediate_size"),
         activation=config.choice("hidden_act", GATED, "silu"),
@@ -93,7 +107,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         attention_output_bias=attention_bias and kind != "qwen2",
         feedforward_bias=config.flag("mlp_bias", False),
         qk_norm=kind == "qwen3",
-        tied=config.flag("tie_word_embeddings", False),
+        tied=tied,
         window=_window(config, kind),
         **COMMON,
         **rotary_options(config),
@@ -101,8 +115,14 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     ignored = (*IGNORED, r"lm_head\.weight") if made.tied else IGNORED
     return Plan(
         kind, "language", made, _rules(made, HUGGING_FACE, "lm_head.weight"), ignored,
-        notes=(PERMUTED, *[TIED] * made.tied),
+        notes=(PERMUTED, *[TIED] * made.tied, *tie_notes(config, tied, False)),
     )  # fmt: skip
+
+
+def _kv_heads(config: Options, kind: str, heads: int) -> int:
+    """How many heads of keys and values a file means that gives no number."""
+    usual = {"mistral": 8, "qwen2": 32, "qwen3": 32}
+    return heads if config.has("num_key_value_heads") else usual.get(kind, heads)
 
 
 ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
@@ -152,21 +172,28 @@ COMMON: Mapping[str, Any] = {
 
 def _window(config: Options, kind: str) -> int | None:
     """How far back a token sees, which is the same in all layers here."""
+    if kind == "llama":
+        return None
+    if kind == "mistral":
+        config.ignore("layer_types")
+        return config.whole("sliding_window", 4096) if _windowed(config) else None
     types = config.get("layer_types", [])
     if not isinstance(types, list) or len({str(t) for t in types}) > 1:
         raise InputError(
             f"{config.where}: layer_types differ from layer to layer, which cannot be computed here"
         )
-    if kind == "mistral":
-        windowed = config.get("sliding_window") is not None
-    else:
-        windowed = types[:1] == ["sliding_attention"]
-        used = config.flag("use_sliding_window", False) and not types
-        if used and config.whole("max_window_layers", 28) < config.whole("num_hidden_layers"):
-            raise InputError(
-                f"{config.where}: sliding_window in some layers only, which cannot be computed here"
-            )
-    return config.whole("sliding_window") if windowed else None
+    windowed = types[:1] == ["sliding_attention"]
+    used = config.flag("use_sliding_window", False) and not types
+    if used and config.whole("max_window_layers", 28) < config.whole("num_hidden_layers"):
+        raise InputError(
+            f"{config.where}: sliding_window in some layers only, which cannot be computed here"
+        )
+    return config.whole("sliding_window", 4096) if windowed else None
+
+
+def _windowed(config: Options) -> bool:
+    """Whether Mistral's window is not switched off, which null does."""
+    return config.get("sliding_window") is not None or not config.has("sliding_window")
 
 
 def from_gguf(facts: Options, file: ModelFile) -> Plan:

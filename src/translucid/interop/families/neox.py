@@ -1,9 +1,18 @@
 """GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
 head, queries, keys and values of one head after the other in a single matrix."""
 
+import re
+
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
-from translucid.interop.families.rotary import rotary_keys, rotary_options
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    check_layers,
+    is_tied,
+    tie_notes,
+    transformer,
+)
+from translucid.interop.families.rotary import OlderNames, rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
@@ -26,13 +35,13 @@ NAMES = Names(
 )
 # The causal mask, what stands in the place of what it hides, and computed frequencies.
 IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
+HEAD = "embed_out.weight"
 NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
 
 
 def from_huggingface(config: Options, file: ModelFile) -> Plan:
-    rotary = rotary_options(config)
-    if config.get("rotary_emb_base"):  # its own name, before transformers 5
-        rotary["rotary_base"] = config.number("rotary_emb_base")
+    rotary = rotary_options(config, OlderNames("rotary_emb_base", "rotary_pct", 0.25))
+    tied = is_tied(config, file, HEAD, "gpt_neox.embed_in.weight", False)
     made = transformer(
         config.where,
         shape="decoder",
@@ -49,14 +58,15 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         attention_output_bias=config.flag("attention_bias", True),
         embedding_scale=False,
         dropout=0.0,
-        tied=config.flag("tie_word_embeddings", False),
+        tied=tied,
         **rotary,
     )
     rules = stack_rules(made, "decoder", made.layers, NAMES)
     if not made.tied:
-        rules.append(rule("embed_out.weight", "head.linear.weight"))
-    ignored = (*IGNORED, r"embed_out\.weight") if made.tied else IGNORED
-    return Plan("gpt_neox", "language", made, rules, ignored, notes=(NOTE,))
+        rules.append(rule(HEAD, "head.linear.weight"))
+    ignored = (*IGNORED, re.escape(HEAD)) if made.tied else IGNORED
+    notes = (NOTE, *tie_notes(config, tied, False))
+    return Plan("gpt_neox", "language", made, rules, ignored, notes=notes)
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:

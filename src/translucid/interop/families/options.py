@@ -1,4 +1,5 @@
-"""The configuration of a foreign model, key by key: what is missing or of another kind is said."""
+"""The configuration of a foreign model, key by key: refuses missing keys and wrong types by name,
+and remembers which keys were read, so that the others can be refused too."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +14,12 @@ class Options:
 
     def __init__(self, values: Mapping[str, Any], where: str, prefix: str = "") -> None:
         self._values, self.where, self._prefix = values, where, prefix
+        self._read: set[str] = set()
+        self._parts: dict[str, Options] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As it stands; null is as if it were not there."""
+        """The value as it is in the file; null counts as missing."""
+        self._read.add(self._prefix + name)
         value = self._values.get(self._prefix + name)
         return default if value is None else value
 
@@ -52,7 +56,27 @@ class Options:
         value = self.get(name, {})
         if not isinstance(value, dict):
             self._refuse(name, value, "an object")
-        return Options(value, f"{self.where}: {name}")
+        self._parts[name] = Options(value, f"{self.where}: {name}")
+        return self._parts[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the file names a key, if only as null."""
+        return self._prefix + name in self._values
+
+    def ignore(self, *names: str) -> None:
+        """Count keys as read: they do not change what this model computes."""
+        self._read.update(self._prefix + name for name in names)
+
+    def unread(self) -> dict[str, Any]:
+        """Keys that have a value and were never asked for; those of a part as `part.key`."""
+        unread = {
+            key: value
+            for key, value in self._values.items()
+            if key not in self._read and value is not None
+        }
+        for name, part in self._parts.items():
+            unread |= {f"{name}.{key}": value for key, value in part.unread().items()}
+        return unread
 
     def must_be(self, name: str, allowed: object, meaning: str) -> None:
         """Refuse a model that computes something which no option of ours says."""

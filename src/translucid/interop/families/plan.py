@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+import torch
+
 from translucid.errors import ConfigError, InputError
+from translucid.interop.families.options import Options
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule
 from translucid.models.build import ModelConfig
@@ -53,6 +56,43 @@ def _configured(kind: type[Configured], where: str, options: Mapping[str, Any]) 
         return kind(**options)
     except ConfigError as error:
         raise InputError(f"{where} describes a model that cannot be built: {error}") from None
+
+
+UNTIED = (
+    "the output head and the embedding table differ in the file, so they are kept apart although "
+    "tie_word_embeddings is true (transformers 5 does the same; transformers 4 used the table)"
+)
+
+
+def is_tied(config: Options, file: ModelFile, head: str, table: str, default: bool) -> bool:
+    """Whether the output head is the embedding table. head, table: their tensors. Copies that
+    differ are two tensors, whatever tie_word_embeddings says."""
+    return config.flag("tie_word_embeddings", default) and are_equal(file, head, table)
+
+
+def tie_notes(config: Options, tied: bool, default: bool) -> list[str]:
+    return [UNTIED] if not tied and config.flag("tie_word_embeddings", default) else []
+
+
+def are_equal(file: ModelFile, one: str, other: str) -> bool:
+    """Whether two tensors hold the same values; one that is not stored is as the other."""
+    tensors = [file.tensors.get(name) for name in (one, other)]
+    if None in tensors:
+        return True
+    first, second = (tensor for tensor in tensors if tensor is not None)
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
+        return False
+    same_place = first.file is not None and (first.file, first.start) == (second.file, second.start)
+    return same_place or torch.equal(first.read(), second.read())
+
+
+def check_copies(file: ModelFile, copy: str, table: str, where: str) -> None:
+    """Refuse a copy of a shared table that is another table."""
+    if not are_equal(file, copy, table):
+        raise InputError(
+            f"{where}: {copy} and {table} should be one table, but hold different values; "
+            "save the model again with transformers, or set tie_word_embeddings to what it is"
+        )
 
 
 def count_layers(names: Iterable[str], prefix: str) -> int:

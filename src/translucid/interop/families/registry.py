@@ -1,7 +1,8 @@
 """Which family reads which description. `model_type` names the layout of a config.json; all else is
 decided by its options."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from translucid.errors import InputError, nearest
 from translucid.interop.families import (
@@ -18,6 +19,7 @@ from translucid.interop.families import (
     sentence,
     t5,
 )
+from translucid.interop.families.keys import check_keys
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -47,8 +49,9 @@ REFUSED: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def plan_of(source: Source) -> Plan:
-    """What the family makes of a model."""
+def plan_of(source: Source, ignored_keys: Sequence[str] = ()) -> Plan:
+    """What the family makes of a model. ignored_keys: keys of config.json that the user knows to be
+    irrelevant."""
     config = source.config
     match source.kind:
         case "huggingface":
@@ -61,6 +64,7 @@ def plan_of(source: Source) -> Plan:
                     "model as it was before, or as GGUF"
                 )
             plan = _read(HUGGING_FACE, config.text("model_type"), "model_type", source)
+            plan = replace(plan, notes=(*plan.notes, *check_keys(config, plan, ignored_keys)))
             pooled = plan.task == "none" and present(source.folder / sentence.MODULES)
             return sentence.with_pooling(plan, source.folder) if pooled else plan
         case "gguf":

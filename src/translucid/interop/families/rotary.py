@@ -2,6 +2,7 @@
 `rope_theta` with `rope_scaling`, or both in `rope_parameters`."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from translucid.errors import InputError
@@ -10,40 +11,64 @@ from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.rotary_scaling import yarn_attention_factor
 
 METHODS = ("default", "linear", "dynamic", "llama3", "yarn")
+LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-def rotary_options(config: Options) -> dict[str, Any]:
-    """Keys of a TransformerConfig."""
+@dataclass(frozen=True)
+class OlderNames:
+    """What a family called its keys before transformers 5, and the part of a head that turns where
+    the file does not say so."""
+
+    base: str
+    fraction: str
+    usual_fraction: float
+
+
+def rotary_options(config: Options, older: OlderNames | None = None) -> dict[str, Any]:
+    """Keys of a TransformerConfig. older: of a family with names of its own, which can also turn a
+    part of each head."""
     scaling, parameters = config.part("rope_scaling"), config.part("rope_parameters")
-    named = parameters if parameters.get("rope_type") or not scaling.get("factor") else scaling
-    inner = parameters.get("full_attention")
-    if isinstance(inner, dict):
+    named = scaling if config.get("rope_scaling") else parameters  # as transformers has it
+    if any(isinstance(named.get(kind), dict) for kind in LAYER_TYPES):
         raise InputError(
-            f"{config.where}: rope_parameters differ from layer to layer, which cannot be computed "
-            "here"
+            f"{named.where}: rotary positions that differ from layer to layer cannot be computed "
+            "here; use a model in which all layers have the same"
         )
-    made: dict[str, Any] = {
-        "positions": "rotary",
-        "rotary_base": parameters.number("rope_theta", config.number("rope_theta", 10000.0)),
-    }
-    fraction = parameters.number("partial_rotary_factor", _partial(config))
+    base = named.number("rope_theta", config.number(older.base if older else "rope_theta", 10000.0))
+    made: dict[str, Any] = {"positions": "rotary", "rotary_base": base}
+    fraction = 1.0
+    if older:
+        usual = config.number(older.fraction, older.usual_fraction)
+        fraction = named.number("partial_rotary_factor", usual)
+        config.must_be("rope_theta", base, f"another base than {older.base}")
+    else:
+        named.must_be("partial_rotary_factor", fraction, "only a part of each head turns")
+    config.must_be("partial_rotary_factor", fraction, "another part of each head turns")
     if fraction != 1:
         made["rotary_fraction"] = fraction
     method = named.text("rope_type", named.get("type", "default"))
+    named.ignore("type")  # the older name
     if method not in METHODS:
         raise InputError(
             f"{named.where}: rope_type = {method[:40]!r} cannot be computed here; "
             f"{', '.join(METHODS)} can"
         )
+    if named is scaling:
+        parameters.ignore(*config.get("rope_parameters", {}))  # not read by transformers either
     if method == "default":
         return made
+    if method == "yarn" and fraction != 1:
+        raise InputError(
+            f"{named.where}: rope_type = 'yarn' cannot be computed here where only a part of each "
+            f"head turns (partial_rotary_factor = {fraction})"
+        )
     made |= {"rotary_method": method, "rotary_scaling": named.number("factor")}
     context = config.get("max_position_embeddings")
     match method:
         case "dynamic":
             made["rotary_length"] = config.whole("max_position_embeddings")
         case "llama3":
-            made["rotary_length"] = named.whole("original_max_position_embeddings")
+            made["rotary_length"] = named.whole("original_max_position_embeddings", context)
             made["rotary_low"] = named.number("low_freq_factor")
             made["rotary_high"] = named.number("high_freq_factor")
         case "yarn":
@@ -78,10 +103,6 @@ def rotary_keys(c: TransformerConfig) -> dict[str, Any]:
                 "beta_slow": c.rotary.low, "beta_fast": c.rotary.high, "attention_factor": factor,
             }  # fmt: skip
     return keys | {"rope_scaling": parameters}
-
-
-def _partial(config: Options) -> float:
-    return config.number("partial_rotary_factor", config.number("rotary_pct", 1.0))
 
 
 def _yarn_factor(named: Options) -> float:

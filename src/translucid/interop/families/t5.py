@@ -7,7 +7,14 @@ own and a gated feed-forward layer.
 
 from translucid.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, GATED, Options, name_of
-from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.plan import (
+    Description,
+    Plan,
+    are_equal,
+    check_copies,
+    check_layers,
+    transformer,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
@@ -74,8 +81,10 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         bias=False,
         logit_scale=d_model**-0.5 if scaled else 1.0,
         dropout=0.0,
-        tied=scaled or HEAD not in file.tensors,
+        tied=HEAD not in file.tensors or are_equal(file, HEAD, SHARED),
     )
+    for side in ("encoder", "decoder"):
+        check_copies(file, f"{side}.embed_tokens.weight", SHARED, where)
     rules = [rule(SHARED, "encoder.embedding.table.weight")]
     for side, count, cross in (
         ("encoder", made.layers, {}),
@@ -103,13 +112,17 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
     """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
-    names = GATED | {"gelu": "geglu_tanh"} if gate else ACTIVATIONS
+    kind = "gelu_new" if name == "gated-gelu" else kind
+    names = GATED if gate else ACTIVATIONS
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
         raise InputError(
             f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
             f"{', '.join(allowed)} is wanted"
         )
+    # transformers stores what it made of it, and follows that: it may say the same only.
+    config.must_be("dense_act_fn", kind, f"another function than {name} in feed_forward_proj")
+    config.must_be("is_gated_act", bool(gate), f"not as {name} in feed_forward_proj")
     return names[kind], bool(gate)
 
 

@@ -15,6 +15,12 @@ from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.tokenizers import marian, sentencepiece
+from translucid.interop.tokenizers.config_keys import (
+    check_class,
+    check_keys,
+    clean_up_note,
+    with_options,
+)
 from translucid.interop.tokenizers.roles import (
     RoleFiles,
     first_ids,
@@ -22,7 +28,7 @@ from translucid.interop.tokenizers.roles import (
     special_tokens,
     template,
 )
-from translucid.interop.tokenizers.sentencepiece_proto import read_model
+from translucid.interop.tokenizers.sentencepiece_proto import Pieces, read_model
 from translucid.interop.tokenizers.specs import (
     Part,
     ReadTokenizers,
@@ -54,6 +60,7 @@ class Spec(NamedTuple):
     names: Mapping[str, str] = {}  # the usual tokens of some roles
     file: str = "tokenizer.json"  # that holds the vocabulary
     spare: Spare = "some"
+    fixed: bool = False  # the frame is written down, so flags beside it cannot change it
 
 
 def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
@@ -68,6 +75,7 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
         *(_held(folder, name) for name in
           ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")),
     )  # fmt: skip
+    check_keys(files.tokenizer, folder)
     if all(present(folder / f"{side}.spm") for side in marian.SIDES):
         return marian.tokenizers(folder, files)
     if present(folder / TARGET / "tokenizer.json"):  # as models of ours are exported
@@ -92,9 +100,11 @@ def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     if unknown is not None:
         usual = {"unk_token": unknown} | usual
     files = replace(files, special_map=usual | dict(files.special_map))
-    special = special_tokens(names, files, spec.frame, spells_all=_spells_all(data, set(names)))
+    special = special_tokens(
+        names, files, spec.frame, spells_all=_spells_all(data, set(names)), fixed=spec.fixed
+    )
+    notes = [note_of(special, names), *clean_up_note(data, files)]
     made = Tokenizer.imported(spec.model.with_roles(special, spec.hidden))
-    notes = [note_of(special, names)]
     return ReadTokenizers({"tokenizer": made}, notes, spec.spare, {"tokenizer": spec.file})
 
 
@@ -150,10 +160,12 @@ def _whole(path: Path, files: RoleFiles) -> Spec:
     more = [t for t in more if t["id"] >= len(model.names) or model.names[t["id"]] == t["content"]]
     if more:
         data = data | {"added_tokens": [*(data.get("added_tokens") or []), *more]}
+    data = with_options(data, files, path.parent)
+    if data is not model.data:
         model = Imported.read(json.dumps(data, ensure_ascii=False), str(path))
     processor = data.get("post_processor")
     frame = template(processor, first_ids(model.names))
-    return Spec(model, Frame() if frame is None and processor else frame)
+    return Spec(model, Frame() if frame is None and processor else frame, fixed=True)
 
 
 def _decoder_tokens(files: RoleFiles) -> list[Part]:
@@ -183,6 +195,8 @@ def _added(folder: Path, files: RoleFiles) -> list[Part]:
 
 def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     model = read_model(path)
+    if files.config.get("model_type") == "pegasus":
+        model = _with_mask_tokens(model, path, files)
     names = sentencepiece.names(model)
     extra = files.tokenizer.get("extra_ids")
     more = list(added)
@@ -194,13 +208,27 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     bos = model.roles.get("bos")
     encodes = bool(files.config.get("is_encoder_decoder"))
     frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
+    check_class(files, "a sentencepiece model", path.parent)
     text = sentencepiece.spec(model, str(path), added=outside)
     made = Imported.read(text, str(path.with_name("tokenizer.json")))
+    with_options(made.data, files, path.parent)  # refused where they do not agree
     return Spec(made, frame, sentencepiece.hidden(model), roles, path.name)
+
+
+def _with_mask_tokens(model: Pieces, path: Path, files: RoleFiles) -> Pieces:
+    offset = files.tokenizer.get("offset", 103)
+    if not isinstance(offset, int) or not 0 <= offset < 1000:
+        raise InputError(
+            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, but a "
+            "whole number from 0 to 999 is needed"
+        )
+    sentence = str(files.tokenizer.get("mask_token_sent") or "<mask_1>")
+    return sentencepiece.with_mask_tokens(model, sentence, files.name("mask") or "<mask_2>", offset)
 
 
 def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     """GPT-2's two files."""
+    check_class(files, "merges.txt", folder)
     vocab = read_object(folder / "vocab.json")
     if any("</w>" in piece for piece in vocab):
         raise InputError(
@@ -239,6 +267,7 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
 
 
 def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
+    check_class(files, "vocab.txt", folder)
     tokens = read_lines(folder / "vocab.txt")
     usual = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     named = {role: files.name(role) or name for role, name in usual.items()}

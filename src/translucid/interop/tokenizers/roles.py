@@ -74,10 +74,12 @@ def first_ids(tokens: Sequence[str]) -> dict[str, int]:
 
 
 def special_tokens(
-    tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool
-) -> SpecialTokens:
+    tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool,
+    fixed: bool = False,
+) -> SpecialTokens:  # fmt: skip
     """Roles of a tokenizer with these tokens. frame: of its own template, where it has one.
-    spells_all: any text can be written in its pieces, so that nothing is unknown."""
+    spells_all: any text can be written in its pieces, so that nothing is unknown. fixed: the frame
+    is that of a tokenizer.json."""
     ids = first_ids(tokens)
 
     def role(name: str) -> int | None:
@@ -95,9 +97,12 @@ def special_tokens(
     if eos_ids and eos not in eos_ids:  # the model's own word of how its texts end
         eos = eos_ids[0]
     unk = None if spells_all else role("unk")
+    fixed = fixed or (cls is not None and sep is not None)
     if frame is None:
         frame = _frame(files, cls=cls, sep=sep, bos=bos, eos=eos)
-    frame = _with_flags(frame, files, bos, eos)
+    fixed = fixed or bool(files.config.get("is_encoder_decoder"))
+    frame = _with_flags(frame, files, bos, eos, fixed=fixed)
+    _check_language(frame, files, ids)
     decoder = files.config.get("is_encoder_decoder")
     start = files.decoder_start() if decoder else list(frame.prefix)
     if wrong := [i for i in start if i >= len(tokens)]:
@@ -128,15 +133,35 @@ def _frame(
     return Frame()
 
 
-def _with_flags(frame: Frame, files: RoleFiles, bos: int | None, eos: int | None) -> Frame:
-    """`add_bos_token` and `add_eos_token` have the last word."""
+def _with_flags(
+    frame: Frame, files: RoleFiles, bos: int | None, eos: int | None, *, fixed: bool
+) -> Frame:
+    """`add_bos_token` and `add_eos_token` decide where no file describes the frame. fixed: one
+    does; then they may say the same only, since versions of transformers differ in which they
+    follow."""
     prefix, suffix = frame.prefix, frame.suffix
     add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
     if add_bos is not None and bos is not None:
         prefix = (bos,) if add_bos else tuple(i for i in prefix if i != bos)
     if add_eos is not None and eos is not None:
         suffix = (eos,) if add_eos else tuple(i for i in suffix if i != eos)
+    if fixed and (prefix, suffix) != (frame.prefix, frame.suffix):
+        raise InputError(
+            f"tokenizer_config.json: add_bos_token = {add_bos}, add_eos_token = {add_eos}, but the "
+            "tokenizer's own template puts other tokens around a text; make them agree"
+        )
     return Frame(prefix, suffix, frame.between)
+
+
+def _check_language(frame: Frame, files: RoleFiles, ids: Mapping[str, int]) -> None:
+    """The language of a source is a token of its frame."""
+    language = files.tokenizer.get("src_lang")
+    number = ids.get(str(language))
+    if number is not None and number not in (*frame.prefix, *frame.suffix):
+        raise InputError(
+            f"tokenizer_config.json: src_lang = {str(language)[:60]!r}, but the tokenizer's own "
+            "template adds no such token to a text; save the tokenizer again with that language"
+        )
 
 
 def template(processor: Any, ids: Mapping[str, int]) -> Frame | None:

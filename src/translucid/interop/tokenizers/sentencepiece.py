@@ -10,6 +10,7 @@ on one, Hangul in single signs) may stay apart where it would be composed.
 import base64
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from translucid.data.tokenizers.imported import Imported, check_pieces
@@ -61,6 +62,15 @@ def unknown(model: Pieces) -> int | None:
     """The piece of what cannot be spelt; none where bytes can."""
     numbers = (i for i, (_, _, kind) in enumerate(model.pieces) if kind == UNKNOWN)
     return None if model.byte_fallback else next(numbers, None)
+
+
+def with_mask_tokens(model: Pieces, sentence: str, token: str, offset: int) -> Pieces:
+    """Pegasus's vocabulary: after padding and end it has `offset` tokens of its pre-training,
+    which its .model file lacks. sentence, token: those that hide a sentence and a token."""
+    own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
+    pieces = [*model.pieces[:2], *((name, 0.0, CONTROL) for name in own), *model.pieces[2:]]
+    roles = {role: i if i < 2 else i + len(own) for role, i in model.roles.items()}
+    return replace(model, pieces=pieces, roles=roles)
 
 
 def hidden(model: Pieces) -> tuple[int, ...]:
