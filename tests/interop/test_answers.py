@@ -73,8 +73,8 @@ def other_weights(held: Bundle) -> Bundle:
 
 
 FAULTS: dict[str, tuple[str, Callable[[Bundle], Bundle], str]] = {
-    "labels": ("classifier", other_labels, r"with score 0\.\d+ in transformers, but \w+ with"),
-    "scores": ("classifier", other_weights, r"with score 0\.\d+ in transformers, but \w+ with"),
+    "labels": ("classifier", other_labels, r"with score 0\.\d+ in transformers, but"),
+    "scores": ("classifier", other_weights, r"with score 0\.\d+ in transformers, but 0\.\d+ here"),
     "tags": ("tagger", other_labels, r"token .* of .* is .* in transformers, but"),
     "masks": ("fill", other_weights, r"at the mask of .* transformers puts .* but here"),
     "texts": ("gpt2", other_weights, r"continues with .*ids .* in transformers, but with"),

@@ -25,8 +25,8 @@ from translucid.interop.verify import BOUND, CLASSES, pooled
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.base import Task
-from translucid.tasks.classify import Label
 from translucid.tasks.generator import Generator
+from translucid.tasks.label_scores import FUNCTION, PROBLEM, function_of
 from translucid.tasks.options import DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import entries, present, read_object
@@ -180,18 +180,22 @@ def _differs(folder: Path, what: str) -> InputError:
 
 def _classify(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, ids: list[int],
               folder: Path) -> None:  # fmt: skip
-    theirs = _pipeline("text-classification", model, tokenizer)(text)
-    (theirs,) = theirs if isinstance(theirs, list) else (theirs,)
-    (ours,) = task.predict_lines(held.network, [text])
-    if not isinstance(ours, Label):
-        raise NotCompared("its answer is no label")
-    if (ours.label != theirs["label"] and len(held.labels) > 1) or not _close(
-        ours.probability, theirs["score"]
-    ):
-        raise _differs(
-            folder, f"{text!r} is {theirs['label']} with score {theirs['score']:.4f} in "
-            f"transformers, but {ours.label} with {ours.probability:.4f} here",
-        )  # fmt: skip
+    """The probability or score of every label, by what the pipeline applies to the logits."""
+    function = held.statistics.get(FUNCTION, "softmax")
+    usual = function_of(held.statistics.get(PROBLEM), len(held.labels))
+    # A CrossEncoder's activation is not in the files that the pipeline reads.
+    options = {} if function == usual else {"function_to_apply": function}
+    answers = _pipeline("text-classification", model, tokenizer, top_k=None, **options)([text])
+    theirs = {answer["label"]: float(answer["score"]) for answer in answers[0]}
+    (row,) = task.probabilities(held.network, [ids])
+    ours = dict(zip(held.labels, row, strict=True))
+    for label, score in theirs.items():
+        if label not in ours or not _close(ours[label], score):
+            here = f"{ours[label]:.4f}" if label in ours else f"one of {', '.join(ours)}"
+            raise _differs(
+                folder,
+                f"{text!r} is {label} with score {score:.4f} in transformers, but {here} here",
+            )
 
 
 def _tag(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, ids: list[int],

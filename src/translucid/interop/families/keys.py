@@ -103,8 +103,10 @@ def check_keys(config: Options, plan: Plan, allowed: Sequence[str] = ()) -> list
     config.must_be("is_encoder_decoder", writes, f"not as a {plan.family} model is built")
     if plan.task != "classify":
         config.ignore("problem_type")
-    unread = config.unread()
     notes = []
+    if config.get("auto_map") is not None:
+        notes.append("auto_map in config.json names code of the folder, which is never run")
+    unread = config.unread()
     for name in allowed:
         if name not in unread:
             known = nearest(name, unread, 1)
