@@ -305,6 +305,17 @@ def test_options_go_before_the_file(folder: Folder) -> None:
             tl.load(folder.path).generate("in the sun")
 
 
+def test_a_score_says_that_it_does_not_sample(folder: Folder, tmp_path: Path) -> None:
+    if folder.kind != "seq2seq":
+        pytest.skip("a language model is scored on its loss")
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("the cat\n", "utf-8")
+    for fields, said in (({}, False), ({"do_sample": True}, True)):
+        folder.write(MAX | fields)
+        score = tl.load(folder.path).evaluate(str(tmp_path / "source"), str(tmp_path / "target"))
+        assert any("do_sample" in note for note in score.notes) is said
+
+
 @pytest.mark.parametrize("wrong", [{"num_beams": 10**9}, {"num_beams": 0}, {"num_beams": True},
                                    {"num_beams": "4"}, {"length_penalty": -1.0},
                                    {"early_stopping": "soon"}, {"suppress_tokens": ["a"]},

@@ -43,6 +43,11 @@ from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
+# Beside the score of an opened model whose folder says do_sample.
+SAMPLES = (
+    "scored with beam search, which gives the same texts every time; translate samples, since "
+    "the model's folder says do_sample"
+)
 
 
 @task
@@ -219,6 +224,7 @@ class Translate(Task[Pair, TranslateItem]):
         sources = [tuple(item.source) for item in items]
         return replace(
             score, numbers=numbers, predictions=lines,
+            notes=(*score.notes, *([] if self.sampling is None else [SAMPLES])),
             warnings=degenerate_outputs(lines, sources, self._references(items)),
             sums=lambda: self._sums(written, items, item_losses(model, items, self)),
         )  # fmt: skip
