@@ -141,7 +141,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     command = answer.stderr.strip().rpartition("translations: ")[2]
     assert command == "translucid predict translate pairs.tsv"
     table = run(*shlex.split(command)[1:], cwd=tmp_path)
-    assert table.stdout.splitlines()[0] == "source\ttarget\ttranslation", table
+    assert table.stdout.splitlines()[0] == "source\ttarget\ttranslation\tnote", table
     assert len(table.stdout.splitlines()) == 10
 
 

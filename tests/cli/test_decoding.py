@@ -282,7 +282,10 @@ def test_best(command: Command, folders: dict[str, str], one: Model) -> None:
         (["--prefix", "der"], {"prefix": "der"}),
         (["--forbid", "Hund", "--forbid", "frisst"], {"forbid": ["Hund", "frisst"]}),
         (["--force", "1=Hund"], {"force": {1: "Hund"}}),
-        (["--no-repeat-ngram", "1"], {"no_repeat_ngram": 1}),
+        (
+            ["--no-repeat-ngram", "1", "--min-length", "5"],
+            {"no_repeat_ngram": 1, "min_length": 5},
+        ),
         (
             ["--repetition-penalty", "3", "--min-length", "5"],
             {"repetition_penalty": 3.0, "min_length": 5},

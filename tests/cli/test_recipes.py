@@ -72,7 +72,7 @@ def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None
              "training.device=cpu", "tokenizer.kind=word"]  # fmt: skip
     trained = run("train", recipe, "--train", "a", "b", "--out", "r", *small, cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
-    assert "data.valid was not given: 2 of the training examples held out" in trained.stderr
+    assert "data.valid was not given: 8 of the training examples held out" in trained.stderr
     assert ("valid.en" in trained.stderr) == (recipe == "multi30k-en-de")
     named = ["--valid", "a", "b", "--self-test"]
     tested = run("train", recipe, "--train", "a", "b", *named, *small, cwd=tmp_path)

@@ -181,13 +181,13 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         InputError, match="int8 is for CPUs, but the network is on meta; use bfloat16"
     ):
         prepare(build(language_model().config).to("meta"), "int8")
-    monkeypatch.setattr(precision, "_cpu_has_bf16", lambda: False)
+    monkeypatch.setattr(precision, "has_bf16", lambda device: False)
     with pytest.raises(InputError, match="no bfloat16; use float32 or int8"):
         prepare(language_model(), "bfloat16")
 
 
 def test_bf16_on_a_processor_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_cpu_has_bf16", lambda: True)
+    monkeypatch.setattr(precision, "has_bf16", lambda device: True)
     prepared = prepare(language_model(), "bfloat16")
     assert {parameter.dtype for parameter in prepared.parameters()} == {torch.bfloat16}
 

@@ -23,7 +23,7 @@ def files(folder: Path, task: str) -> list[str]:
     match task:
         case "classify":
             name, line = "csv", '{0},"{1}"\n'.format
-            lines = [line("ab"[n % 2], short) for n in range(20)]
+            lines = [line("label", "text"), *(line("ab"[n % 2], short) for n in range(20))]
             long = line("a", LONG[:100_000])
         case "tag":
             name = "conll"
@@ -34,7 +34,9 @@ def files(folder: Path, task: str) -> list[str]:
             lines = [f"{short}\t{short}\n"] * 20
             long = f"{LONG[:100_000]}\t{LONG[:100_000]}\n"
     (folder / f"train.{name}").write_text("".join(lines), "utf-8")
-    (folder / f"test.{name}").write_text("".join([*lines[:4], long]), "utf-8")
+    (folder / f"test.{name}").write_text(
+        "".join([*lines[: 5 if task == "classify" else 4], long]), "utf-8"
+    )
     return [str(folder / f"{part}.{name}") for part in ("train", "test")]
 
 

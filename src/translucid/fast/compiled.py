@@ -69,7 +69,9 @@ class CompiledLayers:
 def _options() -> dict[str, Any]:
     """A norm's gradient as kernels of their own for its input and for its weights: as one, which
     torch makes of them since 2.10, a Transformer-base takes 5 % longer (H200, torch 2.11)."""
-    import torch._inductor.config as inductor  # on demand: it takes a while
+    # On demand, since it takes a while; dynamo first: in torch 2.11 each imports the other.
+    import torch._dynamo  # noqa: F401
+    import torch._inductor.config as inductor
 
     known = hasattr(inductor.triton, "mix_order_reduction")
     return {"triton.mix_order_reduction": False} if known else {}

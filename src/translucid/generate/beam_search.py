@@ -79,7 +79,9 @@ class GenerationConfig(Config):
     forbid_ids: tuple[Ids, ...] = key(
         (), "runs of tokens that are not written, by their ids", strict=False, repr=False
     )
-    forbid_first_ids: Ids = key((), "tokens that are not written first, by their ids", strict=False)
+    forbid_first_ids: Ids = key(
+        (), "tokens that are not written first, by their ids", strict=False, repr=False
+    )
     forced_end_ids: Ids = key(
         (),
         "tokens, by their ids, one of which ends a text at its maximum length",

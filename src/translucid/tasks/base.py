@@ -69,6 +69,7 @@ class Task(ABC, Generic[Record, Item]):
     running_text: ClassVar[bool] = False
     # What happens to examples above data.max_length unless data.long says otherwise.
     long: ClassVar[Long] = "skip"
+    empty_stays_empty: ClassVar[bool] = False  # its answer to an empty text is empty, and right
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked

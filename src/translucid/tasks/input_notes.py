@@ -51,8 +51,9 @@ def note_of(task: Task[Any, Any], question: Any) -> InputNote:
 
 @dataclass
 class InputNotes:
-    """Counts over all texts of a command."""
+    """Counts over all texts of a command. empty_is_noted: not where an empty answer is right."""
 
+    empty_is_noted: bool = True
     texts: int = 0
     empty: int = 0
     with_unknown: int = 0
@@ -67,7 +68,7 @@ class InputNotes:
     def lines(self) -> list[str]:
         """The summary; nothing where all is well."""
         lines = []
-        if self.empty:
+        if self.empty and self.empty_is_noted:
             verb = "is" if self.empty == 1 else "are"
             lines.append(
                 f"{self.empty:,} of {self.texts:,} texts {verb} empty: an answer to an empty text "

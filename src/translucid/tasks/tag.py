@@ -46,6 +46,7 @@ class Tag(Task[Tagged, TagItem]):
     """Span F1 where the tags are BIO, and the accuracy over all words."""
 
     name = "tag"
+    empty_stays_empty = True
     metric = "span_f1"
     higher_is_better = True
     shape, head = "encoder", "tag"

@@ -64,7 +64,7 @@ class Translate(Task[Pair, TranslateItem]):
     row_columns = ("source", "target")
     asks_about, answer_name = ("source", "text"), "translation"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
-    costly_metric = True
+    costly_metric = empty_stays_empty = True
     data_keys = ("source_column", "target_column", "max_length", "long")
     decoding_keys = ("beam_size", "alpha")
     task_keys = ("label_smoothing",)

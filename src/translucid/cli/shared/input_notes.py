@@ -30,7 +30,7 @@ def noting(held: "Model") -> Iterator[Noting]:
     """The summary is printed to standard error when the command ends, however it ends."""
     from translucid.tasks.input_notes import InputNotes
 
-    counts = InputNotes()
+    counts = InputNotes(empty_is_noted=not held.task.empty_stays_empty)
     try:
         yield Noting(held, counts)
     finally:
