@@ -151,6 +151,7 @@ def leaf(window: Page) -> Iterator[Page]:
     for kept in (window.said, window.left, window.expected):
         kept.clear()
     yield window
+    window.inner.evaluate("for (const box of document.querySelectorAll('dialog')) box.close()")
     window.check()
     if window.inner.viewport_size != WINDOW:
         window.inner.set_viewport_size(WINDOW)

@@ -440,6 +440,8 @@ def test_a_small_window_has_room_for_all(
     assert page.inner.is_hidden("aside.panel")
     press(page, "i")
     page.inner.wait_for_selector("aside.panel", state="visible")
+    page.changed(lambda: page.inner.set_viewport_size({"width": 1280, "height": 800}))
+    assert page.inner.is_visible("aside.panel")  # the drawer was open; now it has room beside
 
 
 def test_an_address_hides_what_a_class_does_not_need(

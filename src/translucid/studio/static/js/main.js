@@ -138,10 +138,12 @@ function bar(view, model, all) {
     ),
   );
 }
-// The inspector stands beside the view; in a small window it is a drawer over it.
+// The inspector is shown beside the view; in a small window it is a drawer over it. The two have a class each: a drawer
+// that was opened in a small window hides no inspector once the window is large.
+const small = matchMedia('(max-width: 1180px)'); // as in lesson.css
 function inspector() {
-  root.classList.toggle('folded');
-  if (root.clientWidth > 1180 * unit()) draw(); // the view has other room now
+  root.classList.toggle(small.matches ? 'drawer' : 'folded');
+  if (!small.matches) draw(); // the view has other room now
 }
 const WORDS = ['flow', 'attention', 'whatif', 'compare']; // in the others these keys go from step to step
 function walkWords(by) {
