@@ -43,8 +43,10 @@ def _whole_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.model").unlink()
     text = {"Sequence": {"id": "A", "type_id": 0}}
     start = {"SpecialToken": {"id": "<s>", "type_id": 0}}
-    template = {"type": "TemplateProcessing", "single": [start, text], "pair": [start, text, text],
-                "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}  # fmt: skip
+    template = {
+        "type": "TemplateProcessing", "single": [start, text], "pair": [start, text, text],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
+    }  # fmt: skip
     spec = json.loads(made.spec) | {"post_processor": template}
     (folder / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), "utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"add_bos_token": True}))
