@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SECONDS = 2.0  # of processor time, and two more for every MB of the model
+SECONDS = 2.0  # of processor time, and one more for every 2 MB of the model
 MEMORY = 256 << 20  # bytes, and 40 times the model's size
-PER_SECOND, TIMES = 1 << 19, 40
+PER_SECOND, TIMES = 2 << 20, 40
 LONGEST = 20.0  # seconds of processor time after which it is killed; 6 times that by the clock
 MOST_MEMORY = 4 << 30  # bytes, so that the machine survives
 BAD = ("traceback", "signal", "over time", "over memory", "unnamed", "wrong")

@@ -37,8 +37,8 @@ def inside(folder: Path, name: object, where: str) -> Path:
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     plain = bool(parts) and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
     try:
-        os.fsencode(str(name))
-    except UnicodeEncodeError:  # half of a surrogate pair names no file
+        str(name).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a surrogate pair names no file in any locale
         plain = False
     if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
         raise InputError(

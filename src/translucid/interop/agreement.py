@@ -18,7 +18,7 @@ from pathlib import Path
 
 from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
-from translucid.interop.tokenizers.specs import ReadTokenizers, Spare
+from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
 
 LEAST, LARGEST = 8, 128  # that a table's rows are padded to a multiple of
 SOME = 1024  # rows, or one in 20, whichever is more
@@ -30,10 +30,11 @@ def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path
     for name, tokenizer in read.tokenizers.items():
         tokens, count = len(tokenizer), rows[name]
         file = read.files.get(name, "its tokenizer")
-        if tokens > count or not _allowed(read.spare, count - tokens, count):
+        check_room(f"{path}: {file}", tokens, count)
+        if not _allowed(read.spare, count - tokens, count):
             raise InputError(
                 f"{path}: {file} has {tokens:,} tokens, but the embedding table has {count:,} "
-                f"rows{_wanted(read.spare, tokens, count)}; copy the vocabulary that belongs to "
+                f"rows{_wanted(read.spare)}; copy the vocabulary that belongs to "
                 "these weights again, whole"
             )
         if tokens < count:
@@ -56,8 +57,8 @@ def _allowed(spare: Spare, more: int, rows: int) -> bool:
             return True
 
 
-def _wanted(spare: Spare, tokens: int, rows: int) -> str:
-    if tokens > rows or spare == "none":
+def _wanted(spare: Spare) -> str:
+    if spare == "none":
         return ""
     return ", more than padding explains" if spare == "padding" else ", far more than spare rows"
 

@@ -135,27 +135,28 @@ def _rows(plan: Plan, name: str) -> int:
 
 
 def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
+    rows = {side: _rows(plan, side) for side in ("source", "target")}
     match source.kind:
         case "gguf":
             return gguf.tokenizer(source.file.metadata)
         case "llama2c":
             return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
         case "ctranslate2":
-            rows = {side: _rows(plan, side) for side in ("source", "target")}
             return ctranslate2.tokenizers(source.folder, source.config, rows)
         case "opennmt":
             return opennmt.tokenizers(source.config, shared=_shared(plan))
         case "fairseq":
-            return fairseq.tokenizers(source.folder, source.config, rows=_rows(plan, "source"),
-                                      shared=_shared(plan))  # fmt: skip
+            return fairseq.tokenizers(source.folder, source.config, rows=rows["source"],
+                                      target_rows=rows["target"], shared=_shared(plan))  # fmt: skip
         case "joeynmt":
-            return joeynmt.tokenizers(source.folder, source.config, shared=_shared(plan))
+            return joeynmt.tokenizers(source.folder, source.config, rows, shared=_shared(plan))
         case "mapping":
             return mapped.tokenizers(read_mapping(source.path)[1], source.path)
         case _:
             config = read_object(inside(source.folder, CONFIG, "a model"))
             # Which a file need not say of a family that always is one.
-            return read_tokenizers(source.folder, config | {"is_encoder_decoder": _writes(plan)})
+            config |= {"is_encoder_decoder": _writes(plan)}
+            return read_tokenizers(source.folder, config, max(rows.values()))
 
 
 def _writes(plan: Plan) -> bool:

@@ -17,12 +17,17 @@ START = "</s>"  # what a decoder starts with
 MASK = "<mask>"  # has a row behind the dictionary's, in models of masked tokens
 
 
-def tokenizers(folder: Path, config: Options, *, rows: int, shared: bool) -> ReadTokenizers:
-    """rows: of the embedding of the source."""
+def tokenizers(
+    folder: Path, config: Options, *, rows: int, target_rows: int | None = None, shared: bool
+) -> ReadTokenizers:
+    """rows: of the embedding of the source. target_rows: not given: the same."""
     languages = _languages(config)
     if languages is None:
         return _masked(folder, rows)
-    source, target = (_tokens(folder, f"dict.{language}.txt") for language in languages)
+    source, target = (
+        _tokens(folder, f"dict.{language}.txt", most)
+        for language, most in zip(languages, (rows, target_rows or rows), strict=True)
+    )
     if shared and source != target:
         raise InputError(
             f"{folder}: the dictionaries differ, but the model has one embedding table; copy those "
@@ -36,7 +41,7 @@ def tokenizers(folder: Path, config: Options, *, rows: int, shared: bool) -> Rea
 
 
 def _masked(folder: Path, rows: int) -> ReadTokenizers:
-    tokens = _tokens(folder, "dict.txt")
+    tokens = _tokens(folder, "dict.txt", rows)
     if MASK not in tokens and len(tokens) + 1 == rows:
         tokens.append(MASK)
     split = vocabulary.split_of(tokens)
@@ -62,13 +67,13 @@ def _languages(config: Options) -> tuple[str, str] | None:
     return None
 
 
-def _tokens(folder: Path, name: str) -> list[str]:
+def _tokens(folder: Path, name: str, rows: int) -> list[str]:
     if not present(folder / name):
         raise InputError(
             f"{folder / name} is missing; copy the dictionaries that fairseq-preprocess wrote into "
             "the folder of the checkpoint"
         )
-    return vocabulary.read_fairseq(inside(folder, name, "a dictionary"))
+    return vocabulary.read_fairseq(inside(folder, name, "a dictionary"), rows)
 
 
 def _note(split: vocabulary.Split) -> str:

@@ -35,6 +35,7 @@ from translucid.interop.tokenizers.specs import (
     Spare,
     bpe,
     byte_level,
+    check_room,
     damaged,
     spec_text,
     token,
@@ -63,13 +64,16 @@ class Spec(NamedTuple):
     fixed: bool = False  # the frame is written down, so flags beside it cannot change it
 
 
-def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
-    """config: what config.json holds; not given, it is read."""
+def read_tokenizers(
+    folder: Path, config: Mapping[str, Any] | None = None, rows: int | None = None
+) -> ReadTokenizers:
+    """config: what config.json holds; not given, it is read. rows: of the largest embedding table,
+    where it is known; a vocabulary with more tokens is refused before it is built."""
     with damaged(str(folder)):
-        return _read(folder, config)
+        return _read(folder, config, rows)
 
 
-def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
+def _read(folder: Path, config: Mapping[str, Any] | None, rows: int | None) -> ReadTokenizers:
     files = RoleFiles(
         _held(folder, "config.json") if config is None else config,
         *(_held(folder, name) for name in
@@ -79,7 +83,8 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
     if all(present(folder / f"{side}.spm") for side in marian.SIDES):
         return marian.tokenizers(folder, files)
     if present(folder / TARGET / "tokenizer.json"):  # as models of ours are exported
-        source, target = _one(folder, files), _read(folder / TARGET, files.config)
+        source = _one(folder, files, rows)
+        target = _read(folder / TARGET, files.config, rows)
         return ReadTokenizers(
             {"source": source.tokenizers["tokenizer"], "target": target.tokenizers["tokenizer"]},
             [f"source: {note}" for note in source.notes]
@@ -89,12 +94,13 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
                 "target": f"{TARGET}/{target.files['tokenizer']}",
             },
         )
-    return _one(folder, files)
+    return _one(folder, files, rows)
 
 
-def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
-    spec = _spec(folder, files)
+def _one(folder: Path, files: RoleFiles, rows: int | None) -> ReadTokenizers:
+    spec = _spec(folder, files, rows)
     data, names = spec.model.data, spec.model.names
+    check_room(folder / spec.file, len(names), rows)
     usual = {f"{role}_token": name for role, name in spec.names.items()}
     unknown = _unknown(data["model"])
     if unknown is not None:
@@ -131,7 +137,7 @@ def _held(folder: Path, name: str) -> dict[str, Any]:
     return read_object(folder / name) if present(folder / name) else {}
 
 
-def _spec(folder: Path, files: RoleFiles) -> Spec:
+def _spec(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     def there(*names: str) -> bool:
         return all(present(folder / name) for name in names)
 
@@ -141,9 +147,9 @@ def _spec(folder: Path, files: RoleFiles) -> Spec:
         if there(name):
             return _sentencepiece(folder / name, files, _added(folder, files))
     if there("vocab.json", "merges.txt"):
-        return _byte_pairs(folder, files)
+        return _byte_pairs(folder, files, rows)
     if there("vocab.txt"):
-        return _word_pieces(folder, files)
+        return _word_pieces(folder, files, rows)
     raise InputError(
         f"{folder} holds no tokenizer that is known here; looked for {', '.join(LOOKED_FOR)}: copy "
         "these files of the model too"
@@ -226,10 +232,11 @@ def _with_mask_tokens(model: Pieces, path: Path, files: RoleFiles) -> Pieces:
     return sentencepiece.with_mask_tokens(model, sentence, files.name("mask") or "<mask_2>", offset)
 
 
-def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
+def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     """GPT-2's two files."""
     check_class(files, "merges.txt", folder)
     vocab = read_object(folder / "vocab.json")
+    check_room(folder / "vocab.json", len(vocab), rows)
     if any("</w>" in piece for piece in vocab):
         raise InputError(
             f"{folder / 'vocab.json'}: pieces with </w> are not GPT-2's; give the folder's "
@@ -266,9 +273,9 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     return Spec(model, frame, names=usual, file="vocab.json")
 
 
-def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
+def _word_pieces(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     check_class(files, "vocab.txt", folder)
-    tokens = read_lines(folder / "vocab.txt")
+    tokens = read_lines(folder / "vocab.txt", rows)
     usual = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     named = {role: files.name(role) or name for role, name in usual.items()}
     if named["unk"] not in tokens:

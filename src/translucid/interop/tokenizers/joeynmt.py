@@ -4,6 +4,7 @@ Texts that were split into subwords before are split at spaces; characters stand
 ▁ for a space.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from translucid.errors import InputError
@@ -16,16 +17,19 @@ from translucid.untrusted_files import inside, present
 SIDES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 
 
-def tokenizers(folder: Path, config: Options, *, shared: bool) -> ReadTokenizers:
-    """config: what config.yaml holds. shared: one embedding table for both sides."""
+def tokenizers(
+    folder: Path, config: Options, rows: Mapping[str, int], *, shared: bool
+) -> ReadTokenizers:
+    """config: what config.yaml holds. rows: of the embedding of each side, source and target.
+    shared: one embedding table for both."""
     lists = []
-    for name in SIDES.values():
+    for name, most in zip(SIDES.values(), (rows["source"], rows["target"]), strict=True):
         if not present(folder / name):
             raise InputError(
                 f"{folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the folder "
                 "of the checkpoint"
             )
-        lists.append(vocabulary.read_lines(inside(folder, name, "a vocabulary")))
+        lists.append(vocabulary.read_lines(inside(folder, name, "a vocabulary"), most))
     source, target = lists
     splits = [_split(config, side) for side in SIDES]
     one = shared and source == target and splits[0] == splits[1]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -22,6 +23,16 @@ class ReadTokenizers(NamedTuple):
     notes: list[str]
     spare: Spare = "some"
     files: Mapping[str, str] = {}  # by tokenizer
+
+
+def check_room(file: Path | str, tokens: int, rows: int | None) -> None:
+    """Refuse a vocabulary with more tokens than the embedding table has rows, before a tokenizer
+    is built from it. rows: None where the table is not known."""
+    if rows is not None and tokens > rows:
+        raise InputError(
+            f"{file} has {tokens:,} tokens, but the embedding table has {rows:,} rows; copy the "
+            "vocabulary that belongs to these weights again, whole"
+        )
 
 
 @contextmanager

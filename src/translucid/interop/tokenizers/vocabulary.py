@@ -12,7 +12,13 @@ from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
-from translucid.interop.tokenizers.specs import ReadTokenizers, replace_text, spec_text, split_on
+from translucid.interop.tokenizers.specs import (
+    ReadTokenizers,
+    check_room,
+    replace_text,
+    spec_text,
+    split_on,
+)
 from translucid.untrusted_files import read_json, read_text
 
 MAX_FILE = 128 << 20
@@ -44,21 +50,24 @@ def tokenizers(
     return ReadTokenizers(made, notes)
 
 
-def read_lines(path: Path) -> list[str]:
-    """One token a line, or a list in JSON."""
+def read_lines(path: Path, rows: int | None = None) -> list[str]:
+    """One token a line, or a list in JSON. rows: the most that there may be, where it is known."""
     if path.suffix == ".json":
         tokens = read_json(path)
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
             raise InputError(f"{path} holds no list of tokens")
+        check_room(path, len(tokens), rows)
         return tokens
     lines = read_text(path, MAX_FILE, "save it so").split("\n")
-    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    lines = lines[:-1] if lines[-1] == "" else lines
+    check_room(path, len(lines), rows)
+    return [line.removesuffix("\r") for line in lines]
 
 
-def read_fairseq(path: Path) -> list[str]:
+def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
     """dict.txt: tokens with their counts; four special ones stand before the first line."""
     tokens = ["<s>", "<pad>", "</s>", "<unk>"]
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, rows), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
         if len(fields) != 2 or not fields[1].isdigit():
             raise InputError(f"{path}, line {number}: {line[:80]!r}; a token and its count are "
