@@ -1,5 +1,7 @@
 """The models that come with the package: they open by name, and score what their manifest says."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,23 @@ def test_the_page_shows_their_names() -> None:
     folders = [shipped_models.find(f"demo:{name}") for name in QUICK]
     opened = open_folders(folders, tl.load)
     assert list(opened) == [f"demo:{name}" for name in QUICK]
+
+
+MODULES = """
+import sys, translucid
+translucid.load("demo:translate").translate(["The dog sleeps."])
+print(*sorted(name for name in sys.modules if name.startswith("translucid.")))
+"""
+
+
+@pytest.mark.slow
+def test_loading_a_model_imports_no_code_for_other_purposes() -> None:
+    """Training, scoring, inspecting and reading models of other tools are imported on demand."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES], capture_output=True, encoding="utf-8", check=True
+    )
+    imported = done.stdout.split()
+    rooms = {name.split(".")[1] for name in imported}
+    assert not rooms & {"interop", "lab", "recipe", "runs", "studio", "toyland", "training"}
+    assert [name for name in imported if name.startswith("translucid.see.")] == []
+    assert len(imported) <= 150

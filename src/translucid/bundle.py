@@ -34,6 +34,8 @@ from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
 from translucid.renamed import section_today, weight_today
+from translucid.tasks.base import Task
+from translucid.tasks.options import DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
 from translucid.untrusted_files import inside, naming, open_regular, read_object
@@ -206,6 +208,17 @@ def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Co
     return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
 
 
+def is_model_folder(path: Path) -> bool:
+    """Whether a folder holds a model that Translucid wrote: no other tool's config.json has our
+    key `format`. A folder that cannot be read as one is not; opening it says why."""
+    if not path.is_dir():
+        return False
+    with suppress(InputError):
+        folder = place(path)
+        return "format" in read_object(inside(folder, CONFIG, "a model"))
+    return False
+
+
 def _check_fits(opened: Bundle, folder: Path) -> None:
     """Refuse a network, tokenizers and labels that do not belong together."""
     config, task = opened.network.config, TASKS[opened.task]
@@ -233,3 +246,34 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
             f"{folder / CONFIG} does not describe what is beside it: {'; '.join(mistakes)}; copy "
             "the folder again, whole"
         )
+
+
+def _reading_limit(held: Bundle) -> int | None:
+    """Tokens to which the model's run truncated long texts, or of their windows; None: it did
+    neither."""
+    limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
+    if limit is not None and (type(limit) is not int or limit < 2):
+        raise InputError(
+            f"the model's data.max_length is {limit!r:.40}, but must be a whole number above 1; "
+            "copy the folder again, whole"
+        )
+    return limit
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    resources = Resources(
+        held.tokenizers,
+        held.labels,
+        characters=getattr(held.network.config, "characters", 0) > 0,
+        decoding=DecodingConfig(**held.decoding),
+        statistics=held.statistics,
+        max_length=_reading_limit(held),
+    )
+    try:
+        return TASKS[held.task].make(resources)
+    except (LookupError, TypeError) as error:
+        raise InputError(
+            f"a model for task {held.task} needs more than its folder holds "
+            f"({type(error).__name__}: {error}); copy the folder again, whole"
+        ) from error

@@ -1,5 +1,7 @@
 """The object people hold: a trained model that translates, labels, writes, and can be seen into."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -8,53 +10,51 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from torch import Tensor
-
-from translucid import bundle
-from translucid.bundle import Bundle
-from translucid.data.readers.loading import Columns, Loading
-from translucid.data.spans import Span
-from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid import bundle, shipped_models
+from translucid.bundle import task_of
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, TraceBudgetError
 from translucid.fast.precision import Precision, prepare
-from translucid.interop.hub import fetched
-from translucid.interop.importing import load as load_any
 from translucid.models.sequence_config import SequenceConfig
-from translucid.recipe.examples import Part, task_of
-from translucid.recipe.scored_examples import ScoredExamples, run_of
-from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
-from translucid.see.ablation import Ablation, ablate
-from translucid.see.display import model_html
-from translucid.see.embedding_change import EmbeddingChange, embedding_change
-from translucid.see.gradients import Gradients, gradients
-from translucid.see.hardest import Measured, hardest
-from translucid.see.pictures import Bars, Heat
-from translucid.see.reading import Reading, read
-from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
-from translucid.see.switches import choose, switches
-from translucid.see.tables import Side, neighbours, position_gram, position_table
-from translucid.see.walk.explanation import Explanation, explanation
-from translucid.tasks.base import Score, Task, check_length
-from translucid.tasks.classify import Classify
-from translucid.tasks.embed import Embed, Neighbour, nearest
-from translucid.tasks.evaluation_progress import reporting
-from translucid.tasks.example import Example
+from translucid.see import INTEGRATION_STEPS
 from translucid.tasks.expect import expect, several
-from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
-from translucid.tasks.input_notes import InputNote, note_of
-from translucid.tasks.long_texts import text_limit
-from translucid.tasks.options import SpanDecoding
-from translucid.tasks.regress import Regress
-from translucid.tasks.score import Coverage
-from translucid.tasks.tag import Tag
-from translucid.trace import DEFAULT_BUDGET, Edit
+from translucid.trace import DEFAULT_BUDGET
 from translucid.untrusted_files import read_lines
 
+# Methods import what they need when they are called: most programs never look into a model, score
+# it or export it, and need not wait for the code that does.
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from translucid.bundle import Bundle
+    from translucid.data.readers.loading import Columns
+    from translucid.data.spans import Span
+    from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.interop.export.exporting import Exported
+    from translucid.recipe.examples import Part
+    from translucid.recipe.scoring import Settings
+    from translucid.see.ablation import Ablation
+    from translucid.see.embedding_change import EmbeddingChange
+    from translucid.see.gradients import Gradients
+    from translucid.see.hardest import Measured
+    from translucid.see.pictures import Bars, Heat
+    from translucid.see.reading import Reading
+    from translucid.see.saliency import Method, Saliency, Unit
+    from translucid.see.tables import Side
+    from translucid.see.walk.explanation import Explanation
+    from translucid.tasks.base import Score, Task
+    from translucid.tasks.classify import Classify
+    from translucid.tasks.embed import Embed, Neighbour
+    from translucid.tasks.example import Example
+    from translucid.tasks.fill import Fill, Filling
+    from translucid.tasks.input_notes import InputNote
+    from translucid.tasks.options import SpanDecoding
+    from translucid.tasks.regress import Regress
+    from translucid.tasks.score import Coverage
+    from translucid.tasks.tag import Tag
+    from translucid.trace import Edit
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -62,11 +62,11 @@ Result = TypeVar("Result")
 
 def _generates(
     method: Callable[Concatenate[Generator, Options], Result],
-) -> Callable[Concatenate["Model", Options], Result]:
+) -> Callable[Concatenate[Model, Options], Result]:
     """The same method of a model, which its generator carries out."""
 
     @wraps(method)
-    def of_model(self: "Model", /, *args: Options.args, **options: Options.kwargs) -> Result:
+    def of_model(self: Model, /, *args: Options.args, **options: Options.kwargs) -> Result:
         refuse_old(options)
         return method(self.generator, *args, **options)
 
@@ -90,7 +90,6 @@ class Model:
         self.facts = held.facts
         self.task: Task[Any, Any] = task_of(held)
         self._bundle = held
-        self._examples = ScoredExamples(held, folder)
         self._generator: Generator | None = None
 
     # ---- translators and language models ----
@@ -129,12 +128,12 @@ class Model:
         """The likeliest label of each text, as `Label`. An opened model may be of another kind: one
         that gives several labels at once answers with `Labels`, those above `threshold` (0.5) and
         the probability of each; one that gives a score with `LabelScore`."""
-        task: Classify = expect(self.with_threshold(threshold).task, Classify)
+        task: Classify = expect(self.with_threshold(threshold).task, "classify")
         return task.predict_lines(self.network, several(texts))
 
     def with_threshold(self, threshold: float | None) -> Self:
         """The same classifier with another threshold for several labels at once; None: as it is."""
-        task: Classify = expect(self.task, Classify)
+        task: Classify = expect(self.task, "classify")
         if threshold is None:
             return self
         twin, changed = copy(self), copy(task)
@@ -145,12 +144,12 @@ class Model:
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
         """The labelled spans of each text, by character. spans: how tags are chosen, a value of
         the key decoding.spans; not given: as the model was trained, and free if it was opened."""
-        task: Tag = expect(self.with_spans(spans).task, Tag)
+        task: Tag = expect(self.with_spans(spans).task, "tag")
         return task.predict_lines(self.network, several(texts))
 
     def with_spans(self, spans: SpanDecoding | None) -> Self:
         """The same tagger with another value of the key decoding.spans; None: as it is."""
-        expect(self.task, Tag)
+        expect(self.task, "tag")
         if spans is None:
             return self
         twin, decoding = copy(self), self._bundle.decoding | {"spans": spans}
@@ -158,29 +157,33 @@ class Model:
         twin.task = task_of(twin._bundle)
         return twin
 
-    def fill(self, text: str, k: int = LIKELIEST) -> list[list[Filling]]:
+    def fill(self, text: str, k: int = 5) -> list[list[Filling]]:
         """The k likeliest tokens at each mask of a text, such as "The [MASK] barks."; of a masked
         language model."""
-        task: Fill = expect(self.task, Fill)
+        task: Fill = expect(self.task, "fill")
         return task.predict_lines(self.network, [text], k)[0]
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         """The embedding of each text, on the CPU; of an embedding model. (texts, dimensions)"""
-        task: Embed = expect(self.task, Embed)
+        task: Embed = expect(self.task, "embed")
         return task.embed(self.network, several(texts))
 
     def similarity(self, texts: Sequence[str], others: Sequence[str]) -> Tensor:
         """The cosine between the embeddings of every two of them. (texts, others)"""
-        task: Embed = expect(self.task, Embed)
+        task: Embed = expect(self.task, "embed")
         return task.similarity(self.network, several(texts), several(others))
 
-    def nearest(self, text: str, texts: Sequence[str], k: int = LIKELIEST) -> list[Neighbour]:
+    def nearest(self, text: str, texts: Sequence[str], k: int = 5) -> list[Neighbour]:
         """Those of the texts whose embeddings are most like that of `text`, best first."""
+        from translucid.tasks.embed import nearest
+
         return nearest(self.similarity([text], texts)[0], texts, k)
 
-    def embedding_change(self, before: "Model", texts: Sequence[str]) -> EmbeddingChange:
+    def embedding_change(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
         """Which pairs of the texts lie nearer here than in another embedding model, such as the one
         that this was tuned from, and which lie further apart."""
+        from translucid.see.embedding_change import embedding_change
+
         if len(several(texts)) < 2:
             raise InputError(f"{len(texts)} text makes no pair; give two or more")
         return embedding_change(texts, before.embed(texts), self.embed(texts))
@@ -193,7 +196,7 @@ class Model:
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
-        task: Regress = expect(self.task, Regress)
+        task: Regress = expect(self.task, "regress")
         named = self.columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return task.predict(self.network, items)
@@ -201,6 +204,8 @@ class Model:
     def input_notes(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[InputNote]:
         """Of each text, whether it is empty, and what of it the vocabulary lacks, so that it is
         read as <unk>: an answer to it says little."""
+        from translucid.tasks.input_notes import note_of
+
         return [note_of(self.task, text) for text in texts]
 
     # ---- how well it does ----
@@ -219,6 +224,9 @@ class Model:
         context; others are refused. `say` is told, line by line, what was read, what was left
         out, and what decides the score.
         """
+        from translucid.tasks.base import check_length
+        from translucid.tasks.evaluation_progress import reporting
+
         self.task.check_files()
         settings = self.settings(**options)
         say(settings.line())
@@ -234,6 +242,8 @@ class Model:
 
     def settings(self, **options: Any) -> Settings:
         """How examples are read and scored: as in the model's run, but for the options."""
+        from translucid.recipe.scoring import settings_of
+
         return settings_of(self._bundle, options)
 
     def ablate(
@@ -249,6 +259,9 @@ class Model:
         of: only these kinds, such as heads, layers, gates. metric: also the task's metric. options:
         as of `evaluate`.
         """
+        from translucid.see.ablation import ablate
+        from translucid.see.switches import choose, switches
+
         known = switches(self.network)
         chosen = known if of is None else choose(known, of)
         items = self.items(*files, limit=limit, **options)
@@ -273,8 +286,13 @@ class Model:
         options: Mapping[str, Any],
     ) -> tuple[Sequence[Any], Coverage]:
         """The examples, and how many they are; long ones as `classify` and `tag` read them."""
+        from translucid.data.readers.loading import Loading
+        from translucid.recipe.scored_examples import ScoredExamples
+        from translucid.tasks.long_texts import text_limit
+
         data, loading = self.settings(**options).data, Loading(expected=self._bundle.columns)
-        records, name = self._examples.records(files, data, limit, say, loading=loading)
+        examples = ScoredExamples(self._bundle, self.folder)
+        records, name = examples.records(files, data, limit, say, loading=loading)
         self.task.check_labels(records, self._bundle.labels, name)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
@@ -292,18 +310,25 @@ class Model:
     ) -> list[tuple[str, str | None]]:
         """The examples of files, or of a part of the run's data, as people type them: each a text
         and the right answer, which `trace`, `gradients` and `saliency` take."""
+        from translucid.recipe.scored_examples import ScoredExamples
+
         data = self.settings().data
-        records, _ = self._examples.records(files, data, limit, lambda line: None, limit, part)
+        examples = ScoredExamples(self._bundle, self.folder)
+        records, _ = examples.records(files, data, limit, lambda line: None, limit, part)
         return [(record.asked, record.answer) for record in records]
 
     def hardest(self, *files: str | Sequence[str], limit: int | None = None) -> list[Measured]:
         """The same examples with their losses, the largest first."""
+        from translucid.see.hardest import hardest
+
         return hardest(self.network, self.task, self.texts(*files, limit=limit))
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
         each line of progress and each evaluation."""
+        from translucid.recipe.scored_examples import run_of
+
         run = run_of(self.folder, "metrics.jsonl")
         if run is None:
             raise InputError(
@@ -324,6 +349,8 @@ class Model:
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Reading:
         """Every intermediate of reading a text: by name, and as pictures."""
+        from translucid.see.reading import read
+
         return read(
             self.network, self.task, text, self.target_for(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
@@ -344,6 +371,8 @@ class Model:
         layer: this one, closer. head: one head of attention. top: how many answers to show.
         budget_bytes: how much may be kept of what the model computes; None means no limit.
         """
+        from translucid.see.walk.explanation import explanation
+
         self.task.check_line(text, "the text", self.network)
         try:
             reading = self.trace(text, target, budget_bytes=budget_bytes)
@@ -363,6 +392,8 @@ class Model:
     ) -> Gradients:
         """The gradient of the loss of one text, at every weight and at every point of the trace.
         of: the place of one target, such as -1; by default all. keep, budget_bytes: as in trace."""
+        from translucid.see.gradients import gradients
+
         return gradients(
             self.network, self.task, self._example(text, target),
             of=of, keep=keep, budget_bytes=budget_bytes,
@@ -375,11 +406,13 @@ class Model:
         *,
         of: int | str | None = None,
         method: Method = "gradient",
-        steps: int = STEPS,
+        steps: int = INTEGRATION_STEPS,
         unit: Unit = "logit",
     ) -> Saliency:
         """How much each word counted for one answer: of a class, or of the word or tag `of`, by
         default the likeliest class or the last word."""
+        from translucid.see.saliency import saliency
+
         return saliency(
             self.network, self.task, self._example(text, target),
             of=of, method=method, steps=steps, unit=unit,
@@ -391,10 +424,12 @@ class Model:
         target: str | None = None,
         *,
         method: Method = "gradient",
-        steps: int = STEPS,
+        steps: int = INTEGRATION_STEPS,
         unit: Unit = "logit",
     ) -> Heat:
         """The same for all answers at once."""
+        from translucid.see.saliency import saliency_map
+
         return saliency_map(
             self.network, self.task, self._example(text, target),
             method=method, steps=steps, unit=unit,
@@ -402,6 +437,8 @@ class Model:
 
     def neighbours(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
         """The words whose embeddings point most nearly where this word's does."""
+        from translucid.see.tables import neighbours
+
         tokenizers = self._bundle.tokenizers
         return neighbours(
             self.network, tokenizers.get(side) or next(iter(tokenizers.values())), word, k,
@@ -410,11 +447,13 @@ class Model:
 
     def positions(self, length: int = 64, *, gram: bool = False, side: Side = "source") -> Heat:
         """How each position is told apart; with `gram`, how alike every two are."""
+        from translucid.see.tables import position_gram, position_table
+
         return (position_gram if gram else position_table)(self.network, length, side=side)
 
     def studio(
         self, text: str | None = None, *, view: str = "flow", height: int = 640,
-        compare_with: Sequence["Model"] = (), **address: str,
+        compare_with: Sequence[Model] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
         train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
@@ -454,7 +493,7 @@ class Model:
 
     def read_row(self, text: str, where: str) -> list[float]:
         """The numbers of a line, separated by commas or spaces; `where` begins a message."""
-        task: Regress = expect(self.task, Regress)
+        task: Regress = expect(self.task, "regress")
         return list(task.read_line(text, where, self.network).inputs)
 
     def target_for(self, text: str, target: str | None) -> str | None:
@@ -480,7 +519,7 @@ class Model:
         int8: bool = False,
         trace: bool = False,
         verify: bool = False,
-    ) -> "Exported":
+    ) -> Exported:
         """Write the model for another tool: ctranslate2, gguf, huggingface or onnx. What was done
         to the weights is in the notes of what is returned; a model that the tool cannot compute is
         refused. overwrite: replace a folder that is not empty. licence: for the model card.
@@ -488,7 +527,6 @@ class Model:
         Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
         verify: require the comparison with onnxruntime. Every export is opened again and compared
         before anything is written under its name."""
-        # Here, since many folders' worth of code is of no use to those who do not export.
         from translucid.interop.export.card import about
         from translucid.interop.export.exporting import export
         from translucid.interop.export.onnx.folder import OnnxOptions
@@ -503,6 +541,8 @@ class Model:
         return self.network.summary(length)
 
     def _repr_html_(self) -> str:
+        from translucid.see.display import model_html
+
         facts = [("task", self.task.name), ("device", str(next(self.network.parameters()).device))]
         return model_html(repr(self), self.network, facts)
 
@@ -522,5 +562,12 @@ def load(
     Hugging Face's layout is opened for the first time and transformers is installed, compare ids
     and answers with it; a difference is an error."""
     chosen = str(pick_device(device))
+    if shipped_models.is_shipped_name(folder):
+        folder = shipped_models.find(folder)
+    if bundle.is_model_folder(Path(folder)):
+        return Model(bundle.load(folder, chosen), Path(folder))
+    from translucid.interop.hub import fetched
+    from translucid.interop.importing import load as load_any
+
     folder = fetched(folder)
     return Model(load_any(folder, chosen, say, verify=verify), folder)

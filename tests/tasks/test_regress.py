@@ -13,13 +13,13 @@ import torch
 from tests.in_process import run
 
 from translucid import bundle
+from translucid.bundle import task_of
 from translucid.data.records import Numbers
 from translucid.errors import InputError
 from translucid.model import Model, load
 from translucid.models import build
 from translucid.models.mlp import MLPConfig
 from translucid.recipe import recipe
-from translucid.recipe.examples import task_of
 from translucid.runs.run import train_recipe
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.regress import Regress

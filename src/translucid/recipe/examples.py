@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from translucid.bundle import Bundle
 from translucid.data.readers.loading import Columns, Loading
 from translucid.errors import ConfigError, InputError
 from translucid.recipe import split
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Task
 from translucid.tasks.contract import check_record
-from translucid.tasks.options import DataConfig, DecodingConfig, Resources
+from translucid.tasks.options import DataConfig
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
@@ -167,34 +165,3 @@ def read_records(
         raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
     check_record(TASKS[task], records[0])
     return records
-
-
-def _reading_limit(held: Bundle) -> int | None:
-    """Tokens to which the model's run truncated long texts, or of their windows; None: it did
-    neither."""
-    limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
-    if limit is not None and (type(limit) is not int or limit < 2):
-        raise InputError(
-            f"the model's data.max_length is {limit!r:.40}, but must be a whole number above 1; "
-            "copy the folder again, whole"
-        )
-    return limit
-
-
-def task_of(held: Bundle) -> Task[Any, Any]:
-    """The task of a model folder."""
-    resources = Resources(
-        held.tokenizers,
-        held.labels,
-        characters=getattr(held.network.config, "characters", 0) > 0,
-        decoding=DecodingConfig(**held.decoding),
-        statistics=held.statistics,
-        max_length=_reading_limit(held),
-    )
-    try:
-        return TASKS[held.task].make(resources)
-    except (LookupError, TypeError) as error:
-        raise InputError(
-            f"a model for task {held.task} needs more than its folder holds "
-            f"({type(error).__name__}: {error}); copy the folder again, whole"
-        ) from error

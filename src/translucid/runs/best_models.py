@@ -10,9 +10,8 @@ import torch
 
 from translucid import bundle
 from translucid.atomic_files import remove, write_text
-from translucid.bundle import Bundle
+from translucid.bundle import Bundle, task_of
 from translucid.errors import InputError
-from translucid.recipe.examples import task_of
 from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.tasks.base import Score, Task
 from translucid.tasks.score import Baseline, Coverage, Criterion

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from translucid.bundle import Bundle
+from translucid.bundle import Bundle, task_of
 from translucid.errors import InputError
-from translucid.recipe.examples import task_of
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading, read
 from translucid.tasks.base import Task

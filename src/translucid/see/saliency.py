@@ -19,6 +19,7 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
+from translucid.see import INTEGRATION_STEPS
 from translucid.see.of_points import numbers
 from translucid.see.picture_data import Axis, Numbers
 from translucid.see.pictures import Bars, Heat
@@ -34,7 +35,6 @@ Unit = Literal["logit", "log_probability"]
 # Where what is read enters, the first of each line that a model has: as it goes on into the model.
 ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
              ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
-STEPS = 256  # a trained Transformer changes its mind at once on the way; 64 may miss a third of it
 AT_ONCE = 2048  # tokens that are computed together
 METHODS = {"gradient": "gradient × input", "integrated": "integrated gradient"}
 
@@ -81,7 +81,7 @@ def saliency(
     *,
     of: int | str | None = None,
     method: Method = "gradient",
-    steps: int = STEPS,
+    steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> Saliency:
     """How much each token read counted for one answer.
@@ -101,7 +101,7 @@ def saliencies(
     of: Sequence[int | str | None],
     *,
     method: Method = "gradient",
-    steps: int = STEPS,
+    steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> list[Saliency]:
     """The same for several answers, which are computed together."""
@@ -127,7 +127,7 @@ def saliency_map(
     example: Example,
     *,
     method: Method = "gradient",
-    steps: int = STEPS,
+    steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> Heat:
     """The same for every answer: words to be written, tags, or classes, over all tokens read."""

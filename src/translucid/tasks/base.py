@@ -8,11 +8,10 @@ the targets of a whole step: accumulation and several processes then train as on
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from torch import Tensor, nn
 
-from translucid.data.corpus.token_store import Store
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.tokenizers.roles import Role
@@ -36,6 +35,9 @@ from translucid.tasks.outputs import Outputs
 from translucid.tasks.score import Baseline, Coverage, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in, unknown_pieces
+
+if TYPE_CHECKING:
+    from translucid.data.corpus.token_store import Store
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
@@ -255,7 +257,7 @@ class Task(ABC, Generic[Record, Item]):
         is cut into."""
         return self.encode_all(records)
 
-    def rows_of(self, store: Store, length: int) -> LazyItems[Item]:
+    def rows_of(self, store: "Store", length: int) -> LazyItems[Item]:
         """Items from a token store, read when they are asked for."""
         raise ConfigError(f"data.store: not for task {self.name}")
 

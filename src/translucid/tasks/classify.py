@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -30,7 +29,6 @@ from translucid.tasks.registry import task
 from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.words import Words, of_text, readable
-from translucid.toyland import Toyland
 
 ONE_LABEL = 0.8  # a label with this share makes accuracy say little
 FEW_EXAMPLES = 5  # of a label: too few to learn it
@@ -63,6 +61,8 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
+        from translucid.data.readers import read  # only where there are files to read
+
         return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, rule=data.rule,
             missing=data.missing_labels, loading=loading,
@@ -70,6 +70,8 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Labelled]:
+        from translucid.toyland import Toyland  # a world of its own, seldom needed
+
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Labelled(made.source, made.sentiment, line)
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.readers import read as read_files
 from translucid.data.readers import tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import SimilarPair
@@ -39,7 +38,6 @@ from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
-from translucid.toyland import Toyland
 
 # In the statistics of a model: tokens of a text that it was made for, and whether it learnt scores.
 MAX_LENGTH, SCORED = "max_length", "scored"
@@ -89,6 +87,8 @@ class Embed(Task[SimilarPair, EmbedItem]):
     def read(
         cls, files: Sequence[str], data: DataConfig, loading: Loading
     ) -> Iterable[SimilarPair]:
+        from translucid.data.readers import read as read_files  # only where there are files
+
         if len(files) == 2:
             pairs = read_files.read_parallel(files[0], files[1], loading=loading)
             return (SimilarPair(pair.source, pair.target, None, pair.line) for pair in pairs)
@@ -105,6 +105,8 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[SimilarPair]:
+        from translucid.toyland import Toyland  # a world of its own, seldom needed
+
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield SimilarPair(made.source, made.target, None, line)
 

@@ -5,13 +5,15 @@ from typing import Any, TypeVar
 
 from translucid.errors import InputError, WrongTaskError
 from translucid.tasks.base import Task
+from translucid.tasks.registry import TASKS
 
 Item = TypeVar("Item")
 
 
-def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
-    """The task, if it is of one of these kinds; otherwise it is said how its models are asked."""
-    if not isinstance(task, kinds):
+def expect(task: Task[Any, Any], *names: str) -> Any:
+    """Return the task if it is one of these, or derived from one; otherwise raise an error that
+    shows how to use its models."""
+    if not isinstance(task, tuple(TASKS[name] for name in names)):
         raise WrongTaskError(task.name, task.command)
     return task
 

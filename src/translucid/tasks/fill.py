@@ -15,7 +15,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -70,6 +69,8 @@ class Fill(Task[Text, FillItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
+        from translucid.data.readers import read  # only where there are files to read
+
         return read.read_text(
             files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
             rule=data.rule, loading=loading,

@@ -36,7 +36,7 @@ class Generator:
     """A translator or a language model at work."""
 
     def __init__(self, task: Task[Any, Any], network: Network) -> None:
-        self.task: Translate | Language = expect(task, Translate, Language)
+        self.task: Translate | Language = expect(task, "translate", "language")
         assert isinstance(network, AutoregressiveNetwork)
         self.network = network
         self._alone = TextGenerator(self.task, network)  # it keeps what a GPU has captured
@@ -58,7 +58,7 @@ class Generator:
     ) -> list[str]:
         """One translation per text, in order; an empty text stays empty. The options are those of
         `decode`; what is not given is as in validation."""
-        expect(self.task, Translate)
+        expect(self.task, "translate")
         more: dict[str, Any] = {} if beam_size is None else {"beam_size": beam_size}
         return [
             _best(number, decoded)
@@ -174,7 +174,7 @@ class Generator:
         gives the same text for a prompt, alone or among others. The text ends before the first of
         the `stop` texts. `SamplingConfig` and `GenerationConfig` explain the rest.
         """
-        expect(self.task, Language)
+        expect(self.task, "language")
         config = self._config(max_length, no_repeat_ngram, repetition_penalty)
         by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         prompts = [prompt] if isinstance(prompt, str) else prompt
@@ -212,7 +212,7 @@ class Generator:
     ) -> Iterator[str]:
         """The text of `generate`, piece by piece as it is written, the prompt first; of a beam
         search, all at once. `sample` is the text's number among the samples of the prompt."""
-        expect(self.task, Language)
+        expect(self.task, "language")
         config = self._config(max_length, no_repeat_ngram, repetition_penalty)
         by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         words = WordConstraints(forbid)
@@ -234,7 +234,7 @@ class Generator:
     def _sampling(self, **options: float | None) -> SamplingConfig | None:
         """How a language model draws; None: its folder asks for a beam search."""
         chosen = {name: value for name, value in options.items() if value is not None}
-        task: Language = expect(self.task, Language)
+        task: Language = expect(self.task, "language")
         own = task.sampling
         if chosen or own is not None:
             return SamplingConfig(**((own.model_dump() if own else {}) | chosen))

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.corpus.token_store import Store
 from translucid.data.packing import pack
-from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -38,7 +36,9 @@ from translucid.tasks.registry import task
 from translucid.tasks.resampling import PER_TOKEN, Sums, ratio
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
-from translucid.toyland import Toyland
+
+if TYPE_CHECKING:
+    from translucid.data.corpus.token_store import Store
 
 MOST_ROWS = 20_000  # of the training text, in which a baseline counts tokens
 BEGINNING = 6  # words of a text that a model is asked to go on with
@@ -60,7 +60,7 @@ class StoreRows(LazyItems[LanguageItem]):
     """The stream of a store in rows, as `pack` cuts it; a slice of them is as lazy."""
 
     def __init__(
-        self, store: Store, length: int, start_id: int, numbers: range | None = None
+        self, store: "Store", length: int, start_id: int, numbers: range | None = None
     ) -> None:
         if length < 1:
             raise ConfigError(f"length = {length}: a row needs at least 1 token")
@@ -108,6 +108,8 @@ class Language(Task[Text, LanguageItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
+        from translucid.data.readers import read  # only where there are files to read
+
         return read.read_text(
             files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
             rule=data.rule, loading=loading,
@@ -115,6 +117,8 @@ class Language(Task[Text, LanguageItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Text]:
+        from translucid.toyland import Toyland  # a world of its own, seldom needed
+
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Text(made.source, line)
 
@@ -222,7 +226,7 @@ class Language(Task[Text, LanguageItem]):
             for row, (ids, targets, mask) in enumerate(zip(*packed, strict=True), start=1)
         ]
 
-    def rows_of(self, store: Store, length: int) -> "StoreRows":
+    def rows_of(self, store: "Store", length: int) -> "StoreRows":
         """The same rows from a store, read when they are asked for."""
         self.tokenizer.check(store.manifest.making.tokenizer, str(store.folder))
         return StoreRows(store, length, self.start_id)

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from translucid.data.readers import read
 from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
@@ -69,6 +68,8 @@ class Regress(Task[Numbers, RegressItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Numbers]:
+        from translucid.data.readers import read  # only where there are files to read
+
         return read.read_numbers(
             files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
             rule=data.rule, loading=loading,

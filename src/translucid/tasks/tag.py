@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from translucid.data.batching import pad
 from translucid.data.characters import pad_characters, spell
-from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
 from translucid.data.spans import Span, first_subwords, scheme_of, split_words, tag_spans
@@ -36,7 +35,6 @@ from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.words import Words, readable
-from translucid.toyland import Toyland
 
 LENIENT = "span_f1: an I- that continues nothing begins a span, as in conlleval"
 
@@ -61,6 +59,8 @@ class Tag(Task[Tagged, TagItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
+        from translucid.data.readers import read  # only where there are files to read
+
         return read.read_tagged(
             files[0], words=data.words_column, tags=data.tags_column, rule=data.rule,
             loading=loading,
@@ -68,6 +68,8 @@ class Tag(Task[Tagged, TagItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
+        from translucid.toyland import Toyland  # a world of its own, seldom needed
+
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Tagged(made.english, made.entities, line)
 

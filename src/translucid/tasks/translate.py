@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from translucid.data.batching import pad
 from translucid.data.readers import dialect, tables
-from translucid.data.readers import read as read_files
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -38,7 +37,6 @@ from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, degenerate_outputs
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
-from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
@@ -71,6 +69,8 @@ class Translate(Task[Pair, TranslateItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
+        from translucid.data.readers import read as read_files  # only where there are files
+
         if len(files) == 2:
             return read_files.read_parallel(files[0], files[1], loading=loading)
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
@@ -85,6 +85,8 @@ class Translate(Task[Pair, TranslateItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Pair]:
+        from translucid.toyland import Toyland  # a world of its own, seldom needed
+
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Pair(made.source, made.target, line)
 
