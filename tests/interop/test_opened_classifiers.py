@@ -91,7 +91,7 @@ def test_one_output_is_a_score_never_a_certainty(tmp_path: Path) -> None:
     assert 0 < score["score"] < 1
     assert float(run(*command).stdout) == pytest.approx(score["score"], rel=1e-5)
     table = run("classify", str(tmp_path), str(tmp_path / "t.csv")).stdout
-    assert table.splitlines()[0] == "text,score"
+    assert table.splitlines()[0] == "text,score,note"
     refused = run(*command, "--threshold", "0.3")
     assert refused.returncode
     assert "several labels" in refused.stderr
