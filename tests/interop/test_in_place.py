@@ -105,14 +105,14 @@ def test_rows_are_reordered_on_the_way_as_before(tmp_path: Path) -> None:
         (9e11, ""),  # the sum of two is beyond the limit, but the values are not
     ],
 )
-def test_no_weight_in_place_is_infinite_or_huge(
-    tmp_path: Path, value: float, refused: str
-) -> None:
+def test_no_weight_in_place_is_infinite_or_huge(tmp_path: Path, value: float, refused: str) -> None:
     tensors = random_llama()
     tensors["lm_head.weight"][:2, 1] = value
     folder = write(tmp_path / "a", tensors)
     if refused:
-        with pytest.raises(InputError, match=rf"lm_head\.weight holds values (that are )?{refused}"):
+        with pytest.raises(
+            InputError, match=rf"lm_head\.weight holds values (that are )?{refused}"
+        ):
             open_network(folder)
     else:
         network: Any = open_network(folder).network
