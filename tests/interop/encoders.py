@@ -46,9 +46,8 @@ def bert(folder: Path, head: str = "ForMaskedLM", **more: Any) -> Any:
 
 def roberta(folder: Path, head: str = "ForMaskedLM", **more: Any) -> Any:
     library = transformers()
-    config = library.RobertaConfig(
-        vocab_size=len(PIECES), type_vocab_size=1, pad_token_id=1, **SIZES, **more
-    )
+    sizes = SIZES | {"vocab_size": len(PIECES), "type_vocab_size": 1, "pad_token_id": 1}
+    config = library.RobertaConfig(**(sizes | more))
     theirs = randomised(getattr(library, f"Roberta{head}")(config))
     save(theirs, folder)
     write_byte_pairs(folder)

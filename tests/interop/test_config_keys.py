@@ -86,7 +86,6 @@ def test_a_key_of_unknown_meaning_is_named(
         ("gpt_neox", {"rope_parameters": MISSING, "rotary_pct": 0.5, "rotary_emb_base": 100.0}),
         ("qwen2", {"rope_scaling": {"type": "linear", "factor": 2.0}}),  # beside rope_parameters
         ("roberta", {"hidden_act": "relu"}),  # its head has GELU all the same
-        ("mistral", {"num_key_value_heads": None}),
     ],
 )
 def test_a_key_is_read_as_the_reference_reads_it(
@@ -94,6 +93,14 @@ def test_a_key_is_read_as_the_reference_reads_it(
 ) -> None:
     make(family, tmp_path)
     assert verdict(family, tmp_path, change) == "equal"
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+def test_null_key_value_heads_are_as_many_as_heads(tmp_path: Path, family: str) -> None:
+    """As transformers 4 reads it; transformers 5 refuses null for some families."""
+    theirs = make(family, tmp_path, num_key_value_heads=4)
+    edit(tmp_path, {"num_key_value_heads": None})
+    assert distance(theirs, open_network(tmp_path).network) < 1e-4  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -117,12 +124,34 @@ def test_an_output_head_of_its_own_is_used(
     tensors = load_file(tmp_path / "model.safetensors")
     shape = next(t.shape for name, t in tensors.items() if t.shape[0] == 53 and t.dim() == 2)
     tensors[head] = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    for side in ("encoder", "decoder") if tied else ():  # BART's copies of the shared table
+        tensors.pop(f"model.{side}.embed_tokens.weight", None)
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     edit(tmp_path, {"tie_word_embeddings": tied})
     theirs, opened = reopened(family, tmp_path), open_network(tmp_path)
     assert distance(theirs, opened.network) < 1e-4  # type: ignore[operator]
     note = any("kept apart" in line for line in opened.notes)
     assert note == (tied and family != "t5")
+
+
+@pytest.mark.parametrize(
+    ("family", "copy"),
+    [("bart", "model.encoder.embed_tokens.weight"), ("t5", "decoder.embed_tokens.weight")],
+)
+def test_copies_of_a_shared_table_that_differ_are_refused(
+    tmp_path: Path, family: str, copy: str
+) -> None:
+    """transformers 4 uses the shared table, transformers 5 the copy."""
+    make(family, tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    (table,) = (tensor for name, tensor in tensors.items() if name.endswith("shared.weight"))
+    for other in (table.clone(), table + 1):
+        save_file(tensors | {copy: other}, tmp_path / "model.safetensors", {"format": "pt"})
+        if torch.equal(other, table):
+            assert open_network(tmp_path)
+            continue
+        with pytest.raises(InputError, match=rf"{copy} and .*shared\.weight should be one table"):
+            open_network(tmp_path)
 
 
 def test_a_copy_of_the_table_is_no_head(tmp_path: Path) -> None:

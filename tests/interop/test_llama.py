@@ -297,7 +297,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "quantised": ({"quantization_config": {"bits": 4}}, "quantised"),
     "activation": ({"hidden_act": "mish"}, "hidden_act = 'mish', but one of silu"),
     "rope": ({"rope_parameters": {"rope_type": "longrope", "factor": 2}}, "longrope"),
-    "layer types": ({"layer_types": ["full_attention", "sliding_attention"]}, "layer to layer"),
+    "layer types": (
+        {"layer_types": ["full_attention", "sliding_attention"]},
+        "layer_types = ['full_attention', 'sliding_attention']",
+    ),
     "text": ({"hidden_size": "24"}, "hidden_size = '24', but a whole number"),
     "negative": ({"num_hidden_layers": -1}, "a whole number above 0 is wanted"),
     "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but the weights hold only"),

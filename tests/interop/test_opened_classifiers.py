@@ -54,6 +54,25 @@ def test_scores_are_those_of_the_reference_pipeline(tmp_path: Path, made: Any, k
     assert again.probabilities == ("classes" in kind)
 
 
+def test_labels_without_names_are_numbered(tmp_path: Path) -> None:
+    bert(tmp_path, HEAD, num_labels=3)
+    path = tmp_path / "config.json"
+    config = {key: value for key, value in json.loads(path.read_text()).items()
+              if key not in ("id2label", "label2id")}  # fmt: skip
+    path.write_text(json.dumps(config | {"num_labels": 3}))
+    pipeline = transformers().pipeline("text-classification", str(tmp_path), top_k=None)
+    theirs = [{one["label"]: one["score"] for one in every} for every in pipeline(TEXTS)]
+    for answer, every in zip(tl.load(tmp_path).classify(TEXTS), theirs, strict=True):
+        assert isinstance(answer, Label)
+        assert every.keys() == {"LABEL_0", "LABEL_1", "LABEL_2"}
+        assert answer.label == max(every, key=every.__getitem__)
+        assert answer.probability == pytest.approx(every[answer.label], abs=1e-5)
+    for number, rows in (("3", "a whole number"), (4, "3 rows")):
+        path.write_text(json.dumps(config | {"num_labels": number}))
+        with pytest.raises(InputError, match=rf"num_labels.*{rows}"):
+            tl.load(tmp_path)
+
+
 def test_several_labels_are_listed_above_a_threshold(tmp_path: Path) -> None:
     bert(tmp_path, HEAD, **MULTI)
     model = tl.load(tmp_path)
@@ -91,7 +110,7 @@ def test_one_output_is_a_score_never_a_certainty(tmp_path: Path) -> None:
     assert 0 < score["score"] < 1
     assert float(run(*command).stdout) == pytest.approx(score["score"], rel=1e-5)
     table = run("classify", str(tmp_path), str(tmp_path / "t.csv")).stdout
-    assert table.splitlines()[0] == "text,score"
+    assert table.splitlines()[0] == "text,score,note"
     refused = run(*command, "--threshold", "0.3")
     assert refused.returncode
     assert "several labels" in refused.stderr

@@ -95,8 +95,10 @@ def _tried(
 
 def _plan(description: Description, tensors: int) -> Plan:
     """What the family's own reader makes of a description."""
-    nothing = StoredTensor((), "", 0, lambda: torch.empty(0))
     names = [*description.names, *(f"#{i}" for i in range(tensors))]
-    file = ModelFile({}, dict.fromkeys(names, nothing))
+    # Each of another shape, so that none is read as a copy of another.
+    stored = {name: StoredTensor((i,), "", 0, lambda: torch.empty(0)) for i, name in
+              enumerate(names)}  # fmt: skip
+    file = ModelFile({}, stored)
     config = description.config
     return HUGGING_FACE[config["model_type"]](Options(config, "config.json"), file)

@@ -154,18 +154,20 @@ def _head(
 
 
 def _check_outputs(labels: tuple[str, ...], heads: Heads, config: Options, file: ModelFile) -> None:
-    """As many labels as the classifier has rows."""
+    """Refuse labels that are not as many as the rows of the classifier."""
     name = f"{heads.classes}.weight"
     stored = file.tensors.get(name, file.tensors.get("classifier.weight"))
     if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
         raise InputError(
-            f"{config.where}: id2label has {len(labels):,} labels, but {name} has "
+            f"{config.where} has {len(labels):,} labels (id2label, or num_labels), but {name} has "
             f"{stored.shape[0]:,} rows; copy the config.json that belongs to these weights"
         )
 
 
 def _labels(config: Options) -> tuple[str, ...]:
-    names = config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"})
+    names = config.get("id2label")
+    if names is None:
+        return tuple(f"LABEL_{i}" for i in range(config.whole("num_labels", 2)))
     if not isinstance(names, dict) or not all(str(i) in {str(k) for k in names}
                                               for i in range(len(names))):  # fmt: skip
         raise InputError(f"{config.where}: id2label does not number its labels from 0 on")

@@ -40,11 +40,13 @@ def with_function(plan: Plan, config: Options) -> Plan:
     function, why = function_of(problem, len(plan.labels)), f"{PROBLEM} = {problem}"
     if problem is None:
         why = f"{PROBLEM} is not set, {len(plan.labels)} output{'s'[: len(plan.labels) - 1]}"
-    named = config.part(SECTION).get(KEY, config.get(OLD_KEY))
+    section = config.part(SECTION)
+    section.ignore("version")  # of sentence-transformers
+    named = section.get(KEY, config.get(OLD_KEY))
     notes = []
     if named is not None:
         function, why = _activation(str(named), config.where), f"{KEY} = {named}"
-        where = SECTION if config.part(SECTION).get(KEY) is not None else OLD_KEY
+        where = SECTION if section.get(KEY) is not None else OLD_KEY
         kept[where] = config.get(where)
         notes.append(
             "made for pairs of texts (a CrossEncoder of sentence-transformers); here it reads one "

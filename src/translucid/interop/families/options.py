@@ -56,8 +56,7 @@ class Options:
         value = self.get(name, {})
         if not isinstance(value, dict):
             self._refuse(name, value, "an object")
-        self._parts[name] = Options(value, f"{self.where}: {name}")
-        return self._parts[name]
+        return self._parts.setdefault(name, Options(value, f"{self.where}: {name}"))
 
     def has(self, name: str) -> bool:
         """Whether the file names a key, if only as null."""

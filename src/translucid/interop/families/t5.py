@@ -81,7 +81,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         bias=False,
         logit_scale=d_model**-0.5 if scaled else 1.0,
         dropout=0.0,
-        tied=HEAD not in file.tensors or are_equal(file, HEAD, SHARED),
+        tied=are_equal(file, HEAD, SHARED),
     )
     for side in ("encoder", "decoder"):
         check_copies(file, f"{side}.embed_tokens.weight", SHARED, where)
@@ -151,4 +151,4 @@ def to_huggingface(c: TransformerConfig, length: int) -> Description:
         "tie_word_embeddings": scaled,
         "n_positions": length,
     }
-    return Description(described, () if c.tied else (HEAD,))
+    return Description(described, () if c.tied else (SHARED, HEAD))
