@@ -3,6 +3,7 @@
     TranslucidError                 everything raised on purpose
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
+    │   ├── RowError                one row of several that cannot be used
     │   ├── TokenizerMismatchError  a tokenizer other than the one the model was trained with
     │   └── WrongTaskError          a model that was trained for something else
     ├── TrainingError               a run that cannot go on
@@ -37,6 +38,15 @@ class ConfigError(TranslucidError, ValueError):
 
 class InputError(TranslucidError, ValueError):
     """Numbers, text or files that cannot be used."""
+
+
+class RowError(InputError):
+    """One row of several that cannot be used. row: counted from 0; who knows its file and line can
+    name them instead."""
+
+    def __init__(self, row: int, fact: str) -> None:
+        self.row, self.fact = row, fact
+        super().__init__(f"row {row + 1}: {fact}")
 
 
 class WrongTaskError(InputError):

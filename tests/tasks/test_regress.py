@@ -22,7 +22,7 @@ from translucid.models.mlp import MLPConfig
 from translucid.recipe import recipe
 from translucid.runs.run import train_recipe
 from translucid.tasks.options import DataConfig, Resources
-from translucid.tasks.regress import Regress
+from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.scale import Scale
 
 Row = tuple[float, ...]
@@ -181,6 +181,31 @@ def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(InputError, match=r"input 2 is too large to be measured; give it in"):
         Scale.of([(1.0, 1e200), (2.0, -1e308), (3.0, 1e308)], "input")
+
+
+def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
+    """In Python by its row, on the command line by file and line, in a score as a warning."""
+    model = small_model(tmp_path)
+    for weight in model.network.parameters():
+        weight.data *= 1e3
+    model.save(tmp_path / "large")
+    rows = [[1.0, 2.0, 3.0], [3e36, 3e36, 3e36]]
+    with pytest.raises(InputError, match=r"row 2: with 3e\+36 .* overflow"):
+        model.predict(rows)
+    with pytest.raises(InputError, match="overflow"):
+        model.predict(["3e36 3e36 3e36"])
+    file = tmp_path / "new.csv"
+    file.write_text("area,rooms,age\n1,2,3\n1,2,4\n3e36,3e36,3e36\n", "utf-8")
+    for words in ([str(file)], [str(file), "--json"]):
+        done = run("predict", str(tmp_path / "large"), *words)
+        assert done.returncode == 2
+        assert f"{file}:4: with 3e+36" in done.stderr
+        assert "overflow" in done.stderr
+        assert "nan" not in done.stdout.lower()
+    items = [RegressItem((*row,), (1.0 + n,), n) for n, row in enumerate(rows)]
+    (warned,) = model.task.evaluate(model.network, items).warnings
+    assert "1 of 2 rows" in warned
+    assert "not finite" in warned
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import typer
 from translucid.cli.shared import generation_options as o
 from translucid.cli.shared.input_notes import in_columns, in_line, noting
 from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, name_of
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError, RowError
 
 if TYPE_CHECKING:
     from translucid.data.predictions import Row, Source
@@ -158,9 +158,15 @@ def _answer(
             held.task.check_question(row.question, where, held.network)
         questions = [row.question for row in asked]
         noted = notes.of(questions)
-        if plain and not probabilities:
-            return [Answered(text) for text in _plain(held, questions, noted, as_json)]
-        columns = held.task.predict_columns(held.network, questions, probabilities=probabilities)
+        try:
+            if plain and not probabilities:
+                return [Answered(text) for text in _plain(held, questions, noted, as_json)]
+            columns = held.task.predict_columns(
+                held.network, questions, probabilities=probabilities
+            )
+        except RowError as error:
+            where = f"{name_of(file)}:{asked[error.row].line}"
+            raise InputError(f"{where}: {error.fact}") from None
         if held.task.vocabularies:  # numbers have no notes
             pairs = zip(columns, noted, strict=True)
             columns = [in_columns(source, new, note, as_json=as_json) for new, note in pairs]

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 
 from translucid.models.perceptron import Perceptron
 from translucid.studio import plane
-from translucid.studio.lesson_filler import COMPARISON, Filler
+from translucid.studio.lesson_conditions import COMPARISON
+from translucid.studio.lesson_filler import Filler
 from translucid.studio.lesson_lacks import Lacks, attention_kind
 from translucid.studio.text_runs import Run
 

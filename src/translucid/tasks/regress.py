@@ -17,7 +17,7 @@ from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
+from translucid.errors import ConfigError, InputError, RowError
 from translucid.models.mlp import MLP
 from translucid.models.perceptron import Perceptron
 from translucid.tasks import metrics
@@ -226,6 +226,21 @@ class Regress(Task[Numbers, RegressItem]):
         return 0.5 * (model(**batch.inputs) - batch.targets).square().sum()
 
     def predict(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
+        answers = self._answers(model, items)
+        for row in _overflowed(answers):
+            given = " ".join(f"{number:g}" for number in items[row].inputs)
+            raise RowError(
+                row,
+                f"with {given:.60} the model's numbers overflow: its output is not finite; use "
+                "smaller numbers",
+            )
+        return answers
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
+        """Also of a model that diverges: the record of its training shows it."""
+        return self._answers(model, [self.read_line(text, "text", model)])[0]
+
+    def _answers(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
         def act(batch: Batch) -> list[list[float]]:
             outputs = model(**batch.inputs)  # of a perceptron (batch,)
             return self.outputs.plain(outputs if outputs.dim() > 1 else outputs[:, None])
@@ -233,11 +248,15 @@ class Regress(Task[Numbers, RegressItem]):
         return in_batches(model, items, self, act)
 
     def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
-        answers = self.predict(model, items)
+        answers = self._answers(model, items)
+        lost = len(_overflowed(answers))
         lines = [self.answer_text(answer) for answer in answers]
         return replace(
             self._score(answers, items), predictions=lines, sums=lambda: self._sums(answers, items),
-            warnings=one_answer(lines, [item.targets for item in items], "row"),
+            warnings=(
+                *one_answer(lines, [item.targets for item in items], "row"),
+                *([f"{lost:,} of {len(items):,} rows: the output is not finite"] if lost else ()),
+            ),
         )  # fmt: skip
 
     def _sums(
@@ -313,6 +332,11 @@ def _columns(network: nn.Module) -> tuple[int, int]:
         return network.config.inputs, 1
     assert isinstance(network, MLP)
     return network.config.inputs, network.config.outputs
+
+
+def _overflowed(answers: Sequence[Sequence[float]]) -> list[int]:
+    """The rows with an output that is not finite."""
+    return [row for row, answer in enumerate(answers) if not all(map(math.isfinite, answer))]
 
 
 def _tensor(rows: Sequence[Sequence[float]], scale: Scale | None) -> Tensor:
