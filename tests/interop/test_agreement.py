@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 from tests.interop import test_fairseq as fairseq
 from tests.interop import test_joeynmt as joeynmt
-from tests.interop.encoders import bert, sentence_bert
+from tests.interop.encoders import PIECES, bert, sentence_bert, write_byte_pairs
 from tests.interop.own_models import own
-from tests.interop.reference import randomised
+from tests.interop.reference import randomised, save, transformers
 from tests.interop.test_export_gguf import LLAMA
 from tests.interop.tiny_foreign import written
 from tests.interop.toolkit_reference import Transformer, in_halves
 
+import translucid as tl
 from translucid.errors import InputError
 from translucid.interop.agreement import _allowed
 from translucid.interop.export.exporting import export
 from translucid.interop.formats.gguf import read_gguf, write_gguf
 from translucid.interop.importing import import_model
+from translucid.model import Model
 
 
 def cut(path: Path, lines: slice) -> None:
@@ -143,6 +145,54 @@ def test_spare_rows_are_counted_in_a_note(tmp_path: Path) -> None:
     export(held, "huggingface", tmp_path / "out")
     notes = import_model(tmp_path / "out").facts["notes"]
     assert any("3 of" in note and "no token in tokenizer.json" in note for note in notes)
+
+
+def write_bart(folder: Path, rows: int, **roles: str) -> Path:
+    """A BART model whose tokenizer has <mask> as its last token."""
+    library = transformers()
+    sizes = {f"{side}_{name}": 2 for side in ("encoder", "decoder")
+             for name in ("layers", "attention_heads")}  # fmt: skip
+    config = library.BartConfig(
+        vocab_size=rows, d_model=8, encoder_ffn_dim=8, decoder_ffn_dim=8,
+        max_position_embeddings=16, **sizes,
+    )  # fmt: skip
+    save(randomised(library.BartForConditionalGeneration(config)), folder)
+    write_byte_pairs(folder)
+    path = folder / "tokenizer_config.json"
+    changed = {"tokenizer_class": "BartTokenizer"} | roles
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    return folder
+
+
+def test_a_special_token_that_no_text_produces_needs_no_row(tmp_path: Path) -> None:
+    """facebook/bart-large-cnn: 50,264 rows, and <mask> is token 50,264."""
+    rows = len(PIECES) - 1
+    held = import_model(write_bart(tmp_path / "theirs", rows))
+    assert any("<mask>" in note and "without a row" in note for note in held.facts["notes"])
+    tokenizer = held.tokenizers["tokenizer"]
+    assert len(tokenizer) == rows
+    reference = transformers().AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    for text in ("ab a b.", " abc", "ba </s>"):
+        ids = reference(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        assert tokenizer.encode(text) == ids
+    assert max(tokenizer.encode("a <mask> b<mask>")) < rows
+    with pytest.raises(InputError, match="hides a token"):
+        _ = tokenizer.mask_id
+    Model(held).save(tmp_path / "ours")
+    export(held, "huggingface", tmp_path / "out")
+    answers = Model(held).translate(["ab a", "<mask>"], max_length=6)
+    for name in ("ours", "out"):
+        assert tl.load(tmp_path / name).translate(["ab a", "<mask>"], max_length=6) == answers
+
+
+@pytest.mark.parametrize(("rows", "roles"), [(2, {}), (1, {"pad_token": "<mask>"})])
+def test_a_token_with_a_role_or_of_text_needs_a_row(
+    tmp_path: Path, rows: int, roles: dict[str, str]
+) -> None:
+    write_bart(tmp_path / "a", len(PIECES) - rows, **roles)
+    sizes = f"{len(PIECES)} tokens, .* {len(PIECES) - rows} rows"
+    with pytest.raises(InputError, match=sizes):
+        import_model(tmp_path / "a")
 
 
 def test_added_tokens_belong_to_a_word_piece_vocabulary(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def read_at(seen: Page, picture: str, *keys: str) -> tuple[str, str]:
 
 
 def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path: Path) -> None:  # noqa: F811
-    run = tmp_path / "run"
+    run = tmp_path / "a run"  # its commands quote it
     text = "The dog does not see the cat."
     train = ["train", "translate", "--out", str(run), "--studio", "--probe", text, *SMALL,
              "training.steps=8000", "training.evaluate_every=2000",
@@ -114,6 +114,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert inked(page, ".norms canvas") > 1000
         assert page.words(".views a:not([aria-disabled])") == ["Train"]
         assert word(page, ".model .sizes") == "in training"
+        assert "This run is in training" in word(page, "#sentence")
 
         # pausing the page pauses nothing else
         page.inner.click("text=Pause the page")
@@ -162,6 +163,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
     assert f"look again with: translucid explore {shlex.quote(str(run))}" in said
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
+    assert "in training" not in page.text("body")  # nor does the sentence say so
     # Keys draw the view again, from what came before the server stopped; the bar knows the end.
     for key in ("d", "d", "2", "p", "p"):
         page.inner.evaluate("document.activeElement.blur()")
@@ -169,7 +171,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert inked(page, ".curve canvas") > 200, key
         assert word(page, STATUS).startswith("Stopped and saved after step"), key
     assert word(page, ".model .sizes") == "stopped and saved"
-    assert f"translucid explore {run}" in word(page, "#sentence")
+    assert f"translucid explore {shlex.quote(str(run))}" in word(page, "#sentence")
     assert "in training" not in page.text("body")
 
     # and afterwards

@@ -10,12 +10,16 @@ A tool decides how many rows an embedding table may have beyond the tokens of it
 - some: rows kept for tokens of later training (Hugging Face's other files: T5 has 32,128 rows for
   32,100 tokens, Qwen2 290 more, DeepSeek 2,385 more)
 - any: the mapping file, in which the user lists the tokens, decides
+
+Fewer rows than tokens are an error, with one exception in Hugging Face's files: the last tokens are
+special tokens that no text produces and that have no role (bart-large-cnn has no row for <mask>).
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
 from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
@@ -42,6 +46,22 @@ def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path
             notes.append(f"{side}{count - tokens:,} of {count:,} rows of the embedding table have "
                          f"no token in {file}, and are never generated")  # fmt: skip
     return notes
+
+
+def without_unused(read: ReadTokenizers, rows: Mapping[str, int]) -> ReadTokenizers:
+    """Remove the last special tokens of Hugging Face's tokenizers, if the embedding table has no
+    rows for them and no text produces them."""
+    tokenizers, notes = dict(read.tokenizers), list(read.notes)
+    for name, tokenizer in read.tokenizers.items():
+        if read.spare != "some" or tokenizer.source is None or len(tokenizer) <= rows[name]:
+            continue
+        if (shorter := tokenizer.source.first(rows[name])) is not None:
+            lost = tokenizer.source.names[rows[name] :]
+            more = f" and {len(lost) - 3:,} more" if len(lost) > 3 else ""
+            notes.append(f"special tokens without a row in the embedding table, which this model "
+                         f"cannot read or write: {', '.join(lost[:3])}{more}")  # fmt: skip
+            tokenizers[name] = Tokenizer.imported(shorter)
+    return read._replace(tokenizers=tokenizers, notes=notes)
 
 
 def _allowed(spare: Spare, more: int, rows: int) -> bool:

@@ -9,7 +9,7 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop import first_opening
-from translucid.interop.agreement import check_labels, check_vocabularies
+from translucid.interop.agreement import check_labels, check_vocabularies, without_unused
 from translucid.interop.decoding_options import read_decoding
 from translucid.interop.families.plan import Plan
 from translucid.interop.generation_config import read_generation
@@ -82,6 +82,7 @@ def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str])
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     statistics = dict(plan.statistics)
     rows = {name: _rows(plan, name) for name in imported.tokenizers}
+    imported = without_unused(imported, rows)
     spare = check_vocabularies(imported, rows, path)
     check_labels(plan, path)
     if plan.task == Translate.name and opened.source.kind == "ctranslate2":

@@ -60,6 +60,35 @@ class Imported:
         vars(made).update(data=self.data, names=self.names)
         return made
 
+    def first(self, size: int) -> "Imported | None":
+        """The tokenizer without its last tokens; None: text may contain one of them, or one has a
+        role other than that of the mask."""
+        mask, added = self.special.mask, self.data.get("added_tokens") or []
+        special = replace(
+            self.special, mask=mask if mask is not None and mask < size else None,
+            never=tuple(i for i in self.special.never if i < size),
+        )  # fmt: skip
+        control = {token["id"] for token in added if token.get("special")}
+        needed = {*replace(self, special=special).roles, *special.ends, special.unk or 0}
+        model = dict(self.data["model"])
+        gone = {piece for i, piece in vocabulary(model) if i >= size}
+        if (
+            self.tokens is not None
+            or not control.issuperset(range(size, len(self.names)))
+            or max(needed) >= size
+            or model.get("unk_token") in gone
+        ):
+            return None
+        vocab = model["vocab"]
+        model["vocab"] = vocab[:size] if isinstance(vocab, list) else {
+            piece: i for piece, i in vocab.items() if i < size}  # fmt: skip
+        if model["type"] == "BPE":
+            model["merges"] = _without(merges_of(model), gone)
+        kept = [token for token in added if token["id"] < size]
+        text = json.dumps(self.data | {"model": model, "added_tokens": kept}, ensure_ascii=False)
+        hidden = tuple(i for i in self.hidden if i < size)
+        return Imported.read(text, "the tokenizer").with_roles(special, hidden)
+
     @cached_property
     def data(self) -> dict[str, Any]:
         return parsed(self.spec, "the tokenizer")
@@ -87,13 +116,18 @@ class Imported:
     @cached_property
     def special_ids(self) -> frozenset[int]:
         """Control tokens: those that the file calls special, and those that have a role."""
+        added = self.data.get("added_tokens") or []
+        control = {token["id"] for token in added if token.get("special")}
+        return frozenset(self.roles | control) - {self.special.unk}
+
+    @property
+    def roles(self) -> set[int]:
+        """Tokens that have a role, but that for unknown pieces."""
         special = self.special
         roles = {special.pad, special.bos, special.eos, special.mask, *special.start}
         if special.frame is not None:
             roles |= {*special.frame.prefix, *special.frame.suffix, *special.frame.between}
-        added = self.data.get("added_tokens") or []
-        roles |= {token["id"] for token in added if token.get("special")}
-        return frozenset(i for i in roles if i is not None) - {special.unk}
+        return {i for i in roles if i is not None}
 
     @property
     def mask_strips(self) -> tuple[bool, bool]:
@@ -136,11 +170,7 @@ class Imported:
             model["vocab"] = dict(zip(known.values(), known, strict=True))
         if model["type"] == "BPE":
             model["dropout"] = None
-            model["merges"] = [
-                pair
-                for pair in merges_of(model)
-                if "".join(pair) not in gone and gone.isdisjoint(pair)
-            ]
+            model["merges"] = _without(merges_of(model), gone)
         ids = dict(zip(names.values(), names, strict=True))
         unknown = ids.get(model.get("unk_token") or "")
         if unknown is not None:
@@ -299,6 +329,11 @@ def merges_of(model: dict[str, Any]) -> list[list[str]]:
     """Pairs; old files write them as one text."""
     merges = model.get("merges") or []
     return [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in merges]
+
+
+def _without(merges: list[list[str]], gone: set[str]) -> list[list[str]]:
+    """Merges of pieces that are still there, to pieces that are."""
+    return [pair for pair in merges if "".join(pair) not in gone and gone.isdisjoint(pair)]
 
 
 def _first(entry: Any) -> Any:

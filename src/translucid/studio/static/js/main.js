@@ -191,7 +191,7 @@ function depth(run, side) {
 const unread = ({ m }) => {
   const before =
     stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To read sentences,';
-  return `${before} open it again: translucid explore ${folderOf(m) ?? ''}`.trim();
+  return `${before} open it again: translucid explore ${folderOf(m)}`.trim();
 };
 async function sentence(run, model) {
   if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, unread(model)));

@@ -21,7 +21,8 @@ export function stateOf(m) {
   const words = { training: 'in training', interrupted: 'stopped and saved', stopped: 'ended' };
   return words[state] ?? (state || 'no model yet');
 }
-export const folderOf = m => trainings.get(m)?.about?.folder ?? null;
+// The folder of a run as a command takes it.
+export const folderOf = m => quoted(trainings.get(m)?.about?.folder ?? '');
 
 export function follow(m, changed) {
   const data = trainings.get(m) ?? empty();
