@@ -2,12 +2,14 @@
 seconds and a multiple of its size in memory, and no signal ends the process."""
 
 import json
+import re
 import shutil
 import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -34,6 +36,10 @@ pytest.importorskip("transformers", reason="the good models are written by trans
 def good(format: str) -> Path:
     """A good model of this format, which is written once for all tests."""
     return once(f"to attack: {format}", foreign_models.GOOD[format].write)
+
+
+def _must_not_run(*arguments: object, **options: object) -> None:
+    raise AssertionError("this must be refused before")
 
 
 def copied(format: str, place: Path) -> Path:
@@ -77,9 +83,21 @@ def test_objects_that_are_shared_within_reason_are_read(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_compressed_byteorder_is_not_unpacked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in PICKLES if "again and again" in name])
+def test_a_pickle_that_copies_its_values_again_and_again_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a.pt").write_bytes(torch_files()[name]())
+    with pytest.raises(InputError, match=r"it copies more than .* values"):
+        read_torch(tmp_path / "a.pt")
+
+
+def test_a_compressed_byteorder_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.pt").write_bytes(torch_files()["zeros as byteorder"]())
-    with pytest.raises(InputError, match="compressed"):
+    monkeypatch.setattr(ZipFile, "read", _must_not_run)
+    with pytest.raises(InputError, match="is compressed"):
         read_torch(tmp_path / "a.pt")
 
 
@@ -194,10 +212,6 @@ def test_far_ids_are_refused(tmp_path: Path) -> None:
         read_tokenizers(folder)
 
 
-def _must_not_run(*arguments: object, **options: object) -> None:
-    raise AssertionError("a tokenizer is built")
-
-
 @pytest.mark.parametrize(
     ("format", "file"),
     [("WordPiece, classifier", "vocab.txt"), ("JoeyNMT", "src_vocab.txt"),
@@ -231,11 +245,24 @@ def test_a_mapping_with_many_unknown_keys_is_refused_at_once(tmp_path: Path) -> 
         import_model(folder / "gru.toml")
 
 
-def test_weights_far_beyond_any_number_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("values", [(3e38,), (3e38, -3e38)], ids=["one", "two whose sum is 0"])
+def test_weights_far_beyond_any_number_are_refused(
+    tmp_path: Path, values: tuple[float, ...]
+) -> None:
     folder = copied("safetensors", tmp_path)
     path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-4] + struct.pack("<f", 3e38))
+    last = struct.pack(f"<{len(values)}f", *values)
+    path.write_bytes(path.read_bytes()[: -len(last)] + last)
     with pytest.raises(InputError, match=r"values beyond 1e\+12"):
+        import_model(folder)
+
+
+def test_a_language_model_without_an_end_token_is_refused_by_name(tmp_path: Path) -> None:
+    folder = copied("tokenizer.json, BPE", tmp_path)
+    for name in ("config.json", "generation_config.json"):
+        held = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(held | {"eos_token_id": None}))
+    with pytest.raises(InputError, match=f"{re.escape(str(folder))}.*no eos token"):
         import_model(folder)
 
 

@@ -77,7 +77,7 @@ def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str])
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True, ignored_keys=ignored_keys)
     imported = _tokenizers(opened.source, opened.plan)
-    if opened.plan.task == Translate.name:  # a translation needs an end
+    if opened.plan.task in (Translate.name, Language.name):  # what they write needs an end
         _ = list(imported.tokenizers.values())[-1].eos_id  # raises an error if there is none
     plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
     statistics = dict(plan.statistics)
