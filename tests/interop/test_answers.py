@@ -102,6 +102,16 @@ def test_a_difference_is_named_with_both_answers(
     assert "verify=False" in str(caught.value)
 
 
+def test_padding_that_only_transformers_would_write_is_no_difference(
+    tmp_path: Path, compares: Path
+) -> None:
+    folder = made("marian", tmp_path)
+    theirs = transformers().MarianMTModel.from_pretrained(folder)
+    theirs.final_logits_bias[:, theirs.config.pad_token_id] = 1e4
+    theirs.save_pretrained(folder)
+    assert "the same ids as transformers for 2 texts" in opened(folder)
+
+
 def test_other_ids_are_an_error_with_a_way_to_go_on(
     tmp_path: Path, compares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

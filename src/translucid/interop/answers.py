@@ -230,11 +230,13 @@ def _fill(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, ids: l
 def _generate(tokenizer: Any, model: Any, held: Bundle, task: Any, text: str, ids: list[int],
               folder: Path) -> None:  # fmt: skip
     """The likeliest token after each other: beams depend on options that are not the model's."""
+    own = writing(held)
+    # Padding and rows without a token are never written here, whatever their probability.
+    unwritten = [*own.special.never, *range(len(own), model.get_output_embeddings().out_features)]
     both = model.generate(
         torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-        max_new_tokens=TOKENS, num_beams=1, do_sample=False,
+        max_new_tokens=TOKENS, num_beams=1, do_sample=False, suppress_tokens=unwritten or None,
     )[0].tolist()  # fmt: skip
-    own = writing(held)
     before = ids if held.task == "language" else own.start_ids
     ends = {own.special.eos, *own.special.ends}
     theirs = [*both[len(before) :], own.special.eos]
