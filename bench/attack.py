@@ -226,7 +226,7 @@ def attack_races(good: Path, count: int) -> Tally:
                 good_end = code == 0 or named
                 tally.add(f"race {number}", "refused" if named else "harmless" if good_end else
                           "unexpected", said[-200:], took)  # fmt: skip
-            lines = (place / "run" / "metrics.jsonl").read_text().splitlines()
+            lines = (place / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
             steps = [record["step"] for record in map(json.loads, lines) if "valid" not in record]
             whole = len(won) == 1 and steps == sorted(set(steps))
             outcome, note, seconds = attempt(lambda: ask(place / "run", "regress"))  # noqa: B023

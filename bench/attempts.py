@@ -56,7 +56,7 @@ def at_most(seconds: float, bytes_more: int) -> Iterator[None]:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + bytes_more, limits[1]))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, WAITING * seconds)

@@ -66,7 +66,7 @@ class Memory:
 
 def resident(process: int) -> float:
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf(
+        return int(Path(f"/proc/{process}/statm").read_text("utf-8").split()[1]) * os.sysconf(
             "SC_PAGE_SIZE"
         )
     except (OSError, IndexError):  # it ended meanwhile
@@ -77,7 +77,7 @@ def children_of(process: int) -> list[int]:
     found: list[int] = []
     for task in Path(f"/proc/{process}/task").iterdir():
         try:
-            found += map(int, (task / "children").read_text().split())
+            found += map(int, (task / "children").read_text("utf-8").split())
         except OSError:
             continue
     return found

@@ -188,7 +188,7 @@ def machine(where: str) -> dict[str, Any]:
 def processor() -> str:
     """As Linux names it; an ARM processor has no name there, only its features."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
@@ -204,7 +204,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.where and not options.files:
         parser.error("give --where cpu or gpu, or --table with files")
-    results = [json.loads(file.read_text()) for file in options.files]
+    results = [json.loads(file.read_text("utf-8")) for file in options.files]
     if options.where:
         results.append(measured(options.where, options.rounds, options.only, options.out))
     if options.table:

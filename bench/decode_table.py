@@ -9,7 +9,7 @@ NAMES = ("ours", "transformers", "ctranslate2")
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:
     """Replace what stands between the marks of each place, or add them at the end."""
-    text = page.read_text() if page.exists() else "# Speed\n"
+    text = page.read_text("utf-8") if page.exists() else "# Speed\n"
     for result in results:
         start = START.format(where=place(result))
         if start not in text:

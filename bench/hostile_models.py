@@ -104,7 +104,7 @@ def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
 def json_change(file: str, at: tuple[Any, ...], new: Any) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         path = folder / file
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text("utf-8"))
         path.write_text(json.dumps(replaced(value, at, new)))
         _mend_tokenizer(path)
 
@@ -117,7 +117,7 @@ def _mend_tokenizer(path: Path) -> None:
 
     meta = path.with_name("tokenizer_meta.json")
     if path.name == "tokenizer.json" and meta.exists():
-        told = json.loads(meta.read_text())
+        told = json.loads(meta.read_text("utf-8"))
         meta.write_text(json.dumps(told | {"sha256": digest_of(path)}))
 
 
@@ -128,7 +128,7 @@ def json_cases(good: Path) -> Iterator[Hostile]:
             file = path.relative_to(folder).as_posix()
             if file == "manifest.json" or path.name == "tokenizer_config.json":
                 continue
-            value = json.loads(path.read_text())
+            value = json.loads(path.read_text("utf-8"))
             for at in places(value):
                 changes = ODD | ({"missing": MISSING} if at else {})
                 for word, new in changes.items():
@@ -346,12 +346,14 @@ def file_cases(good: Path) -> Iterator[Hostile]:
 def _name_in_manifest(folder: Path, name: str) -> None:
     seal(folder)
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {name: "0" * 64}, indent=2) + "\n")
+    path.write_text(
+        json.dumps(json.loads(path.read_text("utf-8")) | {name: "0" * 64}, indent=2) + "\n"
+    )
 
 
 def _name_of_tokenizer(folder: Path, name: str) -> None:
     path = folder / "config.json"
-    told = json.loads(path.read_text())
+    told = json.loads(path.read_text("utf-8"))
     mark = next(iter(told["tokenizers"].values()), "0" * 64)
     path.write_text(json.dumps(told | {"tokenizers": {name: mark}}))
 

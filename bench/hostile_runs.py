@@ -35,7 +35,7 @@ def change_state(run: Path, at: tuple[Any, ...], new: Any) -> None:
     from translucid.atomic_files import write_manifest
 
     path = newest(run) / "state.json"
-    path.write_text(json.dumps(replaced(json.loads(path.read_text()), at, new)))
+    path.write_text(json.dumps(replaced(json.loads(path.read_text("utf-8")), at, new)))
     write_manifest(path.parent)
 
 

@@ -47,7 +47,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_si
 
 def peak() -> int:
     """The most memory that this process has had, in bytes; Linux."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
@@ -102,8 +102,10 @@ def write_gpt2(folder: Path) -> None:
 
 def started() -> float:
     """When this process began, in seconds since 1970."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    boot = next(line for line in Path("/proc/stat").read_text().splitlines() if "btime" in line)
+    ticks = int(Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19])
+    boot = next(
+        line for line in Path("/proc/stat").read_text("utf-8").splitlines() if "btime" in line
+    )
     return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 

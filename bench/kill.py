@@ -105,7 +105,7 @@ class Server:
             if watch.now():
                 os.kill(self._pid, signal.SIGKILL)
         life.code = int(self._line())
-        life.said = self.said.read_text()
+        life.said = self.said.read_text("utf-8")
         return life
 
     def finish(self, words: Sequence[str], run: Path) -> Life:
@@ -310,7 +310,7 @@ def where(run: Path, life: Life, evaluate_every: int) -> set[str]:
     if any(not path.with_name(path.stem[1:]).exists() for path in old):
         found.add("between the two renames")
     with suppress(FileNotFoundError, IndexError):
-        last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+        last = json.loads((run / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
         if "valid" not in last and last["step"] % evaluate_every == 0:
             found.add("during an evaluation")
     if steps(run) and not (run / "test.json").exists():
@@ -331,7 +331,7 @@ def same_bits(one: Path, other: Path) -> int:
     for name in ("best", "last", "checkpoints"):
         assert digests(one / name) == digests(other / name), name
     newest = Path("state", f"step-{max(steps(one)):08}")
-    numbers = [json.loads((run / newest / "state.json").read_text()) for run in (one, other)]
+    numbers = [json.loads((run / newest / "state.json").read_text("utf-8")) for run in (one, other)]
     for each in numbers:
         del each["state"]["seconds"]
     assert numbers[0] == numbers[1]

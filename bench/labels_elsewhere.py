@@ -92,7 +92,7 @@ def compare(
         except InputError as error:
             results[format] = {"refused": str(error)}
             continue
-        names = json.loads((folder / format / "config.json").read_text())["id2label"]
+        names = json.loads((folder / format / "config.json").read_text("utf-8"))["id2label"]
         theirs = run(folder / format, texts)
         said = [names[str(int(row.argmax()))] for row in theirs]
         results[format] = {

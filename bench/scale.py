@@ -200,10 +200,10 @@ def measure(parallel: str, processes: int, folder: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     if done.returncode:
         raise RuntimeError(f"{parallel}, {processes}: {done.stderr[-3000:]}")
-    result: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
+    result: dict[str, Any] = json.loads(out.with_suffix(".json").read_text("utf-8"))
     alone = folder / "ddp-1"
     weights, expected = load_file(out), load_file(alone.with_suffix(".safetensors"))
-    losses = json.loads(alone.with_suffix(".json").read_text())["losses"]
+    losses = json.loads(alone.with_suffix(".json").read_text("utf-8"))["losses"]
     return result | {
         "parallel": parallel, "processes": processes,
         "loss_difference": max(  # relative

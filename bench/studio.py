@@ -81,7 +81,7 @@ class Work:
 
 
 def server_time(pid: int) -> float:
-    cells = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    cells = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -180,14 +180,14 @@ def trained(arguments: list[str], out: Path) -> dict[str, Any]:
     took = time.time() - began
     if done.returncode:
         raise RuntimeError(f"translucid train ended with {done.returncode}: {done.stderr[-2000:]}")
-    metrics = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
+    metrics = [json.loads(line) for line in (out / "timing.jsonl").read_text("utf-8").splitlines()]
     windows = [line["targets_per_second"] for line in metrics if "targets_per_second" in line]
     memory = max((line["memory"] for line in metrics if line.get("memory")), default=None)
     assert len(windows) > 3, f"{len(windows)} windows are too few"
     return {
         "tokens_per_s": statistics.median(windows[2:]), "windows": windows, "seconds": took,
         "memory": memory,
-        "log": (out / "log.txt").read_text()[-3000:],
+        "log": (out / "log.txt").read_text("utf-8")[-3000:],
     }  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:
-    text = page.read_text()
+    text = page.read_text("utf-8")
     for result in results:
         start = START.format(where=result["where"])
         if start not in text:
@@ -318,7 +318,9 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="*")
     options = parser.parse_args()
     if options.table:
-        write_table(options.table, [json.loads(file.read_text()) for file in options.results])
+        write_table(
+            options.table, [json.loads(file.read_text("utf-8")) for file in options.results]
+        )
         return
     device = torch.cuda.get_device_name() if options.where == "gpu" else platform.machine()
     result: dict[str, Any] = {

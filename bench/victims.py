@@ -131,7 +131,7 @@ def _victim(action: Callable[[Path], None], path: Path, send: int) -> None:
     """In the child: opens the model, says how it ended, and ends."""
     from translucid.errors import TranslucidError
 
-    pages = [int(n) for n in Path("/proc/self/statm").read_text().split()[:2]]
+    pages = [int(n) for n in Path("/proc/self/statm").read_text("utf-8").split()[:2]]
     page = resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (int(LONGEST), int(LONGEST)))

@@ -193,7 +193,7 @@ def reopened(family: str, folder: Path) -> Any:
 
 def edit(folder: Path, changed: Mapping[str, Any]) -> None:
     path = folder / "config.json"
-    held = json.loads(path.read_text()) | changed
+    held = json.loads(path.read_text("utf-8")) | changed
     path.write_text(json.dumps({k: v for k, v in held.items() if v is not MISSING}))
 
 

@@ -64,7 +64,7 @@ def write_bert(folder: Path) -> Path:
 
 def write_marian(folder: Path) -> Path:
     written("marian", folder)
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     changed = {key: config[key] - 2 for key in ("pad_token_id", "decoder_start_token_id")}
     (folder / "other.json").write_text(json.dumps(config | changed))
     return folder
@@ -160,7 +160,7 @@ def write_bart(folder: Path, rows: int, **roles: str) -> Path:
     write_byte_pairs(folder)
     path = folder / "tokenizer_config.json"
     changed = {"tokenizer_class": "BartTokenizer"} | roles
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changed))
     return folder
 
 
@@ -199,7 +199,7 @@ def test_added_tokens_belong_to_a_word_piece_vocabulary(tmp_path: Path) -> None:
     """Their ids follow those of vocab.txt."""
     bert(tmp_path)
     cut(tmp_path / "vocab.txt", slice(-1, None))
-    last = len((tmp_path / "vocab.txt").read_text().splitlines())
+    last = len((tmp_path / "vocab.txt").read_text("utf-8").splitlines())
     (tmp_path / "added_tokens.json").write_text(json.dumps({"dogcat": last}))
     tokenizer = import_model(tmp_path).tokenizers["tokenizer"]
     assert tokenizer.vocab["dogcat"] == last
@@ -230,7 +230,7 @@ def test_an_optional_file_that_is_no_file_is_not_absent(
 
 def test_labels_that_are_equal_or_too_few(tmp_path: Path) -> None:
     bert(tmp_path, "ForSequenceClassification", num_labels=3)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     for labels, message in (
         (["good", "bad", "good"], r"'good' is given to 2 outputs \(0, 2\)"),
         (["good", "bad"], r"2 labels \(id2label.*, but classifier\.weight has 3 rows"),

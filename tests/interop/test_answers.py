@@ -120,10 +120,10 @@ def test_other_ids_are_an_error_with_a_way_to_go_on(
     real = answers._opened
 
     def other(clean: Path, task: str) -> Any:
-        lines = (clean / "vocab.txt").read_text().splitlines()
+        lines = (clean / "vocab.txt").read_text("utf-8").splitlines()
         lines[5], lines[10] = lines[10], lines[5]
         (clean / "vocab.txt").unlink()
-        (clean / "vocab.txt").write_text("\n".join(lines) + "\n")
+        (clean / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
         return real(clean, task)
 
     monkeypatch.setattr(answers, "_opened", other)
@@ -145,7 +145,7 @@ def test_the_result_is_stored_until_a_file_changes(
     first = opened(folder)
     assert opened(folder) == first
     assert len(calls) == 1
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     labels = {str(i): f"label {i}" for i in range(3)}
     numbers = {label: int(i) for i, label in labels.items()}
     other = config | {"id2label": labels, "label2id": numbers}
@@ -185,7 +185,7 @@ def test_nothing_of_the_folder_runs(tmp_path: Path, compares: Path) -> None:
     code = f"open({str(marker)!r}, 'w')\nclass C: pass\n"
     (folder / "code.py").write_text(code)
     os.mkfifo(folder / "chat_template.jinja")
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     named = {"AutoConfig": "code.C", "AutoModelForSequenceClassification": "code.C",
              "AutoTokenizer": ["code.C", "code.C"]}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config | {"auto_map": named}))

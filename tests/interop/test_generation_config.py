@@ -91,7 +91,7 @@ class Folder:
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")
             self.theirs.generation_config = library.GenerationConfig.from_pretrained(self.path)
-            fields = json.loads((self.path / FILE).read_text())
+            fields = json.loads((self.path / FILE).read_text("utf-8"))
             ends = fields["eos_token_id"]
             ends = ends if isinstance(ends, list) else [ends]
             tokens = []
@@ -246,7 +246,7 @@ def test_the_note_says_what_was_taken_and_what_was_not(folder: Folder) -> None:
 def test_without_a_file_config_json_decides(folder: Folder) -> None:
     (folder.path / FILE).unlink(missing_ok=True)
     file = folder.path / "config.json"
-    config = json.loads(file.read_text())
+    config = json.loads(file.read_text("utf-8"))
     try:
         more = BEAMS | MAX | {"length_penalty": 0.5, "task_specific_params": {"summarization": {}}}
         file.write_text(json.dumps(config | more))

@@ -20,7 +20,7 @@ from pathlib import Path
 from translucid.interop.opening import open_network
 
 def peak():  # of this process alone: resource.getrusage would count that of the tests too
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 before = peak()

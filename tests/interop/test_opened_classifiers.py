@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_reference_pipeline(tmp_path: Path, made: Any, k
 def test_labels_without_names_are_numbered(tmp_path: Path) -> None:
     bert(tmp_path, HEAD, num_labels=3)
     path = tmp_path / "config.json"
-    config = {key: value for key, value in json.loads(path.read_text()).items()
+    config = {key: value for key, value in json.loads(path.read_text("utf-8")).items()
               if key not in ("id2label", "label2id")}  # fmt: skip
     path.write_text(json.dumps(config | {"num_labels": 3}))
     pipeline = transformers().pipeline("text-classification", str(tmp_path), top_k=None)
@@ -134,13 +134,13 @@ def test_a_cross_encoder_names_its_activation(
     assert cross.classify(TEXTS) == plain.classify(TEXTS)
     assert any("pairs" in note for note in cross.facts["notes"])
     cross.export("huggingface", tmp_path / "out")
-    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    written = json.loads((tmp_path / "out" / "config.json").read_text("utf-8"))
     assert written.items() >= key.items()
 
 
 def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
     bert(tmp_path, HEAD, num_labels=2)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     for wrong in ({"problem_type": "ranking"},
                   {"sentence_transformers": {"activation_fn": "torch.nn.Softplus"}}):  # fmt: skip
         (tmp_path / "config.json").write_text(json.dumps(config | wrong))

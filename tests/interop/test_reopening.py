@@ -46,7 +46,7 @@ def spoil_tokenizer(folder: Path) -> None:
 
 
 def spoil_config(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 7}))
 
 

@@ -41,7 +41,9 @@ def _roberta(folder: Path) -> None:
 def _gpt2(folder: Path) -> None:
     pieces = [p for p in PIECES if not (p.startswith("<") and len(p) > 1)] + ["<|endoftext|>"]
     (folder / "vocab.json").write_text(json.dumps({p: i for i, p in enumerate(pieces)}))
-    (folder / "merges.txt").write_text("".join(f"{m}\n" for m in ["#version: 0.2", *MERGES]))
+    (folder / "merges.txt").write_text(
+        "".join(f"{m}\n" for m in ["#version: 0.2", *MERGES]), "utf-8"
+    )
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
     _config(folder, "gpt2", eos_token_id=len(pieces) - 1)
 
@@ -108,7 +110,7 @@ def make(name: str, folder: Path, *, whole: bool) -> None:
 
 def edit(folder: Path, key: str, value: Any) -> None:
     path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {key: value}))
 
 
 def verdict(name: str, folder: Path, key: str) -> str:

@@ -32,7 +32,7 @@ def word_tagger(folder: Path, labels: Sequence[str], logits: Mapping[str, Sequen
         theirs.classifier.weight.copy_((torch.linalg.pinv(states) @ wanted).T)
         theirs.classifier.bias.zero_()
     save(theirs, folder)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), "utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({
         "tokenizer_class": "BertTokenizer", "do_lower_case": False, "cls_token": "[CLS]",
         "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",

@@ -188,10 +188,12 @@ def test_a_resume_from_elsewhere_leaves_the_remembered_folder(
     for name in ("train.txt", "t.txt"):
         (tmp_path / "elsewhere" / name).write_text("another file\n" * 9)
     monkeypatch.chdir(tmp_path / "elsewhere")
-    noted = (folder / "files.json").read_text()
+    noted = (folder / "files.json").read_text("utf-8")
     resume_run(folder, ["training.steps=3"], allow_changes=True, quiet=True)
-    assert (folder / "files.json").read_text() == noted
-    states = [json.loads(path.read_text()) for path in folder.glob("state/step-*/state.json")]
+    assert (folder / "files.json").read_text("utf-8") == noted
+    states = [
+        json.loads(path.read_text("utf-8")) for path in folder.glob("state/step-*/state.json")
+    ]
     assert {state["fingerprint"]["folder"] for state in states} == {str(tmp_path)}
     same(folder)
 

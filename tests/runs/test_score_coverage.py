@@ -24,7 +24,7 @@ def trained(task: str, train: Path, test: Path, *more: str) -> tuple[Path, dict[
     done = run("train", task, "--train", str(train), "--valid", str(test), "--test", str(test),
                "--out", str(out), *SMALL, *more)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return out, json.loads((out / "test.json").read_text())
+    return out, json.loads((out / "test.json").read_text("utf-8"))
 
 
 def reviews(folder: Path) -> tuple[Path, Path]:
@@ -46,7 +46,7 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
         "classify", train, test, "data.max_length=15", f"model.positions={positions}",
         "model.max_length=15",
     )  # fmt: skip
-    rows = test.read_text().splitlines()[1:]
+    rows = test.read_text("utf-8").splitlines()[1:]
     long = sum(len(row.split()) > 13 for row in rows)  # with the two special tokens, over 15
     assert 0 < long < len(rows)
     answer = run("evaluate", str(out), "--json", "--out", str(tmp_path / "scored.txt"))
@@ -62,15 +62,15 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
     ]
     assert sum(right) / len(rows) == result["scores"]["accuracy"]
     lines = [f"{a['predicted_label']}\t{a['probability']:.3f}" for a in answers]
-    assert (tmp_path / "scored.txt").read_text().splitlines() == lines
-    assert f"({len(rows)} examples, {long} truncated)" in (out / "log.txt").read_text()
+    assert (tmp_path / "scored.txt").read_text("utf-8").splitlines() == lines
+    assert f"({len(rows)} examples, {long} truncated)" in (out / "log.txt").read_text("utf-8")
     many = tmp_path / "many.txt"
     many.write_text(" ".join(WORDS * 2) + "\n" + ("a dog\n" * 299 + " ".join(WORDS * 2) + "\n"))
     shown = run("classify", str(out), str(many)).stderr  # in two chunks
     assert "1 text has more than the 15 tokens" in shown
     assert "2 texts were truncated in all" in shown
-    (first, *_) = (json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()
-                   if "valid" in line)  # fmt: skip
+    lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
+    first = next(json.loads(line) for line in lines if "valid" in line)
     assert (first["examples"], first["truncated"]) == (len(rows), long)
 
 
@@ -103,7 +103,7 @@ def test_evaluate_scores_what_tag_answers(tmp_path: Path) -> None:
     train.write_text("".join(sentence(n) for n in range(2, 30)))
     test.write_text(sentence(5) + sentence(40) + sentence(3) + sentence(23))
     out, scored = trained("tag", train, test, "data.max_length=12")
-    gold = [line.split()[1] for line in test.read_text().splitlines() if line]
+    gold = [line.split()[1] for line in test.read_text("utf-8").splitlines() if line]
     answer = run("evaluate", str(out), "--json", "--out", str(tmp_path / "scored.txt"))
     result = json.loads(answer.stdout)
     assert result["scores"] == scored["test"]
@@ -114,7 +114,7 @@ def test_evaluate_scores_what_tag_answers(tmp_path: Path) -> None:
     assert len(answered) == len(gold)
     right = sum(a == g for a, g in zip(answered, gold, strict=True))
     assert right / len(gold) == result["scores"]["accuracy"]
-    lines = (tmp_path / "scored.txt").read_text().splitlines()
+    lines = (tmp_path / "scored.txt").read_text("utf-8").splitlines()
     assert [len(line.split()) for line in lines] == [5, 40, 3, 23]
     assert " ".join(lines).split() == answered
     for before, tag in zip(["O", *answered], answered, strict=False):
@@ -162,5 +162,5 @@ def test_max_length_is_chosen_from_the_data(tmp_path: Path) -> None:
                str(tmp_path / "run"), *wide)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "data.max_length=" in done.stderr
-    scored = json.loads((tmp_path / "run" / "test.json").read_text())
+    scored = json.loads((tmp_path / "run" / "test.json").read_text("utf-8"))
     assert (scored["examples"], scored["left_out"], scored["truncated"]) == (50, 0, 0)

@@ -148,7 +148,7 @@ def test_a_piece_that_is_too_long_is_refused(tmp_path: Path, length: int) -> Non
     with pytest.raises(InputError, match=f"a piece of {length:,} characters"):
         sentencepiece.tokenizer(path)
     folder = copied("tokenizer.json, Unigram", tmp_path)
-    spec = json.loads((folder / "tokenizer.json").read_text())
+    spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     spec["model"]["vocab"][-1][0] = "b" * length
     (folder / "tokenizer.json").write_text(json.dumps(spec))
     with pytest.raises(InputError, match=f"a piece of {length:,} characters"):
@@ -170,7 +170,7 @@ def test_a_tokenizer_that_ends_a_process_ends_another_one() -> None:
 @pytest.mark.slow
 def test_a_slow_pattern_is_found_by_trying(tmp_path: Path) -> None:
     folder = copied("tokenizer.json, BPE", tmp_path)
-    spec = json.loads((folder / "tokenizer.json").read_text())
+    spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     spec["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": r"\s*\s*\s*x"},
                              "behavior": "Isolated", "invert": False}  # fmt: skip
     (folder / "tokenizer.json").write_text(json.dumps(spec))
@@ -195,7 +195,7 @@ def test_odd_shards_are_refused_by_name(tmp_path: Path, value: Any) -> None:
 
 def test_odd_architectures_are_refused_by_name(tmp_path: Path) -> None:
     folder = copied("WordPiece, classifier", tmp_path)
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": 2}))
     answer = run("info", str(folder), cwd=tmp_path)
     assert answer.returncode == 2
@@ -205,7 +205,7 @@ def test_odd_architectures_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_far_ids_are_refused(tmp_path: Path) -> None:
     folder = copied("tokenizer.json, BPE", tmp_path)
-    spec = json.loads((folder / "tokenizer.json").read_text())
+    spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     spec["added_tokens"] += [{"id": 1_000_000, "content": "<far>", "special": False}]
     (folder / "tokenizer.json").write_text(json.dumps(spec))
     with pytest.raises(InputError, match="but ids up to 1,000,000"):
@@ -239,7 +239,7 @@ def test_a_vocabulary_beyond_the_embedding_is_refused_before_it_is_built(
 
 def test_a_mapping_with_many_unknown_keys_is_refused_at_once(tmp_path: Path) -> None:
     folder = copied("mapping file", tmp_path)
-    text = (folder / "gru.toml").read_text()
+    text = (folder / "gru.toml").read_text("utf-8")
     (folder / "gru.toml").write_text("".join(f"k{i}=1\n" for i in range(30_000)) + text)
     with pytest.raises(InputError, match=r"gru\.toml has 30,0\d\d keys"):
         import_model(folder / "gru.toml")
@@ -260,7 +260,7 @@ def test_weights_far_beyond_any_number_are_refused(
 def test_a_language_model_without_an_end_token_is_refused_by_name(tmp_path: Path) -> None:
     folder = copied("tokenizer.json, BPE", tmp_path)
     for name in ("config.json", "generation_config.json"):
-        held = json.loads((folder / name).read_text())
+        held = json.loads((folder / name).read_text("utf-8"))
         (folder / name).write_text(json.dumps(held | {"eos_token_id": None}))
     with pytest.raises(InputError, match=f"{re.escape(str(folder))}.*no eos token"):
         import_model(folder)

@@ -198,7 +198,9 @@ def test_a_copy_by_hard_links_is_resumed_and_the_original_stays(tmp_path: Path) 
     answer = run("resume", "copy", *MORE, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     assert everything(folder) == before
-    lines = [len((place / "metrics.jsonl").read_text().splitlines()) for place in (folder, copy)]
+    lines = [
+        len((place / "metrics.jsonl").read_text("utf-8").splitlines()) for place in (folder, copy)
+    ]
     assert lines[1] > lines[0]
 
 

@@ -113,10 +113,10 @@ def test_a_run_that_answers_one_label_says_so(tmp_path: Path) -> None:
                "model.heads=2", "model.layers=1", "training.device=cpu",
                "tokenizer.kind=word")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for shown in (done.stderr, (out / "log.txt").read_text()):
+    for shown in (done.stderr, (out / "log.txt").read_text("utf-8")):
         for part in ("valid", "test"):
             assert shown.count(f"warning: {part}: the model answers") == 1
-    assert "**Warning: the model answers" in (out / "best" / "README.md").read_text()
-    (words,) = json.loads((out / "test.json").read_text())["warnings"]
+    assert "**Warning: the model answers" in (out / "best" / "README.md").read_text("utf-8")
+    (words,) = json.loads((out / "test.json").read_text("utf-8"))["warnings"]
     assert f"warning: {words}" in run("evaluate", str(out)).stdout
     assert json.loads(run("evaluate", str(out), "--json").stdout)["warnings"] == [words]
