@@ -52,7 +52,7 @@ def work(out: Path, changed: dict[str, Any]) -> None:
 
 
 def run(out: Path, backend: str | None, processes: int, **changed: Any) -> dict[str, Any]:
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [sys.executable, *(torchrun if backend else []), __file__, str(out), str(backend)]
     root = str(Path(__file__).parents[2])
     environment = os.environ | {

@@ -17,7 +17,7 @@ SMALL = [
     "training.evaluate_every=3", "training.device=cuda", "training.warmup=1", "training.steps=6",
     "training.optimizer=sgd", "training.learning_rate=0.1", "training.cuda_graphs=false",
 ]  # fmt: skip
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
 
 
 def train(how: list[str], out: Path, *more: str) -> str:
