@@ -394,3 +394,13 @@ def test_roles_outside_the_vocabulary_are_refused(tmp_path: Path) -> None:
         Tokenizer.imported(Imported(spec, SpecialTokens(eos=7)))
     with pytest.raises(InputError, match=r"holds no tokenizer .* looked for tokenizer\.json"):
         read_tokenizers(tmp_path)
+
+
+def test_a_missing_language_is_not_a_token_called_none(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    plain = bert(tmp_path / "plain")
+    (tmp_path / "vocab.txt").write_text(
+        (tmp_path / "plain" / "vocab.txt").read_text("utf-8") + "None\n", "utf-8"
+    )
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "pad_token_id": 0}', "utf-8")
+    assert only(read_tokenizers(tmp_path)).encode("the cat") == plain.encode("the cat")

@@ -156,10 +156,10 @@ def _with_flags(
 def _check_language(frame: Frame, files: RoleFiles, ids: Mapping[str, int]) -> None:
     """The language of a source is a token of its frame."""
     language = files.tokenizer.get("src_lang")
-    number = ids.get(str(language))
+    number = ids.get(language) if isinstance(language, str) else None
     if number is not None and number not in (*frame.prefix, *frame.suffix):
         raise InputError(
-            f"tokenizer_config.json: src_lang = {str(language)[:60]!r}, but the tokenizer's own "
+            f"tokenizer_config.json: src_lang = {language[:60]!r}, but the tokenizer's own "
             "template adds no such token to a text; save the tokenizer again with that language"
         )
 
