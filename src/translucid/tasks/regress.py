@@ -228,10 +228,10 @@ class Regress(Task[Numbers, RegressItem]):
     def predict(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
         answers = self._answers(model, items)
         for row in _overflowed(answers):
-            given = " ".join(f"{number:g}" for number in items[row].inputs)
+            inputs = " ".join(f"{number:g}" for number in items[row].inputs)
             raise RowError(
                 row,
-                f"with {given:.60} the model's numbers overflow: its output is not finite; use "
+                f"with {inputs:.60} the model's numbers overflow: its output is not finite; use "
                 "smaller numbers",
             )
         return answers

@@ -30,6 +30,7 @@ from translucid.interop.tokenizers.roles import (
 )
 from translucid.interop.tokenizers.sentencepiece_proto import Pieces, read_model
 from translucid.interop.tokenizers.specs import (
+    UNUSED,
     Part,
     ReadTokenizers,
     Spare,
@@ -100,7 +101,7 @@ def _read(folder: Path, config: Mapping[str, Any] | None, rows: int | None) -> R
 def _one(folder: Path, files: RoleFiles, rows: int | None) -> ReadTokenizers:
     spec = _spec(folder, files, rows)
     data, names = spec.model.data, spec.model.names
-    check_room(folder / spec.file, len(names), rows)
+    check_room(folder / spec.file, len(names), rows, unused=UNUSED)
     usual = {f"{role}_token": name for role, name in spec.names.items()}
     unknown = _unknown(data["model"])
     if unknown is not None:
@@ -236,7 +237,7 @@ def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     """GPT-2's two files."""
     check_class(files, "merges.txt", folder)
     vocab = read_object(folder / "vocab.json")
-    check_room(folder / "vocab.json", len(vocab), rows)
+    check_room(folder / "vocab.json", len(vocab), rows, unused=UNUSED)
     if any("</w>" in piece for piece in vocab):
         raise InputError(
             f"{folder / 'vocab.json'}: pieces with </w> are not GPT-2's; give the folder's "

@@ -16,6 +16,9 @@ Part = dict[str, Any]
 Spare = Literal["none", "padding", "some", "any"]
 
 
+UNUSED = 1024  # special tokens beyond the table, before agreement.py looks at each of them
+
+
 class ReadTokenizers(NamedTuple):
     """The tokenizers found beside a model, notes for the user, and the files they came from."""
 
@@ -25,10 +28,11 @@ class ReadTokenizers(NamedTuple):
     files: Mapping[str, str] = {}  # by tokenizer
 
 
-def check_room(file: Path | str, tokens: int, rows: int | None) -> None:
+def check_room(file: Path | str, tokens: int, rows: int | None, *, unused: int = 0) -> None:
     """Refuse a vocabulary with more tokens than the embedding table has rows, before a tokenizer
-    is built from it. rows: None where the table is not known."""
-    if rows is not None and tokens > rows:
+    is built from it. rows: None where the table is not known. unused: tokens that may need no row,
+    since no text produces them."""
+    if rows is not None and tokens > rows + unused:
         raise InputError(
             f"{file} has {tokens:,} tokens, but the embedding table has {rows:,} rows; copy the "
             "vocabulary that belongs to these weights again, whole"
