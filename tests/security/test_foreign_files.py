@@ -226,11 +226,13 @@ def test_a_vocabulary_beyond_the_embedding_is_refused_before_it_is_built(
     folder = copied(format, tmp_path)
     path = folder / file
     if path.suffix == ".txt":
-        path.write_text(path.read_text("utf-8") + "".join(f"x{i} 1\n" for i in range(900)), "utf-8")
+        path.write_text(
+            path.read_text("utf-8") + "".join(f"x{i} 1\n" for i in range(2000)), "utf-8"
+        )
     else:
         held = json.loads(path.read_text("utf-8"))
         vocab = held["model"]["vocab"] if "model" in held else held
-        vocab.update({f"x{i}": 900 + i for i in range(900)})
+        vocab.update({f"x{i}": 900 + i for i in range(2000)})
         path.write_text(json.dumps(held))
     monkeypatch.setattr(imported, "try_out", _must_not_run)
     if file != "tokenizer.json":
