@@ -156,7 +156,9 @@ def _with_flags(
 def _check_language(frame: Frame, files: RoleFiles, ids: Mapping[str, int]) -> None:
     """The language of a source is a token of its frame."""
     language = files.tokenizer.get("src_lang")
-    number = ids.get(language) if isinstance(language, str) else None
+    if not isinstance(language, str):
+        return
+    number = ids.get(language)
     if number is not None and number not in (*frame.prefix, *frame.suffix):
         raise InputError(
             f"tokenizer_config.json: src_lang = {language[:60]!r}, but the tokenizer's own "
