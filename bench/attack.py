@@ -50,7 +50,7 @@ COMMAND = [sys.executable, "-m", "translucid"]
 def command(*words: str) -> None:
     """The command line in this process, in silence."""
     from translucid.cli import main
-    from translucid.errors import TranslucidError
+    from translucid.core.errors import TranslucidError
 
     out, err = StringIO(), StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -74,7 +74,7 @@ def attempt(
     action: Callable[[], Any], *, seconds: float = 5.0, bytes_more: int = 2 << 30
 ) -> tuple[str, str, float]:
     """How it ended, in a word and in a line, and how much processor time it took."""
-    from translucid.errors import TranslucidError
+    from translucid.core.errors import TranslucidError
 
     began = time.process_time()
     outcome, note = "harmless", ""

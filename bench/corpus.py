@@ -26,7 +26,7 @@ def generate(path: Path, size: int) -> None:
     up and written again and again in random order: to a tokenizer that is as good as new text."""
     import numpy as np
 
-    from translucid.toyland import Toyland
+    from translucid.data.toyland import Toyland
 
     sentences = Toyland().sentences("train", 3000)
     words = sorted({word for made in sentences for word in made.source.split()})

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from translucid.bundle import Bundle
+from translucid.tasks.model_folder import Bundle
 
 ROOT = Path(__file__).parent.parent
 TEXT = "the cat sleeps in a b c"
@@ -192,11 +192,11 @@ def write_models(place: Path) -> None:
 
 def ask(path: Path) -> None:
     """Open a model and let it read a text: what it computes must be numbers."""
+    from translucid.core.untrusted_files import naming
     from translucid.interop.importing import load
     from translucid.models.transformer_config import TransformerConfig
     from translucid.tasks.options import Resources
     from translucid.tasks.registry import TASKS
-    from translucid.untrusted_files import naming
 
     if path.suffix == ".tiktoken":
         from translucid.interop.tokenizers import tiktoken

@@ -61,7 +61,7 @@ class Hostile:
 
 
 def seal(folder: Path) -> None:
-    from translucid.atomic_files import CARD, MANIFEST, digest_of
+    from translucid.core.atomic_files import CARD, MANIFEST, digest_of
 
     names = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     names = [p for p in names if p.name not in (MANIFEST, CARD) and p.stat().st_size < 1 << 30]
@@ -113,7 +113,7 @@ def json_change(file: str, at: tuple[Any, ...], new: Any) -> Callable[[Path], No
 
 def _mend_tokenizer(path: Path) -> None:
     """A tokenizer has a digest of its own."""
-    from translucid.atomic_files import digest_of
+    from translucid.core.atomic_files import digest_of
 
     meta = path.with_name("tokenizer_meta.json")
     if path.name == "tokenizer.json" and meta.exists():

@@ -32,7 +32,7 @@ def newest(run: Path) -> Path:
 
 
 def change_state(run: Path, at: tuple[Any, ...], new: Any) -> None:
-    from translucid.atomic_files import write_manifest
+    from translucid.core.atomic_files import write_manifest
 
     path = newest(run) / "state.json"
     path.write_text(json.dumps(replaced(json.loads(path.read_text("utf-8")), at, new)))
@@ -40,7 +40,7 @@ def change_state(run: Path, at: tuple[Any, ...], new: Any) -> None:
 
 
 def write_state(run: Path, file: str, text: bytes) -> None:
-    from translucid.atomic_files import write_manifest
+    from translucid.core.atomic_files import write_manifest
 
     (newest(run) / file).write_bytes(text)
     write_manifest(newest(run))

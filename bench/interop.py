@@ -219,9 +219,9 @@ def decode_transformers(folder: Path) -> dict[str, Any]:
 def trace_layer(folder: Path, keep: str = "decoder.layers.3.*") -> dict[str, Any]:
     import torch
 
-    from translucid.errors import TraceBudgetError
+    from translucid.core.errors import TraceBudgetError
+    from translucid.core.trace import Trace
     from translucid.models import TransformerConfig, build
-    from translucid.trace import Trace
 
     network = build(
         TransformerConfig(

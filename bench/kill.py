@@ -285,8 +285,8 @@ def again(words: Sequence[str], run: Path) -> list[str]:
 
 def check_after_kill(run: Path, life: Life) -> None:
     """Nothing is lost beyond the last completed save, and a model that was there still is."""
-    from translucid import bundle
     from translucid.runs.checkpoints import Checkpoints
+    from translucid.tasks import model_folder
 
     said: list[str] = []
     if life.saved is not None:
@@ -294,7 +294,7 @@ def check_after_kill(run: Path, life: Life) -> None:
         assert not said, said
         assert found.step >= life.saved, f"step {life.saved} was saved, {found.step} is left"
     for name in life.models:
-        bundle.load(run / name)
+        model_folder.load(run / name)
 
 
 def where(run: Path, life: Life, evaluate_every: int) -> set[str]:
@@ -324,7 +324,7 @@ def same_bits(one: Path, other: Path) -> int:
     """How many bits of tensors were compared; all that the runs computed must be equal."""
     from safetensors.torch import load_file
 
-    from translucid.atomic_files import digests
+    from translucid.core.atomic_files import digests
 
     for name in ("metrics.jsonl", "test.json"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
@@ -383,13 +383,13 @@ def some_damage(folder: Path, rng: random.Random) -> Damage:
 
 def noticed(run: Path, damage: Damage) -> bool:
     """Whether the run goes back to the checkpoint before and says why; or the model is refused."""
-    from translucid import bundle
-    from translucid.errors import InputError
+    from translucid.core.errors import InputError
     from translucid.runs.checkpoints import Checkpoints
+    from translucid.tasks import model_folder
 
     if damage.file.is_relative_to(run / "best"):
         try:
-            bundle.load(run)
+            model_folder.load(run)
         except InputError as error:
             return "best" in str(error)
         return False

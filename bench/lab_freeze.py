@@ -10,8 +10,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from translucid.lab.claims import experiments, real_experiments
-from translucid.lab.engine import frozen
+from translucid_lab.claims import experiments, real_experiments
+from translucid_lab.engine import frozen
 
 
 def rules(before: dict[str, dict[str, str]], day: str) -> dict[str, dict[str, str]]:

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import translucid as tl
+from translucid.core.errors import InputError
 from translucid.data.readers.loading import Loading
-from translucid.errors import InputError
 
 BATCH = 32
 Logits = list[np.ndarray]  # of each text

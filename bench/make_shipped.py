@@ -20,13 +20,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import translucid as tl
-from translucid import bundle
-from translucid.atomic_files import write_manifest
-from translucid.bundle import WEIGHTS, Bundle
+from translucid.core.atomic_files import write_manifest
 from translucid.models import build
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.studio.plane import points
+from translucid.tasks import model_folder
+from translucid.tasks.model_folder import WEIGHTS, Bundle
 
 LIMIT = 8_000_000  # bytes of all of them together
 KEPT = ("recipe.toml", "metrics.jsonl", "data")
@@ -140,7 +140,7 @@ def train_perceptron(made: Shipped, run: Path) -> None:
     passes = next((n for n in range(1, PASSES + 1) if network.learn(x, y) == 0), None)
     if passes is None:
         raise SystemExit(f"the perceptron still makes mistakes after {PASSES} passes")
-    bundle.save(Bundle(network, "regress", facts={"step": passes}), run / "best")
+    model_folder.save(Bundle(network, "regress", facts={"step": passes}), run / "best")
 
 
 def ship(name: str, run: Path) -> dict[str, Any]:
@@ -154,12 +154,12 @@ def ship(name: str, run: Path) -> dict[str, Any]:
         elif (run / part).is_file():
             text = (run / part).read_text("utf-8").replace(str(run / "data"), "data")
             (folder / part).write_text(text, "utf-8")
-    held = bundle.load(run / "best")
+    held = model_folder.load(run / "best")
     facts = {key: value for key, value in held.facts.items() if key != "example"}
     facts |= {"examples": list(made.texts), "notes": [NOTE]}
     facts |= {"plane": made.problem} if made.problem else {}
     card = f"# {BEGIN}{name}\n\n{made.title}. Made by bench/make_shipped.py.\n"
-    bundle.save(replace(held, facts=facts), folder / "best", card)
+    model_folder.save(replace(held, facts=facts), folder / "best", card)
     halve(folder / "best")
     model = tl.load(folder)
     recipe = {} if made.recipe is None else {"changes": made.changes}
@@ -189,7 +189,7 @@ def halve(folder: Path) -> None:
 
 
 def seed(folder: Path) -> int | None:
-    from translucid.recipe.recipe import of_run
+    from translucid.runs.recipe.recipe import of_run
 
     return of_run(folder).training.seed if (folder / "metrics.jsonl").is_file() else None
 

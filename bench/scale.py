@@ -31,13 +31,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from translucid.recipe.recipe import parse
+from translucid.core.weights import own_tensors
 from translucid.runs.batches import Stream
+from translucid.runs.recipe.recipe import parse
 from translucid.runs.setup import set_up
 from translucid.training.distributed import Processes, joined
 from translucid.training.loop import Watchers, train
 from translucid.training.state import State
-from translucid.weights import own_tensors
 
 COUNTS, FLOAT = (1, 2, 4), 4
 STEPS, FIRST = 8, 3  # steps, and from which on they are counted: before, DDP makes its buckets

@@ -23,10 +23,10 @@ from urllib.parse import quote
 
 from playwright.sync_api import sync_playwright
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.models import TransformerConfig, build
+from translucid.tasks.model_folder import Bundle
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))

@@ -129,7 +129,7 @@ def _heard(receive: int, child: int) -> tuple[bytes, bool]:
 
 def _victim(action: Callable[[Path], None], path: Path, send: int) -> None:
     """In the child: opens the model, says how it ended, and ends."""
-    from translucid.errors import TranslucidError
+    from translucid.core.errors import TranslucidError
 
     pages = [int(n) for n in Path("/proc/self/statm").read_text("utf-8").split()[:2]]
     page = resource.getpagesize()

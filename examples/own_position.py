@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import translucid as tl
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.positions import NoPositions
-from translucid.trace import NO_TRACE, NoTrace
 
 
 @tl.position("ramp")

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 import translucid as tl
+from translucid.core.errors import InputError
 from translucid.data.batching import pad
 from translucid.data.readers.lines import read_lines
 from translucid.data.records import Record
-from translucid.errors import InputError
 from translucid.tasks.base import in_batches
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Values

@@ -79,7 +79,6 @@ def serve() -> list[str]:
     import torch.distributed.run
 
     import translucid.cli.train
-    import translucid.lab
     import translucid.model
     import translucid.runs.run
     import translucid.worked  # noqa: F401

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from translucid import extensions
+from translucid.core import extensions
+from translucid.core.registry import Registry
 from translucid.parts.positions import POSITIONS
-from translucid.registry import Registry
 from translucid.tasks.registry import TASKS
 
 

@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 import torch
 
-from translucid.catalogue import CATALOGUE, SYMBOLS, describe, entry, formula
-from translucid.errors import UnknownPointError
+from translucid.core.catalogue import CATALOGUE, SYMBOLS, describe, entry, formula
+from translucid.core.errors import UnknownPointError
+from translucid.core.trace import Trace
 from translucid.models import (
     MLPConfig,
     ModelConfig,
@@ -18,7 +19,6 @@ from translucid.models import (
     build,
 )
 from translucid.parts.activations import softmax
-from translucid.trace import Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
 MASK = torch.tensor([[False, True, True, True, True], [True, True, True, False, False]])

@@ -11,11 +11,11 @@ from tests.in_process import run
 
 import translucid as tl
 from translucid.comparison import Compared, Comparison
-from translucid.errors import ConfigError, InputError
-from translucid.recipe import recipe
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.toyland import Toyland
+from translucid.runs.recipe import recipe
 from translucid.runs.run import train_recipe
 from translucid.tasks.score import Criterion
-from translucid.toyland import Toyland
 
 PAIR = ("demo:translate", "demo:translate-lstm")
 FEW = 40

@@ -18,10 +18,10 @@ import pytest
 from pydantic.fields import FieldInfo
 from tests.in_process import run
 
-from translucid.catalogue import CATALOGUE, formula
+from translucid.core.catalogue import CATALOGUE, formula
+from translucid.core.registry import choices
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
-from translucid.recipe.recipe import SECTIONS
-from translucid.registry import choices
+from translucid.runs.recipe.recipe import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

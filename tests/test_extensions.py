@@ -15,12 +15,13 @@ import torch
 from tests.own_code import forgetting_own_code
 
 import translucid as tl
-from translucid import cli, extensions
-from translucid.errors import ConfigError, InputError
+from translucid import cli
+from translucid.core import extensions
+from translucid.core.errors import ConfigError, InputError
 from translucid.models import TransformerConfig
 from translucid.parts.positions import POSITIONS, NoPositions, make_positions
-from translucid.recipe import recipe
-from translucid.recipe.toml import dump, schema
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.toml import dump, schema
 from translucid.tasks.registry import TASKS
 from translucid.training import cuda_graphs
 from translucid.training.config import TrainingConfig

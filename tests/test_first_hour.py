@@ -12,7 +12,7 @@ import pytest
 from tests.in_process import run
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 NET = ["model.d_model=16", "model.heads=2", "model.layers=1"]
 

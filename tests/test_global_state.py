@@ -25,8 +25,8 @@ from tests.studio.serving import model as untrained
 from tests.tiny.dealt import chosen
 
 import translucid as tl
-from translucid.checks.startup import self_test
-from translucid.recipe import recipe
+from translucid.runs.checks.startup import self_test
+from translucid.runs.recipe import recipe
 from translucid.runs.run import resume_run
 from translucid.see.switches import switches
 

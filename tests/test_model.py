@@ -7,7 +7,7 @@ from inspect import signature
 import pytest
 from tests.studio.serving import model
 
-from translucid.errors import InputError, TraceBudgetError
+from translucid.core.errors import InputError, TraceBudgetError
 
 TEXTS = ["the dog sees a cat .", "the old bird sings ."]
 ARGUMENT = re.compile(r"\b(keep|budget_bytes)\b(?:=(\"[^\"]*\"))?")

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.renamed import ELSEWHERE, VALUES, Renamed
 from translucid.fast.precision import prepare
 from translucid.generate.beam_search import GenerationConfig
 from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
-from translucid.recipe.recipe import MODELS, SECTIONS, keys_by_section, parse
-from translucid.renamed import ELSEWHERE, VALUES, Renamed
+from translucid.runs.recipe.recipe import MODELS, SECTIONS, keys_by_section, parse
 from translucid.tasks.base import Task
 from translucid.tasks.registry import TASKS
 

@@ -17,14 +17,14 @@ from typer.main import get_command
 import translucid
 from translucid.cli import app
 from translucid.model import Model
-from translucid.recipe.recipe import MODELS, SECTIONS
+from translucid.runs.recipe.recipe import MODELS, SECTIONS
 
 SOURCE = Path(translucid.__file__).parent
 # Of names that were once; of pages, whose style sheets have names too; of lab claims.
 LEFT_OUT = (
-    "renamed.py",
+    "core/renamed.py",
     "render",
-    "lab/claims/__init__.py",
+    "translucid_lab/claims/__init__.py",
     "studio/page_bundle.py",
     "worked/solution",
 )

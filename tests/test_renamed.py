@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import translucid as tl
-from translucid.atomic_files import write_whole
-from translucid.errors import ConfigError, InputError
+from translucid.core.atomic_files import write_whole
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.renamed import KEYS, weight_today
+from translucid.core.weights import own_tensors
 from translucid.models.build import build
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.renamed import KEYS, weight_today
 from translucid.runs.checkpoints import NUMBERS, TENSORS, Checkpoint, Checkpoints
-from translucid.weights import own_tensors
 
 OLD = Path(__file__).parent / "fixtures" / "before-the-house"
 IDS = torch.tensor([[4, 5, 6]])

@@ -8,10 +8,10 @@ from tests.in_process import run
 from tests.tiny.dealt import dealt
 
 import translucid as tl
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.renamed import GENERATION, KEYS, OPTIONS, Renamed
 from translucid.generate.beam_search import GenerationConfig
-from translucid.recipe import recipe
-from translucid.renamed import GENERATION, KEYS, OPTIONS, Renamed
+from translucid.runs.recipe import recipe
 
 OLD_RUNS = Path(__file__).parent / "fixtures/before-the-house"
 TASK = '[task]\nkind = "translate"\n'
@@ -36,7 +36,7 @@ def test_a_file_is_translated_and_that_is_said(key: str, tmp_path: Path) -> None
     assert today == VALUES[key]
 
 
-@pytest.mark.filterwarnings("always::translucid.renamed.Renamed")
+@pytest.mark.filterwarnings("always::translucid.core.renamed.Renamed")
 def test_the_command_line_says_it_in_one_line_for_each_key(tmp_path: Path) -> None:
     path = written(
         tmp_path, "[decoding]", "beams = 2", "[tokenizer]", "vocab = 50", "[data]", "toyland = 10"

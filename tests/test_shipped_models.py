@@ -10,9 +10,9 @@ from tests.in_process import run
 
 import translucid as tl
 from translucid import shipped_models
-from translucid.bundle import WEIGHTS
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.library import open_folders
+from translucid.tasks.model_folder import WEIGHTS
 
 ROOT = Path(__file__).parent.parent
 NAMES = list(shipped_models.manifest())

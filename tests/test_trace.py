@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError, TraceBudgetError, TraceError, UnknownPointError
+from translucid.core.errors import InputError, TraceBudgetError, TraceError, UnknownPointError
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
-from translucid.trace import NO_TRACE, Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
 

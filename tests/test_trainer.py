@@ -15,8 +15,8 @@ from tests.in_process import run
 from tests.tiny.dealt import dealt
 
 import translucid as tl
-from translucid.errors import ConfigError, InputError
-from translucid.weights import own_tensors
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.weights import own_tensors
 
 TINY: dict[str, Any] = {
     "steps": 3, "batch_tokens": 200, "log_every": 1, "evaluate_every": 2, "device": "cpu",

@@ -13,13 +13,13 @@ import pytest
 import typer.main
 from tests.parsed import Facts, facts
 
-from translucid import catalogue
 from translucid.cli import app
+from translucid.core import catalogue
+from translucid.core.renamed import GENERATION, KEYS, OPTIONS
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
 from translucid.models import PerceptronConfig
-from translucid.recipe.recipe import MODELS, SECTIONS
-from translucid.renamed import GENERATION, KEYS, OPTIONS
+from translucid.runs.recipe.recipe import MODELS, SECTIONS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/translucid"
@@ -104,10 +104,13 @@ ALLOWED = {
     "worked/": ({"given", "writer"}, "what an exercise gives; what writes its numbers"),
     "runs/checkpoints.py": ({"writer"}, "torch's own HuggingFaceStorageWriter"),
     "training/loop.py": ({"memory"}, "RAM of a process or a GPU, in timing.jsonl"),
-    "lab/claims/backpropagation/vanishing_gradients.py": ({"gains"}, "of initialisation"),
-    "lab/claims/norms/gradient_flow.py": ({"gains"}, "of initialisation"),
-    "lab/claims/recurrent/exploding_gradients.py": ({"gains"}, "of initialisation"),
-    "lab/claims/tasks/tagging.py": ({"each"}, "the experiment tag-each-word"),
+    "translucid_lab/claims/backpropagation/vanishing_gradients.py": (
+        {"gains"},
+        "of initialisation",
+    ),
+    "translucid_lab/claims/norms/gradient_flow.py": ({"gains"}, "of initialisation"),
+    "translucid_lab/claims/recurrent/exploding_gradients.py": ({"gains"}, "of initialisation"),
+    "translucid_lab/claims/tasks/tagging.py": ({"each"}, "the experiment tag-each-word"),
 }
 KNOWN = {f"{name}.{key}" for name, config in SECTIONS.items() for key in config.model_fields}
 KNOWN |= {f"model.{key}" for config in MODELS.values() for key in config.model_fields}
@@ -169,7 +172,7 @@ def sources() -> Iterator[tuple[str, Facts]]:
     """The rooms whose names and messages are in the field's words."""
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
-        if place != "renamed.py":
+        if place != "core/renamed.py":
             yield place, facts(path)
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
-    from translucid import catalogue, models, worked
+    from translucid import models, worked
     from translucid.comparison import compare
-    from translucid.errors import StopTraining, TranslucidError
+    from translucid.core import catalogue
+    from translucid.core.errors import StopTraining, TranslucidError
+    from translucid.core.trace import NO_TRACE, Trace
     from translucid.model import Model, load
     from translucid.models import build
     from translucid.parts.positions import position
@@ -21,7 +23,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.tasks.batch import Batch
     from translucid.tasks.registry import task
     from translucid.tasks.score import Baseline
-    from translucid.trace import NO_TRACE, Trace
     from translucid.trainer import resume, train
 
 __all__ = [
@@ -53,14 +54,14 @@ _HOMES = {
     "Baseline": ("translucid.tasks.score", "Baseline"),
     "Batch": ("translucid.tasks.base", "Batch"),
     "Model": ("translucid.model", "Model"),
-    "NO_TRACE": ("translucid.trace", "NO_TRACE"),
+    "NO_TRACE": ("translucid.core.trace", "NO_TRACE"),
     "Score": ("translucid.tasks.base", "Score"),
-    "StopTraining": ("translucid.errors", "StopTraining"),
+    "StopTraining": ("translucid.core.errors", "StopTraining"),
     "Task": ("translucid.tasks.base", "Task"),
-    "Trace": ("translucid.trace", "Trace"),
-    "TranslucidError": ("translucid.errors", "TranslucidError"),
+    "Trace": ("translucid.core.trace", "Trace"),
+    "TranslucidError": ("translucid.core.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
-    "catalogue": ("translucid.catalogue", None),
+    "catalogue": ("translucid.core.catalogue", None),
     "compare": ("translucid.comparison", "compare"),
     "from_trace": ("translucid.see.edits", "from_trace"),
     "load": ("translucid.model", "load"),

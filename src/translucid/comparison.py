@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.resampling import Sums, interval, p_value, paired

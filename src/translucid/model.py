@@ -10,31 +10,32 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from translucid import bundle, shipped_models
-from translucid.bundle import task_of
-from translucid.device import pick_device
-from translucid.errors import ConfigError, InputError, TraceBudgetError
+from translucid import shipped_models
+from translucid.core.device import pick_device
+from translucid.core.errors import ConfigError, InputError, TraceBudgetError
+from translucid.core.renamed import is_now, refuse_old
+from translucid.core.trace import DEFAULT_BUDGET
+from translucid.core.untrusted_files import read_lines
 from translucid.fast.precision import Precision, prepare
 from translucid.models.sequence_config import SequenceConfig
-from translucid.renamed import is_now, refuse_old
 from translucid.see import INTEGRATION_STEPS
+from translucid.tasks import model_folder
 from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
-from translucid.trace import DEFAULT_BUDGET
-from translucid.untrusted_files import read_lines
+from translucid.tasks.model_folder import task_of
 
 # Methods import what they need when they are called: most programs never look into a model, score
 # it or export it, and need not wait for the code that does.
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from translucid.bundle import Bundle
+    from translucid.core.trace import Edit
     from translucid.data.readers.loading import Columns
     from translucid.data.spans import Span
     from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.interop.export.exporting import Exported
-    from translucid.recipe.examples import Part
-    from translucid.recipe.scoring import Settings
+    from translucid.runs.recipe.examples import Part
+    from translucid.runs.recipe.scoring import Settings
     from translucid.see.ablation import Ablation
     from translucid.see.embedding_change import EmbeddingChange
     from translucid.see.gradients import Gradients
@@ -50,11 +51,11 @@ if TYPE_CHECKING:
     from translucid.tasks.example import Example
     from translucid.tasks.fill import Fill, Filling
     from translucid.tasks.input_notes import InputNote
+    from translucid.tasks.model_folder import Bundle
     from translucid.tasks.options import SpanDecoding
     from translucid.tasks.regress import Regress
     from translucid.tasks.score import Coverage
     from translucid.tasks.tag import Tag
-    from translucid.trace import Edit
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -242,7 +243,7 @@ class Model:
 
     def settings(self, **options: Any) -> Settings:
         """How examples are read and scored: as in the model's run, but for the options."""
-        from translucid.recipe.scoring import settings_of
+        from translucid.runs.recipe.scoring import settings_of
 
         return settings_of(self._bundle, options)
 
@@ -287,7 +288,7 @@ class Model:
     ) -> tuple[Sequence[Any], Coverage]:
         """The examples, and how many they are; long ones as `classify` and `tag` read them."""
         from translucid.data.readers.loading import Loading
-        from translucid.recipe.scored_examples import ScoredExamples
+        from translucid.runs.recipe.scored_examples import ScoredExamples
         from translucid.tasks.long_texts import text_limit
 
         data, loading = self.settings(**options).data, Loading(expected=self._bundle.columns)
@@ -310,7 +311,7 @@ class Model:
     ) -> list[tuple[str, str | None]]:
         """The examples of files, or of a part of the run's data, as people type them: each a text
         and the right answer, which `trace`, `gradients` and `saliency` take."""
-        from translucid.recipe.scored_examples import ScoredExamples
+        from translucid.runs.recipe.scored_examples import ScoredExamples
 
         data = self.settings().data
         examples = ScoredExamples(self._bundle, self.folder)
@@ -327,7 +328,7 @@ class Model:
     def history(self) -> list[dict[str, Any]]:
         """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
         each line of progress and each evaluation."""
-        from translucid.recipe.scored_examples import run_of
+        from translucid.runs.recipe.scored_examples import run_of
 
         run = run_of(self.folder, "metrics.jsonl")
         if run is None:
@@ -507,7 +508,7 @@ class Model:
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder."""
-        bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
+        model_folder.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
 
     def export(
         self,
@@ -564,8 +565,8 @@ def load(
     chosen = str(pick_device(device))
     if shipped_models.is_shipped_name(folder):
         folder = shipped_models.find(folder)
-    if bundle.is_model_folder(Path(folder)):
-        return Model(bundle.load(folder, chosen), Path(folder))
+    if model_folder.is_model_folder(Path(folder)):
+        return Model(model_folder.load(folder, chosen), Path(folder))
     from translucid.interop.hub import fetched
     from translucid.interop.importing import load as load_any
 

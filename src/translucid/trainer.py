@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError, Interrupted, StopTraining
+from translucid.core.progress import print_line
 from translucid.data.python_rows import write_rows
-from translucid.errors import InputError, Interrupted, StopTraining
 from translucid.model import Model, load
-from translucid.recipe.changes import in_sections
-from translucid.recipe.named import Named, named
-from translucid.recipe.recipe import DATA
-from translucid.render.progress import print_line
 from translucid.runs.folder import free_folder
 from translucid.runs.log import Listener
+from translucid.runs.recipe.changes import in_sections
+from translucid.runs.recipe.named import Named, named
+from translucid.runs.recipe.recipe import DATA
 from translucid.runs.run import resume_run, train_recipe
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 from translucid.training.random_state import random_state_kept
 from translucid.training.stop_request import StopRequest

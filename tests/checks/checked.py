@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from translucid.checks import startup
 from translucid.models import Network, build
-from translucid.recipe import recipe
-from translucid.recipe.examples import Examples, load_examples
-from translucid.recipe.resources import Prepared, prepare
+from translucid.runs.checks import startup
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.examples import Examples, load_examples
+from translucid.runs.recipe.resources import Prepared, prepare
 from translucid.tasks.findings import Finding
 
 SMALL = {"d_model": 16, "layers": 1}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from translucid.checks import data, data_facts
-from translucid.checks.labels import of_labels
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.runs.checks import data, data_facts
+from translucid.runs.checks.labels import of_labels
 from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS

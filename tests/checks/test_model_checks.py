@@ -18,13 +18,13 @@ from tests.checks.checked import (
 )
 from torch import Tensor, nn
 
-from translucid.checks import model as model_checks
-from translucid.checks import startup
+from translucid.core.errors import TrainingError
 from translucid.data.batching import pad
 from translucid.data.records import Tagged
-from translucid.errors import TrainingError
 from translucid.models.base import Decoder, Encoded
 from translucid.parts import masks
+from translucid.runs.checks import model as model_checks
+from translucid.runs.checks import startup
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem

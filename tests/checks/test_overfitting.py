@@ -7,8 +7,8 @@ import torch
 from tests.checks.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
-from translucid.checks.overfitting import overfit_one_batch, small
 from translucid.models import RecurrentConfig, TransformerConfig
+from translucid.runs.checks.overfitting import overfit_one_batch, small
 from translucid.tasks.batch import Batch, cross_entropy
 from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding

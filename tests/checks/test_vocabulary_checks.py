@@ -3,10 +3,10 @@
 import pytest
 from tests.checks.checked import TINY, by_name, look, told, world
 
-from translucid.checks import startup, vocabulary
+from translucid.core.errors import TrainingError
 from translucid.data.records import Pair
-from translucid.errors import TrainingError
 from translucid.models import Network, build
+from translucid.runs.checks import startup, vocabulary
 
 
 def test_a_vocabulary_that_does_not_fit_the_model_is_found() -> None:

@@ -36,7 +36,7 @@ def with_command(body: str, *arguments: str) -> subprocess.CompletedProcess[str]
     """Run `translucid boom` where the body of the command `boom` is the given code."""
     code = (
         "import os, signal, sys, translucid.cli as cli\n"
-        "from translucid.errors import ConfigError\n"
+        "from translucid.core.errors import ConfigError\n"
         "@cli.app.command()\n"
         f"def boom(text: str = ''):\n    {body}\n"
         f"cli.main({list(arguments)})"
@@ -326,7 +326,7 @@ def test_doctor_as_text() -> None:
 @pytest.mark.parametrize("has", [True, False])
 def test_doctor_says_of_bf16_what_prepared_does(has: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import translucid as tl
-    from translucid.errors import InputError
+    from translucid.core.errors import InputError
     from translucid.fast import precision
 
     monkeypatch.setattr(precision, "has_bf16", lambda device: has)

@@ -25,14 +25,14 @@ from tests.cli.test_bad_input import (
 from tests.forked import TRANSLUCID
 from tests.tiny.once import once
 
-from translucid.atomic_files import write_manifest
 from translucid.cli import main
-from translucid.errors import InputError, TraceError
+from translucid.core.atomic_files import write_manifest
+from translucid.core.errors import InputError, TraceError
+from translucid.core.spelling import quoted
+from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
 from translucid.model import Model, load
-from translucid.spelling import quoted
-from translucid.trace import Trace
 
 WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
 

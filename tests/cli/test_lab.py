@@ -13,8 +13,8 @@ import pytest
 from tests.forked import TRANSLUCID
 from tests.in_process import run
 
-from translucid.lab.engine import results
-from translucid.lab.engine.claims import claims
+from translucid_lab.engine import results
+from translucid_lab.engine.claims import claims
 
 PLANTED = Path(__file__).parents[1] / "lab" / "planted.py"
 QUICK = ["lab", "run", "C46", "C49", "--quick"]

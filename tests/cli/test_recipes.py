@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
-from translucid.recipe import recipe
-from translucid.recipe.toml import dump
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.toml import dump
 from translucid.tasks.registry import TASKS
 
 

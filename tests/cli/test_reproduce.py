@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
-from translucid.recipe import shipped
 from translucid.runs import reproduce
+from translucid.runs.recipe import shipped
 from translucid.runs.reproduce import Band, Result
 
 SMALL = ["data.toyland=60", "training.steps=2", "model.hidden=[4]"]

@@ -15,7 +15,7 @@ from tests.tiny.dealt import dealt
 
 from translucid import worked
 from translucid.cli import app, parser
-from translucid.errors import TranslucidError
+from translucid.core.errors import TranslucidError
 
 COMMANDS = worked.__all__[2:]
 X = "1 0; 0 1; 1 1"

@@ -12,9 +12,9 @@ from tests.in_process import run
 
 from translucid import worked
 from translucid.cli.work import EXERCISES, build_command, read_arguments
-from translucid.errors import TranslucidError
-from translucid.registry import choices
-from translucid.spelling import bare, quoted, spelt
+from translucid.core.errors import TranslucidError
+from translucid.core.registry import choices
+from translucid.core.spelling import bare, quoted, spelt
 from translucid.worked.exercise import weight_names
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]

@@ -11,9 +11,9 @@ import torch
 from tests.runs.test_resume import same_runs, stop_and_resume
 from tests.runs.test_runs import small
 
-from translucid.errors import TrainingError
-from translucid.recipe.recipe import Recipe
+from translucid.core.errors import TrainingError
 from translucid.runs.batches import Stream
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.recorder import lines
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording

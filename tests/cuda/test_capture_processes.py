@@ -17,12 +17,12 @@ import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from tests.runs.test_runs import small
 
+from translucid.core.weights import own_tensors
 from translucid.runs.batches import Stream
 from translucid.runs.setup import set_up
 from translucid.training.distributed import ALONE, Processes
 from translucid.training.loop import Progress, Watchers, train
 from translucid.training.state import State
-from translucid.weights import own_tensors
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -11,9 +11,9 @@ from tests.interop.own_models import ENGLISH, own
 from tests.interop.test_export_huggingface import DECODERS, TRANSLATORS
 
 import translucid as tl
+from translucid.core.trace import Trace
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.interop.export.exporting import export
-from translucid.trace import Trace
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 NAMES = {

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.fast.fixed_state import with_fixed_timeline
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.parts.attention import Layout, attend
-from translucid.trace import Trace
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.device import has_triton
+from translucid.core.device import has_triton
 from translucid.parts.attention import Layout, fused
 
 pytestmark = pytest.mark.skipif(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from translucid.core.errors import InputError
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_labelled, read_numbers, read_tagged, read_text
 from translucid.data.records import Labelled, Numbers, Tagged, Text
-from translucid.errors import InputError
 
 FEATURES = {
     "text": {"dtype": "string", "_type": "Value"},

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from translucid.core.errors import ConfigError
 from translucid.data import batching
 from translucid.data.batching import Plan, pad, permutation, plan_batches
-from translucid.errors import ConfigError
 
 one_side = st.lists(st.integers(0, 40), max_size=200)
 two_sides = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=200)

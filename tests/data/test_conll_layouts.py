@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_tagged
 from translucid.data.records import Tagged
-from translucid.errors import ConfigError, InputError
 
 Make = Callable[[str, str | bytes], Path]
 

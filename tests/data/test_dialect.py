@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_labelled, read_numbers, read_pairs, read_text
 from translucid.data.readers.tables import TableRule
 from translucid.data.records import Labelled, Numbers, Pair
-from translucid.errors import ConfigError, InputError
 
 Make = Callable[[str, str | bytes], Path]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from tests.interop.encoders import write_word_pieces
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.extended import extended
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import OURS
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers import read_tokenizers
 
 OLD = ["the dog sleeps in the house", "the cat runs over the wall", "a dog and a cat"] * 3

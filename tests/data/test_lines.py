@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translucid.core.errors import InputError
 from translucid.data.readers.lines import LineRule, read_lines, split_lines
 from translucid.data.readers.loading import Loading
-from translucid.errors import InputError
 
 # Where str.splitlines cuts, next to \n and \r\n.
 CUTTERS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

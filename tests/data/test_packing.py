@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.packing import pack
-from translucid.errors import ConfigError, InputError
 
 PAD, BOS, EOS = 0, 1, 2
 documents = st.lists(st.lists(st.integers(3, 99), max_size=12), min_size=1, max_size=12)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translucid.core.errors import ConfigError, InputError, TranslucidError
 from translucid.data.readers.lines import LineRule
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.readers.read import (
@@ -21,7 +22,6 @@ from translucid.data.readers.read import (
 )
 from translucid.data.readers.tables import TableRule
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.errors import ConfigError, InputError, TranslucidError
 
 Make = Callable[[str, str | bytes], Path]
 

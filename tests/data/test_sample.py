@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.sample import sample_texts
 from translucid.data.readers.lines import LineRule
-from translucid.errors import ConfigError, InputError
 
 
 def numbered(path: Path, lines: int = 20_000) -> Path:

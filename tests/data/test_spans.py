@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translucid.core.errors import InputError
 from translucid.data.spans import (
     Span,
     chunks,
@@ -14,7 +15,6 @@ from translucid.data.spans import (
     tag_spans,
 )
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 
 word = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
 TOKENIZERS = [Tokenizer.train(kind, ["a dog, a 😀 cat"] * 3) for kind in ("bpe", "char", "word")]

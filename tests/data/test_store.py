@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from translucid.core.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.data.batching import plan_batches
 from translucid.data.corpus import encode, reuse, scan, token_store, workers
 from translucid.data.corpus.build import build_store
@@ -33,7 +34,6 @@ from translucid.data.readers.read import read_text
 from translucid.data.readers.tables import TableRule
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.tasks.in_batches import sizes_of
 from translucid.tasks.language import Language
 

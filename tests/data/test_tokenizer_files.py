@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer as Backend
 
+from translucid.core.errors import InputError, TokenizerMismatchError
 from translucid.data.tokenizers import files
 from translucid.data.tokenizers.pipelines import KINDS, Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, TokenizerMismatchError
 
 TEXTS = ["The dog runs.", "Ein Hund rennt </s> <pad> 😀"] * 4
 

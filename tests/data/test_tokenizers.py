@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.tokenizers.pipelines import (
     BYTE_CHARACTERS,
     BYTE_LEVEL,
@@ -18,7 +19,6 @@ from translucid.data.tokenizers.pipelines import (
     Kind,
 )
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 
 CORPUS = [
     "The dog runs. The dogs don't run!",

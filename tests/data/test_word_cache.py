@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.pipelines import KINDS
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.errors import InputError
 
 LEARNT = ["the cat's mat, a straße", "über▁all\n don't \t they'll 42 x_1", "a   b    c \n  d"] * 5
 SPACES = " \n\t\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u180e\u2003\u200b\u2028\u2029\u202f\u3000"

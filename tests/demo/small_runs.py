@@ -6,8 +6,8 @@ import pytest
 
 from translucid.demo.recipes import DemoTask, recipe_values
 from translucid.model import Model
-from translucid.recipe import recipe
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 
 Run = tuple[Path, Model, Recipe]

@@ -8,6 +8,7 @@ import torch
 from tests.demo.small_runs import Run, small_run
 
 from translucid.data.records import Labelled, Text
+from translucid.data.toyland import Toyland
 from translucid.demo import baselines
 from translucid.demo.language_sections import (
     agreement,
@@ -17,7 +18,6 @@ from translucid.demo.language_sections import (
     tag_sections,
     word_by_word,
 )
-from translucid.toyland import Toyland
 
 NAMES = "Anna sees Peter in Rome."
 FOOD = "The food was not bad."

@@ -8,8 +8,8 @@ from tests.demo.small_runs import Run, small_run
 
 from translucid.demo import fits
 from translucid.demo import regress_sections as report
-from translucid.recipe import recipe
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.regress import RegressItem
 
 

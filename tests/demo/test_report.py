@@ -10,13 +10,13 @@ from tests.demo.pages import check_stands_alone
 from tests.demo.small_runs import Run, small_run
 from tests.tiny.dealt import dealt
 
+from translucid.data.toyland import Toyland
 from translucid.demo import results
 from translucid.demo.language_sections import alignment_section, attention_map, gold_alignment, hits
 from translucid.demo.recipes import EXAMPLES, DemoTask
 from translucid.demo.report import Report, Section, curves
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Heat
-from translucid.toyland import Toyland
 
 SIZES: dict[DemoTask, tuple[str, ...]] = {
     "translate": ("model.d_model=16",),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from translucid.demo.recipes import RECIPES, DemoTask
-from translucid.recipe import recipe, shipped
+from translucid.runs.recipe import recipe, shipped
 from translucid.runs.run import train_recipe
 
 # Metric, floor [measured], and what makes the demo shorter.

@@ -20,7 +20,8 @@ import pytest
 from tests.forked import TRANSLUCID
 from tests.own_code import forgetting_own_code
 
-from translucid import cli, extensions
+from translucid import cli
+from translucid.core import extensions
 from translucid.model import Model, load
 
 ROOT = Path(__file__).parent.parent.parent

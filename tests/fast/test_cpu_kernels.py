@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels, plain_kernels
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import prepare

@@ -7,14 +7,14 @@ import pytest
 import torch
 from tests.parts.test_packed import needs_int8
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.fast import precision
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.fast.precision import difference, prepare
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
-from translucid.trace import Trace
 
 EOS, PAD, VOCAB = 1, 0, 23
 SOURCE = torch.randint(2, VOCAB, (3, 6), generator=torch.Generator().manual_seed(0))

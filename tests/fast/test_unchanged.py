@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parametrize
 
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
@@ -24,7 +25,6 @@ from translucid.models.base import EncoderDecoderModel
 from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, NoNorm
-from translucid.trace import NO_TRACE, NoTrace, Trace
 
 EOS, PAD, BOS = 1, 0, 2
 PREFIXES = [[BOS], [BOS, 5]]

@@ -5,7 +5,7 @@ import torch
 from tests.invariants.cases import Text, begin, randomised, recurrent, transformer, whole
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, Network

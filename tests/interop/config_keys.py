@@ -11,7 +11,7 @@ import torch
 from tests.interop.reference import far, prompts, randomised, save, transformers
 from torch import Tensor
 
-from translucid.errors import TranslucidError
+from translucid.core.errors import TranslucidError
 from translucid.interop.families.registry import plan_of
 from translucid.interop.opening import open_network
 from translucid.interop.source import read_source

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from tests.interop.reference import randomised
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models.build import build
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 ENGLISH = ("the dog sees a cat", "a small cat sleeps", "the bird sings", "two dogs and a bird")

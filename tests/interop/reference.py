@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from translucid.core.trace import Trace
 from translucid.interop.opening import Opened, open_network
 from translucid.models.autoregressive import GenerationInputs
-from translucid.trace import Trace
 
 FLOAT32 = 1e-5  # of the largest logit
 

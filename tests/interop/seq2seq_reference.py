@@ -9,12 +9,12 @@ import torch
 from tests.interop.reference import FLOAT32, far, prompts
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.interop.opening import Opened, open_network
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.tokens import Tokens
-from translucid.trace import Trace
 
 
 def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> Opened:

@@ -18,7 +18,7 @@ from tests.interop.tiny_foreign import written
 from tests.interop.toolkit_reference import Transformer, in_halves
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.agreement import _allowed
 from translucid.interop.export.exporting import export
 from translucid.interop.formats.gguf import read_gguf, write_gguf

@@ -18,13 +18,13 @@ from tests.interop.tiny_foreign import written
 from typer.testing import CliRunner
 
 import translucid as tl
-from translucid.bundle import Bundle
 from translucid.cli import app
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop import answers, first_opening
 from translucid.interop.answers import NotCompared, compare_answers
 from translucid.interop.importing import import_model
 from translucid.interop.source import read_source
+from translucid.tasks.model_folder import Bundle
 
 MADE: dict[str, Callable[[Path], Any]] = {
     **{name: lambda folder, name=name: written(name, folder)  # type: ignore[misc]

@@ -10,7 +10,7 @@ from tests.interop.reference import randomised, save, transformers
 from tests.interop.seq2seq_reference import check_encoder_decoder, check_generation
 from tests.tiny.dealt import chosen, dealt
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.opening import open_network
 
 SIZES = {"vocab_size": 53, "d_model": 24, "encoder_layers": 3, "decoder_layers": 2,

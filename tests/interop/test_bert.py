@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from tests.interop.reference import FLOAT32, far, prompts, randomised, save, transformers
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.interop.opening import Opened, open_network
-from translucid.trace import Trace
 
 SIZES = {"vocab_size": 53, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
          "num_attention_heads": 4, "max_position_embeddings": 32}  # fmt: skip

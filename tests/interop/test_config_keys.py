@@ -21,7 +21,7 @@ from tests.interop.config_keys import (
     verdict,
 )
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.opening import open_network
 
 

@@ -14,7 +14,7 @@ from tests.interop.test_bart import made
 from tests.interop.tokenizer_files import shared
 from tests.interop.writers import write_ctranslate2
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.interop.importing import import_model

@@ -9,11 +9,11 @@ import pytest
 from tests.interop.own_models import ENGLISH, own
 from tests.interop.reference import transformers
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.export.exporting import export
 from translucid.interop.importing import import_model
 from translucid.model import Model
+from translucid.tasks.model_folder import Bundle
 
 FORMATS = ("ctranslate2", "huggingface")
 SEARCHES: tuple[dict[str, Any], ...] = (

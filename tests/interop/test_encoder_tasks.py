@@ -15,7 +15,7 @@ from tests.interop.reference import transformers
 from torch import Tensor
 
 import translucid as tl
-from translucid.errors import ConfigError, CutText, InputError
+from translucid.core.errors import ConfigError, CutText, InputError
 
 TEXTS = ["the dog sleeps.", "a", "", "cat runs the dog bcb .", "dog", "the cat sleeps."]
 

@@ -19,13 +19,13 @@ from tests.tiny.dealt import chosen
 from torch import Tensor, nn
 
 import translucid as tl
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
+from translucid.core.trace import Trace
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import prepare
 from translucid.generate.sampling import SamplingConfig
 from translucid.see.switches import choose, switches
 from translucid.tasks.batch import IGNORE
-from translucid.trace import Trace
 
 GENERATING = ("llama", "qwen3", "gpt2", "neox", "marian", "t5")
 FAMILIES = (*GENERATING, "classifier", "tagger")

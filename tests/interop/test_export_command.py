@@ -8,16 +8,16 @@ from tests.interop.own_models import own
 from typer.testing import CliRunner
 
 import translucid as tl
-from translucid import bundle
 from translucid.cli import app
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
+from translucid.tasks import model_folder
 
 TEST = {"test": {"bleu": 31.25}, "notes": ["nrefs:1|case:mixed"]}
 
 
 def run_folder(path: Path) -> Path:
     held = own("translate", positions="rotary")
-    bundle.save(held, path / "best")
+    model_folder.save(held, path / "best")
     (path / "recipe.toml").write_text('[data]\ntrain = ["news.en", "news.de"]\n')
     (path / "test.json").write_text(json.dumps(TEST))
     return path
@@ -67,7 +67,7 @@ def test_what_is_no_single_transformer_is_refused(tmp_path: Path) -> None:
         ),
         (own("classify", ensemble_size=2), "an ensemble of 2 networks is no single model; export"),
     ):
-        bundle.save(held, tmp_path / held.task)
+        model_folder.save(held, tmp_path / held.task)
         words = ["export", str(tmp_path / held.task), "--to", "huggingface"]
         result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
         assert isinstance(result.exception, InputError)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from tests.interop.own_models import own
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.weights import own_tensors
 from translucid.interop.export.exporting import export
 from translucid.interop.importing import import_model
 from translucid.model import Model
 from translucid.models.autoregressive import GenerationInputs
-from translucid.weights import own_tensors
+from translucid.tasks.model_folder import Bundle
 
 ROTARY: dict[str, Any] = {"positions": "rotary"}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

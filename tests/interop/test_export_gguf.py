@@ -7,11 +7,11 @@ import pytest
 import torch
 from tests.interop.own_models import ENGLISH, own
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.weights import own_tensors
 from translucid.interop.export.exporting import export
 from translucid.interop.importing import import_model
 from translucid.model import Model
-from translucid.weights import own_tensors
 
 LLAMA: dict[str, Any] = {"positions": "rotary", "norm": "rms", "activation": "swiglu"}
 MODELS: dict[str, dict[str, Any]] = {

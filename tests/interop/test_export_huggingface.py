@@ -11,12 +11,12 @@ from tests.interop.own_models import ENGLISH, own
 from tests.interop.reference import FLOAT32, far, prompts, transformers
 from tests.tiny.dealt import dealt
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.weights import own_tensors
 from translucid.interop.export.exporting import export
 from translucid.interop.importing import import_model
 from translucid.model import Model
-from translucid.weights import own_tensors
+from translucid.tasks.model_folder import Bundle
 
 ROTARY = {"positions": "rotary"}
 LLAMA = ROTARY | {"norm": "rms", "activation": "swiglu"}

@@ -13,10 +13,9 @@ from tests.interop.own_models import own
 from torch import Tensor
 from typer.testing import CliRunner
 
-from translucid import bundle
-from translucid.bundle import Bundle
 from translucid.cli import app
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.trace import Trace
 from translucid.interop.export.exporting import export
 from translucid.interop.export.onnx import folder
 from translucid.interop.export.onnx.cells import BLOCKS
@@ -25,7 +24,8 @@ from translucid.interop.verify import BOUND
 from translucid.model import Model
 from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
-from translucid.trace import Trace
+from translucid.tasks import model_folder
+from translucid.tasks.model_folder import Bundle
 
 REASON = "the package onnx or onnxruntime is not installed"
 onnx = pytest.importorskip("onnx", reason=REASON)
@@ -226,7 +226,7 @@ def test_large_weights_are_in_a_file_of_their_own(
 
 def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     held = own("classify", lora_rank=2)  # adapters are merged
-    bundle.save(held, tmp_path / "run")
+    model_folder.save(held, tmp_path / "run")
     words = ["export", str(tmp_path / "run"), "--to", "onnx", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*words, "--verify"])
     assert result.exit_code == 0, result.exception

@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file
 from tests.interop.reference import randomised, save, transformers
 
+from translucid.core.weights import own_tensors
 from translucid.interop.export.homes import home_of
 from translucid.interop.export.huggingface import tensors_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.opening import open_network
 from translucid.interop.placing import is_ignored
 from translucid.models.transformer_config import TransformerConfig
-from translucid.weights import own_tensors
 
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
          "intermediate_size": 24, "max_position_embeddings": 30}  # fmt: skip

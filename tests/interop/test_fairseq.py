@@ -21,7 +21,7 @@ from tests.interop.toolkit_reference import (
 )
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.source import read_source

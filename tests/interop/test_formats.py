@@ -18,7 +18,7 @@ from tests.interop.writers import (
     write_llama2c,
 )
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.ctranslate2_file import read_ctranslate2
 from translucid.interop.formats.gguf import read_gguf
 from translucid.interop.formats.llama2c import read_llama2c

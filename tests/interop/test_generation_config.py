@@ -15,7 +15,7 @@ from tests.interop.test_tokenizers import llama, marian
 from tests.tiny.dealt import dealt
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.interop.generation_config import (
     FIELDS,

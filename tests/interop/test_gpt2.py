@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.interop.reference import check_decoder, greedy, randomised, save, transformers
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.opening import open_network
 
 SIZES = {"vocab_size": 53, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 32,

@@ -16,7 +16,7 @@ import pytest
 import torch
 from tests.interop.writers import gguf_string
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.gguf import read_gguf
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.torch_file import read_torch

@@ -20,11 +20,11 @@ from tests.interop.tokenizer_files import (
 )
 from tests.tiny.dealt import dealt
 
+from translucid.core.errors import InputError, TokenizerMismatchError
 from translucid.data.tokenizers import patterns
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, TokenizerMismatchError
 from translucid.interop.tokenizers import (
     gguf,
     llama2c,

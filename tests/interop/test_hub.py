@@ -11,11 +11,11 @@ from tests.in_process import run
 from tests.interop.tiny_foreign import Foreign, written
 
 import translucid as tl
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.untrusted_files import inside, open_regular
 from translucid.interop.hub import HubName, fetched, parse, repository_of
+from translucid.runs.fine_tuning.source import digest_of, open_source
 from translucid.studio.library import open_folders
-from translucid.tuning.source import digest_of, open_source
-from translucid.untrusted_files import inside, open_regular
 
 hub = pytest.importorskip("huggingface_hub")
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -29,7 +29,7 @@ torch.save(tl.load(sys.argv[1]).network.state_dict(), sys.argv[2])
 """
 FETCH = """
 import sys
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.hub import fetched
 for name in sys.argv[1:]:
     try:

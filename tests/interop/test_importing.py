@@ -15,7 +15,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.importing import load
 from translucid.interop.source import kind_of
 from translucid.interop.tokenizers import read_tokenizers

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.opening import open_network
 from translucid.interop.placing import place_weights

@@ -9,7 +9,7 @@ import torch
 from tests.interop.reference import randomised
 from tests.interop.toolkit_reference import Names, Transformer, check, sinusoids
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 

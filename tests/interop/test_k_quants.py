@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.interop.writers import GGUF_KINDS, write_gguf
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.gguf import read_gguf
 from translucid.interop.formats.quantised import BLOCKS, NAMES
 

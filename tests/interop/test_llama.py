@@ -22,7 +22,7 @@ from tests.interop.reference import (
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_gguf, write_llama2c
 from tests.tiny.dealt import dealt
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.opening import open_network
 
 SIZES = {

@@ -17,7 +17,7 @@ from tests.interop.toolkit_reference import attend, causal, check, greedy, is_cl
 from torch import Tensor, nn
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.rules import to_theirs

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from translucid.core.trace import Trace, TraceBudgetError
 from translucid.models import TransformerConfig, build
-from translucid.trace import Trace, TraceBudgetError
 
 D, LAYERS, VOCAB = 768, 6, 16_000
 OPEN = """

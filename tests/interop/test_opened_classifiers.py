@@ -11,7 +11,7 @@ from tests.interop.encoders import bert, roberta
 from tests.interop.reference import transformers
 
 import translucid as tl
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.tasks.label_scores import Label, Labels, LabelScore
 
 TEXTS = ["the dog sleeps.", "a b c", "cat runs dog ."]

@@ -10,7 +10,7 @@ from tests.interop.reference import transformers
 from tests.interop.word_taggers import word_tagger
 
 import translucid as tl
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 
 IOB = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 # met: O by a hair before B-PER; Obama: I-PER, with which IOB1 begins a span.

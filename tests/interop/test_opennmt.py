@@ -21,13 +21,13 @@ from tests.interop.toolkit_reference import (
 from torch import Tensor, nn
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.weights import own_tensors
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.source import kind_of
 from translucid.model import Model
-from translucid.weights import own_tensors
 
 
 def state(module: nn.Module) -> dict[str, Tensor]:

@@ -12,8 +12,7 @@ from tests.interop.own_models import own
 from tests.interop.test_export_gguf import LLAMA
 from tests.interop.tiny_foreign import written
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.answers import compare_answers
 from translucid.interop.export import exporting
 from translucid.interop.export.exporting import export
@@ -21,6 +20,7 @@ from translucid.interop.export.reopening import sample
 from translucid.interop.export.tokenizer_files import check_pieces
 from translucid.interop.formats import gguf
 from translucid.interop.importing import import_model
+from translucid.tasks.model_folder import Bundle
 
 
 def language() -> Bundle:

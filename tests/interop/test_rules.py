@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.stored import StoredTensor
 from translucid.interop.placing import grouped, place_weights
 from translucid.interop.rules import (

@@ -11,7 +11,7 @@ from tests.interop.reference import randomised, save, transformers
 from tests.interop.seq2seq_reference import check_encoder_decoder, check_generation
 from tests.tiny.dealt import dealt
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.opening import open_network
 
 SIZES = {"vocab_size": 53, "d_model": 24, "d_kv": 5, "d_ff": 40, "num_layers": 3,

@@ -19,12 +19,12 @@ from tests.interop.tokenizer_files import (
     sentencepiece_model,
 )
 
+from translucid.core.errors import InputError, TokenizerMismatchError
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.errors import InputError, TokenizerMismatchError
 from translucid.interop.tokenizers import (
     gguf,
     llama2c,

@@ -7,7 +7,7 @@ import torch
 from tests.in_process import run
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop import source
 
 

@@ -15,12 +15,12 @@ from tests.interop.test_llama import made as made_llama
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
 from tests.tiny.dealt import dealt
 
-from translucid.bundle import Bundle
 from translucid.interop import verify
 from translucid.interop.importing import import_model
 from translucid.interop.opening import open_network
 from translucid.interop.verify import differences, first_wrong
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 
 
 def distilbert(folder: Path) -> None:

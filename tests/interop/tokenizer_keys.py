@@ -10,7 +10,7 @@ from tests.interop.encoders import MERGES, PIECES, write_byte_pairs, write_word_
 from tests.interop.reference import transformers
 from tests.interop.tokenizer_files import BYTES, CONTROLS, LETTERS, WORDS, sentencepiece_model
 
-from translucid.errors import TranslucidError
+from translucid.core.errors import TranslucidError
 from translucid.interop.tokenizers import read_tokenizers
 
 # Texts whose characters are in the vocabulary of each kind.

@@ -13,12 +13,12 @@ import torch
 from tests.interop.reference import FLOAT32, far, prompts
 from torch import Tensor, nn
 
+from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.interop.opening import Opened, open_network
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.tokens import Tokens
-from translucid.trace import Trace
 
 FLOAT64 = 1e-10
 MAX_TOKENS = 8

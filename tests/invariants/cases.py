@@ -17,6 +17,7 @@ import torch
 from tests.invariants.pairwise import Row, covering
 from torch import Tensor
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.fixed_state import with_fixed_timeline
 from translucid.models import (
     GenerationInputs,
@@ -27,7 +28,6 @@ from translucid.models import (
     build,
 )
 from translucid.parts.cache import DecoderState
-from translucid.trace import NO_TRACE, NoTrace
 
 VOCAB, TARGET_VOCAB, OUTPUTS = 11, 9, 3
 D_MODEL, MAX_LENGTH = 8, 24

@@ -17,7 +17,7 @@ class Fault:
 CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/recurrent.py"
 NORMS, POSITIONS = "parts/norms.py", "parts/positions.py"
 BEAM, SEARCH = "generate/beam.py", "generate/beam_search.py"
-TRANSFORMER, TRACE = "models/transformer.py", "trace.py"
+TRANSFORMER, TRACE = "models/transformer.py", "core/trace.py"
 FIXED = "fast/fixed_state.py"
 
 FAULTS = (

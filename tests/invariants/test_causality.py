@@ -13,8 +13,8 @@ from tests.invariants.cases import (
     whole,
 )
 
+from translucid.core.trace import Trace
 from translucid.models import Network
-from translucid.trace import Trace
 
 pytestmark = [pytest.mark.usefixtures("no_grad"), pytest.mark.invariant("causality")]
 LENGTH = 5

@@ -18,8 +18,8 @@ from tests.invariants.cases import (
 from tests.invariants.stripped import make_twin
 from torch import Tensor, fx, nn
 
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.models import ModelConfig, Network
-from translucid.trace import NO_TRACE, Trace
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,9 +10,9 @@ from tests.invariants.test_fused_recurrent import MASKS
 from tests.tiny.dealt import dealt
 from torch import Tensor
 
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import CellName, Recurrent
-from translucid.trace import NO_TRACE, Trace
 
 pytestmark = pytest.mark.invariant("fused = by hand")
 

@@ -7,11 +7,11 @@ import torch
 from tests.invariants.cases import close
 from torch import Tensor, nn
 
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.parts.activations import softmax
 from translucid.parts.alignment import make_alignment
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, attend
 from translucid.parts.norms import NormName, make_norm
-from translucid.trace import NO_TRACE, NoTrace, Trace
 
 pytestmark = pytest.mark.invariant("fused = by hand")
 QUERIES, KEYS = 4, 5

@@ -5,9 +5,9 @@ import torch
 from tests.invariants.cases import CELLS, close
 from torch import Tensor
 
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import CellName, Recurrent
-from translucid.trace import NO_TRACE, Trace
 
 pytestmark = pytest.mark.invariant("fused = by hand")
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.alignment import make_alignment
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, attend
@@ -20,7 +21,6 @@ from translucid.parts.norms import Standardise, make_norm
 from translucid.parts.positions import make_positions, rotate
 from translucid.parts.recurrent import STEPS, CellName, Recurrent
 from translucid.parts.residual import Residual
-from translucid.trace import NO_TRACE, NoTrace, Trace
 
 pytestmark = pytest.mark.invariant("gradients = finite differences")
 PATHS = pytest.mark.parametrize("traced", [False, True], ids=["fused", "by hand"])

@@ -6,9 +6,9 @@ from tests.invariants.cases import CELLS, close
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import STEPS, CellName, Recurrent
-from translucid.trace import NO_TRACE, Trace
 
 pytestmark = pytest.mark.invariant("our cells = torch.nn's")
 INPUTS, HIDDEN, ROWS = 4, 3, 5

@@ -19,9 +19,9 @@ from tests.invariants.cases import (
 from tests.tiny.dealt import dealt
 from torch import Tensor
 
-from translucid.catalogue import CATALOGUE, describe, entry
+from translucid.core.catalogue import CATALOGUE, describe, entry
+from translucid.core.trace import Trace
 from translucid.models import MLPConfig, PerceptronConfig, build
-from translucid.trace import Trace
 
 pytestmark = [
     pytest.mark.usefixtures("no_grad"),

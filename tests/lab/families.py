@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.runner import jobs_of, measure
-from translucid.lab.engine.verdict import Data, Finding, Verdict
+from translucid_lab.engine.experiment import Experiment
+from translucid_lab.engine.runner import jobs_of, measure
+from translucid_lab.engine.verdict import Data, Finding, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translucid.lab import Experiment, Rule, clearly, column, decide, mean_of
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
+from translucid_lab import Experiment, Rule, clearly, column, decide, mean_of
 
 
 def measure(seed, quick):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab.claims.backpropagation import (
+from translucid_lab.claims.backpropagation import (
     gradient_descent,
     output_gradient,
     relu_loss,

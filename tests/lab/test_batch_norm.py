@@ -5,10 +5,10 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid.lab.claims.norms import batch_norm_batch_size, batch_norm_padding
-from translucid.lab.claims.norms.batch_norm_batch_size import ALIKE, BATCHES, LENGTHS, TRAINED, WAYS
-from translucid.lab.claims.norms.batch_norm_padding import MIN_LENGTHS
-from translucid.lab.engine.experiment import of_module
+from translucid_lab.claims.norms import batch_norm_batch_size, batch_norm_padding
+from translucid_lab.claims.norms.batch_norm_batch_size import ALIKE, BATCHES, LENGTHS, TRAINED, WAYS
+from translucid_lab.claims.norms.batch_norm_padding import MIN_LENGTHS
+from translucid_lab.engine.experiment import of_module
 
 EXPERIMENTS = {
     each.name: each for each in of_module(batch_norm_batch_size) + of_module(batch_norm_padding)

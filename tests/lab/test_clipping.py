@@ -8,10 +8,10 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.recurrent import exploding_gradients, gradient_clipping
-from translucid.lab.claims.recurrent.exploding_gradients import CLIPS, GAINS, NETS, VALUES
-from translucid.lab.claims.recurrent.gradient_clipping import THRESHOLDS
-from translucid.lab.claims.shared.sequence_tasks import History
+from translucid_lab.claims.recurrent import exploding_gradients, gradient_clipping
+from translucid_lab.claims.recurrent.exploding_gradients import CLIPS, GAINS, NETS, VALUES
+from translucid_lab.claims.recurrent.gradient_clipping import THRESHOLDS
+from translucid_lab.claims.shared.sequence_tasks import History
 
 # ---- explosion ----
 

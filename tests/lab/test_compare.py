@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bench import lab_compare as compare
 
-from translucid.lab.claims import experiments
-from translucid.lab.engine import evidence, results
+from translucid_lab.claims import experiments
+from translucid_lab.engine import evidence, results
 
 
 def shipped(file: str) -> Path:

@@ -5,8 +5,9 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.attention import cross_attention
-from translucid.lab.claims.attention.bidirectional_context import (
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.attention import cross_attention
+from translucid_lab.claims.attention.bidirectional_context import (
     CLUES,
     FILLERS,
     GAP,
@@ -15,7 +16,7 @@ from translucid.lab.claims.attention.bidirectional_context import (
     cloze,
     clozes,
 )
-from translucid.lab.claims.attention.cross_attention import (
+from translucid_lab.claims.attention.cross_attention import (
     ARMS,
     END,
     FIRST,
@@ -24,7 +25,6 @@ from translucid.lab.claims.attention.cross_attention import (
     context_vector,
     pairs,
 )
-from translucid.tasks.batch import IGNORE
 
 NAN = float("nan")
 

@@ -10,12 +10,13 @@ from tests.lab.families import around, check, quick_data, verdict
 from tests.tiny.dealt import chosen
 
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
-from translucid.lab.claims.decoding import beam_length as beam_length_claim
-from translucid.lab.claims.decoding import beam_search, most_likely_token
-from translucid.lab.claims.decoding import dead_ends as dead_ends_claim
-from translucid.lab.claims.decoding.beam_length import FINALLY, SCORES, beam_length, example
-from translucid.lab.claims.decoding.beam_search import BEAMS, beam_optimum, likeliest
-from translucid.lab.claims.decoding.dead_ends import (
+from translucid.worked.beam import EXAMPLE
+from translucid_lab.claims.decoding import beam_length as beam_length_claim
+from translucid_lab.claims.decoding import beam_search, most_likely_token
+from translucid_lab.claims.decoding import dead_ends as dead_ends_claim
+from translucid_lab.claims.decoding.beam_length import FINALLY, SCORES, beam_length, example
+from translucid_lab.claims.decoding.beam_search import BEAMS, beam_optimum, likeliest
+from translucid_lab.claims.decoding.dead_ends import (
     BRACKETS,
     END,
     KINDS,
@@ -26,17 +27,16 @@ from translucid.lab.claims.decoding.dead_ends import (
     finishable,
     sentences,
 )
-from translucid.lab.claims.decoding.most_likely_token import most_likely_word
-from translucid.lab.claims.language_models import label_smoothing as label_smoothing_claim
-from translucid.lab.claims.language_models.label_smoothing import (
+from translucid_lab.claims.decoding.most_likely_token import most_likely_word
+from translucid_lab.claims.language_models import label_smoothing as label_smoothing_claim
+from translucid_lab.claims.language_models.label_smoothing import (
     SETTINGS,
     calibration_error,
     label_smoothing,
     smoothing_length,
 )
-from translucid.lab.claims.shared import small_language_model
-from translucid.lab.claims.shared.table_model import Tables
-from translucid.worked.beam import EXAMPLE
+from translucid_lab.claims.shared import small_language_model
+from translucid_lab.claims.shared.table_model import Tables
 
 NAN = float("nan")
 

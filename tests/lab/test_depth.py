@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab.claims.backpropagation import saturation, vanishing_gradients
+from translucid_lab.claims.backpropagation import saturation, vanishing_gradients
 
 # ---- gradients by layer ----
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.lab.families import as_kept, quick_data
 
-from translucid.lab.claims import experiments
-from translucid.lab.claims.shared import small_language_model
+from translucid_lab.claims import experiments
+from translucid_lab.claims.shared import small_language_model
 
 TIMES = {  # what is measured in seconds is never the same twice; None: all of it
     "all-at-once": None,

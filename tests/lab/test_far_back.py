@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab.claims.recurrent import (
+from translucid_lab.claims.recurrent import (
     cells,
     context_length,
     gradients_through_time,
     long_range_recall,
 )
-from translucid.lab.claims.recurrent.cells import (
+from translucid_lab.claims.recurrent.cells import (
     GRU,
     GRU_UNIFORM,
     LSTMS,
@@ -23,8 +23,8 @@ from translucid.lab.claims.recurrent.cells import (
     RNN_UNIFORM,
     SPAN,
 )
-from translucid.lab.claims.recurrent.long_range_recall import RECALLED
-from translucid.lab.claims.shared import sequence_tasks
+from translucid_lab.claims.recurrent.long_range_recall import RECALLED
+from translucid_lab.claims.shared import sequence_tasks
 
 # ---- gradients through time ----
 

@@ -12,11 +12,11 @@ from tests.studio.browser import Page, running  # noqa: F401  (a fixture)
 from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.tiny.dealt import chosen
 
-from translucid.lab.claims import experiments
-from translucid.lab.engine.evidence import rows
-from translucid.lab.engine.report import page as lab_page
-from translucid.lab.engine.report_page import frame
-from translucid.lab.engine.results import shipped
+from translucid_lab.claims import experiments
+from translucid_lab.engine.evidence import rows
+from translucid_lab.engine.report import page as lab_page
+from translucid_lab.engine.report_page import frame
+from translucid_lab.engine.results import shipped
 
 SIZES = {(1920, 1080): 18.0, (1280, 800): 13.0}  # of a screen: pixels that the least letter has
 # Each figure: its size, and every text in it with the size of its letters and its four corners,

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import TrainingError
-from translucid.lab.engine.fit import Step, fit, random_rows
+from translucid.core.errors import TrainingError
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
@@ -18,6 +17,7 @@ from translucid.training.config import TrainingConfig
 from translucid.training.loop import Progress, Watchers, train
 from translucid.training.optimisers import OptimizerName, ScheduleName
 from translucid.training.state import State
+from translucid_lab.engine.fit import Step, fit, random_rows
 
 
 class SquaredError:

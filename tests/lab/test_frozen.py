@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from bench import lab_freeze
 
-from translucid.lab.claims import experiments, real_experiments
-from translucid.lab.claims.attention import scaled_scores
-from translucid.lab.engine import evidence, frozen, results
-from translucid.lab.engine.experiment import UNSEEN, Experiment, of_file
-from translucid.lab.engine.repetition import compared, same
-from translucid.lab.engine.runner import Result, run
-from translucid.lab.engine.surety import surety
-from translucid.lab.engine.verdict import Finding, Rule
-from translucid.lab.engine.verify import verified
+from translucid_lab.claims import experiments, real_experiments
+from translucid_lab.claims.attention import scaled_scores
+from translucid_lab.engine import evidence, frozen, results
+from translucid_lab.engine.experiment import UNSEEN, Experiment, of_file
+from translucid_lab.engine.repetition import compared, same
+from translucid_lab.engine.runner import Result, run
+from translucid_lab.engine.surety import surety
+from translucid_lab.engine.verdict import Finding, Rule
+from translucid_lab.engine.verify import verified
 
 FILE = Path(__file__).with_name("planted.py")
 

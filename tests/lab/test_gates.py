@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.recurrent import forget_gate, input_output_gates, lstm_gates
-from translucid.lab.claims.shared.sequence_tasks import recurrent_net
 from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.recurrent import forget_gate, input_output_gates, lstm_gates
+from translucid_lab.claims.shared.sequence_tasks import recurrent_net
 
 # ---- the forget gate ----
 

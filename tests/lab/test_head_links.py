@@ -5,14 +5,17 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.attention import three_words as three_words_claim
-from translucid.lab.claims.attention.three_words import (
+from translucid.data.toyland import Toyland
+from translucid.parts.attention import SelfAttention
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.attention import three_words as three_words_claim
+from translucid_lab.claims.attention.three_words import (
     SENTENCES,
     VOCABULARY,
     strongest,
     three_words,
 )
-from translucid.lab.claims.heads.head_specialisation import (
+from translucid_lab.claims.heads.head_specialisation import (
     BACK,
     FEATURES,
     WIDTH,
@@ -20,8 +23,8 @@ from translucid.lab.claims.heads.head_specialisation import (
     features,
     split,
 )
-from translucid.lab.claims.heads.sentence_links import Lexicon, as_read
-from translucid.lab.claims.heads.syntactic_heads import (
+from translucid_lab.claims.heads.sentence_links import Lexicon, as_read
+from translucid_lab.claims.heads.syntactic_heads import (
     HEADS,
     LAYERS,
     RELATIONS,
@@ -31,9 +34,6 @@ from translucid.lab.claims.heads.syntactic_heads import (
     meets,
     roles,
 )
-from translucid.parts.attention import SelfAttention
-from translucid.tasks.batch import IGNORE
-from translucid.toyland import Toyland
 
 # ---- the rules ----
 

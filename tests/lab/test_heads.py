@@ -5,10 +5,12 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.heads import head_size, multi_head
-from translucid.lab.claims.heads.grouped_query import SHARED, grouped, remembered
-from translucid.lab.claims.heads.head_size import sizes
-from translucid.lab.claims.heads.multi_head import (
+from translucid.models import TransformerConfig, build
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.heads import head_size, multi_head
+from translucid_lab.claims.heads.grouped_query import SHARED, grouped, remembered
+from translucid_lab.claims.heads.head_size import sizes
+from translucid_lab.claims.heads.multi_head import (
     FAR,
     HEADS,
     KINDS,
@@ -20,9 +22,7 @@ from translucid.lab.claims.heads.multi_head import (
     removable,
     two_back,
 )
-from translucid.lab.claims.shared.attention_tasks import patterns, right
-from translucid.models import TransformerConfig, build
-from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.shared.attention_tasks import patterns, right
 
 # ---- the rules ----
 

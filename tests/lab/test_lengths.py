@@ -9,16 +9,18 @@ import pytest
 import torch
 from tests.lab.families import changed_data, check, quick_data, verdict
 
-from translucid.lab.claims.positions import (
+from translucid.parts.positions import Sinusoidal
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.positions import (
     fixed_encoding,
     length_extrapolation,
     permutation,
     waveforms,
 )
-from translucid.lab.claims.positions.length_extrapolation import COPYING, KINDS, SCALINGS
-from translucid.lab.claims.positions.waveforms import WAVES, Waves
-from translucid.lab.claims.shared import position_tasks
-from translucid.lab.claims.shared.position_tasks import (
+from translucid_lab.claims.positions.length_extrapolation import COPYING, KINDS, SCALINGS
+from translucid_lab.claims.positions.waveforms import WAVES, Waves
+from translucid_lab.claims.shared import position_tasks
+from translucid_lab.claims.shared.position_tasks import (
     BACK,
     FOUR_TIMES,
     INSIDE,
@@ -33,8 +35,6 @@ from translucid.lab.claims.shared.position_tasks import (
     small_transformer,
     stack,
 )
-from translucid.parts.positions import Sinusoidal
-from translucid.tasks.batch import IGNORE
 
 JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
 

@@ -6,16 +6,16 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 from tests.tiny.dealt import chosen
 
-from translucid.lab.claims.attention import causal_mask as causal_mask_claim
-from translucid.lab.claims.attention import masked_decoding
-from translucid.lab.claims.attention.causal_mask import LOOKS, causal_mask, with_mask, without_mask
-from translucid.lab.claims.attention.mask_visibility import PLACES, who_sees_whom
-from translucid.lab.claims.attention.masked_decoding import WAYS, mask_in_writing
-from translucid.lab.claims.decoding import exposure_bias
-from translucid.lab.claims.decoding.exposure_bias import OWN, SIDES
-from translucid.lab.claims.decoding.exposure_bias import exposure as exposed
-from translucid.lab.claims.shared import markov_chain
-from translucid.lab.claims.shared.markov_chain import Chain, small_decoder
+from translucid_lab.claims.attention import causal_mask as causal_mask_claim
+from translucid_lab.claims.attention import masked_decoding
+from translucid_lab.claims.attention.causal_mask import LOOKS, causal_mask, with_mask, without_mask
+from translucid_lab.claims.attention.mask_visibility import PLACES, who_sees_whom
+from translucid_lab.claims.attention.masked_decoding import WAYS, mask_in_writing
+from translucid_lab.claims.decoding import exposure_bias
+from translucid_lab.claims.decoding.exposure_bias import OWN, SIDES
+from translucid_lab.claims.decoding.exposure_bias import exposure as exposed
+from translucid_lab.claims.shared import markov_chain
+from translucid_lab.claims.shared.markov_chain import Chain, small_decoder
 
 NAN = float("nan")
 

@@ -6,15 +6,19 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.attention import (
+from translucid.models import MLPConfig, build
+from translucid.parts.attention import SelfAttention
+from translucid.parts.feedforward import FeedForward
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.attention import (
     identical_tokens,
     key_value_lookup,
     lookup_distance,
     probing,
     token_mixing,
 )
-from translucid.lab.claims.attention.identical_tokens import outside, same_rows
-from translucid.lab.claims.attention.key_value_lookup import (
+from translucid_lab.claims.attention.identical_tokens import outside, same_rows
+from translucid_lab.claims.attention.key_value_lookup import (
     ASKING,
     CONTENTS,
     ENTRIES,
@@ -22,15 +26,11 @@ from translucid.lab.claims.attention.key_value_lookup import (
     dictionaries,
     dictionary,
 )
-from translucid.lab.claims.attention.lookup_distance import FILLERS, far, far_question
-from translucid.lab.claims.attention.probing import ASKED, PLACES, carried, facts
-from translucid.lab.claims.attention.token_mixing import alone
-from translucid.lab.claims.shared import attention_tasks
-from translucid.lab.claims.shared.attention_tasks import answers, apart, right, train
-from translucid.models import MLPConfig, build
-from translucid.parts.attention import SelfAttention
-from translucid.parts.feedforward import FeedForward
-from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.attention.lookup_distance import FILLERS, far, far_question
+from translucid_lab.claims.attention.probing import ASKED, PLACES, carried, facts
+from translucid_lab.claims.attention.token_mixing import alone
+from translucid_lab.claims.shared import attention_tasks
+from translucid_lab.claims.shared.attention_tasks import answers, apart, right, train
 
 # ---- the rules ----
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.language_models import next_word
-from translucid.lab.claims.language_models.embedding_size import WIDTHS, vector_sizes
-from translucid.lab.claims.language_models.parallel_tokens import LENGTHS, SPEEDS, all_at_once
-from translucid.lab.claims.language_models.targets_per_text import one_target
-from translucid.lab.claims.language_models.training_size import amount_of_text
-from translucid.lab.claims.shared.toyland_text import Sentences, sentences
 from translucid.models.autoregressive import GenerationInputs
+from translucid_lab.claims.language_models import next_word
+from translucid_lab.claims.language_models.embedding_size import WIDTHS, vector_sizes
+from translucid_lab.claims.language_models.parallel_tokens import LENGTHS, SPEEDS, all_at_once
+from translucid_lab.claims.language_models.targets_per_text import one_target
+from translucid_lab.claims.language_models.training_size import amount_of_text
+from translucid_lab.claims.shared.toyland_text import Sentences, sentences
 
 
 @pytest.mark.parametrize(

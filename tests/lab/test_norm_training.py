@@ -5,12 +5,12 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid.lab.claims.norms import covariate_shift, generalisation, gradient_flow
-from translucid.lab.claims.norms.covariate_shift import ARMS
-from translucid.lab.claims.norms.generalisation import BATCHES, NORMS
-from translucid.lab.claims.norms.gradient_flow import DEPTH, GAINS, KINDS
-from translucid.lab.claims.shared.deep_net import Deep, mean_square, smooth_target
-from translucid.lab.engine.experiment import of_module
+from translucid_lab.claims.norms import covariate_shift, generalisation, gradient_flow
+from translucid_lab.claims.norms.covariate_shift import ARMS
+from translucid_lab.claims.norms.generalisation import BATCHES, NORMS
+from translucid_lab.claims.norms.gradient_flow import DEPTH, GAINS, KINDS
+from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
+from translucid_lab.engine.experiment import of_module
 
 EXPERIMENTS = {
     each.name: each

@@ -5,15 +5,15 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid.lab.claims.norms import (
+from translucid_lab.claims.norms import (
     feature_dominance,
     feature_scaling,
     norm_invariance,
     rms_norm_cost,
 )
-from translucid.lab.claims.norms.feature_dominance import FAIR, METHODS
-from translucid.lab.claims.norms.norm_invariance import CHANGES, NORMS
-from translucid.lab.engine.experiment import of_module
+from translucid_lab.claims.norms.feature_dominance import FAIR, METHODS
+from translucid_lab.claims.norms.norm_invariance import CHANGES, NORMS
+from translucid_lab.engine.experiment import of_module
 
 EXPERIMENTS = {
     each.name: each

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.perceptron import linear_layers, threshold_unit, xor
-from translucid.lab.claims.shared import mlp_weights
 from translucid.models.mlp import MLP, MLPConfig
+from translucid_lab.claims.perceptron import linear_layers, threshold_unit, xor
+from translucid_lab.claims.shared import mlp_weights
 
 # ---- one unit ----
 

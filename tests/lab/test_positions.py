@@ -7,18 +7,18 @@ import pytest
 import torch
 from tests.lab.families import check, quick_data, verdict
 
-from translucid.lab.claims.positions import (
+from translucid.parts.positions import Sinusoidal
+from translucid_lab.claims.positions import (
     absolute_positions,
     frequencies,
     relative_position,
     rotary_distance,
 )
-from translucid.lab.claims.positions import sinusoidal as sinusoidal_claim
-from translucid.lab.claims.positions.frequencies import HALVES
-from translucid.lab.claims.positions.sinusoidal import RIVALS, WIDTHS, channels
-from translucid.lab.claims.shared.position_tasks import small_transformer, stack
-from translucid.lab.engine.experiment import of_module
-from translucid.parts.positions import Sinusoidal
+from translucid_lab.claims.positions import sinusoidal as sinusoidal_claim
+from translucid_lab.claims.positions.frequencies import HALVES
+from translucid_lab.claims.positions.sinusoidal import RIVALS, WIDTHS, channels
+from translucid_lab.claims.shared.position_tasks import small_transformer, stack
+from translucid_lab.engine.experiment import of_module
 
 JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
 EXPERIMENTS = {

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from tests.lab.families import around, check, verdict
 
-from translucid.lab.claims import experiments, real_experiments
-from translucid.lab.claims.real import pretrained, sentiment
-from translucid.lab.claims.tasks.sentiment import READERS
-from translucid.lab.engine import evidence, results
-from translucid.lab.engine.claims import claims
-from translucid.lab.engine.experiment import of_file
-from translucid.lab.engine.report import page
-from translucid.lab.engine.runner import Result, run
-from translucid.lab.engine.verdict import Finding
+from translucid_lab.claims import experiments, real_experiments
+from translucid_lab.claims.real import pretrained, sentiment
+from translucid_lab.claims.tasks.sentiment import READERS
+from translucid_lab.engine import evidence, results
+from translucid_lab.engine.claims import claims
+from translucid_lab.engine.experiment import of_file
+from translucid_lab.engine.report import page
+from translucid_lab.engine.runner import Result, run
+from translucid_lab.engine.verdict import Finding
 
 SHARED = os.environ.get("TRANSLUCID_SHARED")
 needs_files = pytest.mark.skipif(

@@ -10,14 +10,14 @@ import torch
 from tests.lab.families import around, check, verdict
 from torch import Tensor
 
-from translucid.lab.claims import real_experiments
-from translucid.lab.claims.real import gpu_time, lengths, order, parts, trained_heads, writing
-from translucid.lab.engine.experiment import Experiment
+from translucid.core.trace import NoTrace, Trace
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel
 from translucid.parts.tokens import Tokens
 from translucid.see.switches import choose, switches, together
-from translucid.trace import NoTrace, Trace
+from translucid_lab.claims import real_experiments
+from translucid_lab.claims.real import gpu_time, lengths, order, parts, trained_heads, writing
+from translucid_lab.engine.experiment import Experiment
 
 TRAINED = {name: {"own": 0.3, "d_k": 8.0, "scaled": 0.6, "raw": 0.2}
            for name in trained_heads.MODELS}  # fmt: skip

@@ -8,14 +8,14 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 from torch import nn
 
-from translucid.lab.claims.recurrent import (
+from translucid.tasks.batch import IGNORE, Batch
+from translucid_lab.claims.recurrent import (
     absolute_position,
     sequential_time,
     unrolling,
     weight_sharing,
 )
-from translucid.lab.claims.shared import sequence_tasks
-from translucid.tasks.batch import IGNORE, Batch
+from translucid_lab.claims.shared import sequence_tasks
 
 # ---- the drills ----
 

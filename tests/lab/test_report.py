@@ -11,22 +11,22 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from translucid.lab.claims import experiments
-from translucid.lab.engine.claims import Claim, claims, in_plain_words
-from translucid.lab.engine.evidence import Row, rows
-from translucid.lab.engine.experiment import Experiment, of_file
-from translucid.lab.engine.intervals import Comparison
-from translucid.lab.engine.report import page, write
-from translucid.lab.engine.report_dots import dots
-from translucid.lab.engine.report_figure import figure, number, numbers
-from translucid.lab.engine.report_front import WORKED
-from translucid.lab.engine.results import AGAIN, ELSEWHERE, Kept, keep, latest, read, shipped
-from translucid.lab.engine.runner import Result, run
-from translucid.lab.engine.verdict import Finding, Verdict
-from translucid.render.drawing import SIZE
 from translucid.see.draw import draw
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Bars, Grid, Heat, Lines
+from translucid.see.render.drawing import SIZE
+from translucid_lab.claims import experiments
+from translucid_lab.engine.claims import Claim, claims, in_plain_words
+from translucid_lab.engine.evidence import Row, rows
+from translucid_lab.engine.experiment import Experiment, of_file
+from translucid_lab.engine.intervals import Comparison
+from translucid_lab.engine.report import page, write
+from translucid_lab.engine.report_dots import dots
+from translucid_lab.engine.report_figure import figure, number, numbers
+from translucid_lab.engine.report_front import WORKED
+from translucid_lab.engine.results import AGAIN, ELSEWHERE, Kept, keep, latest, read, shipped
+from translucid_lab.engine.runner import Result, run
+from translucid_lab.engine.verdict import Finding, Verdict
 
 FILE = Path(__file__).with_name("planted.py")
 HOSTILE = '<script>alert("1")</script> & <b>'
@@ -160,7 +160,7 @@ def test_what_surprises_stands_first_with_a_sentence_and_a_small_figure(
 def test_sentences_belong_to_claims_and_verdicts() -> None:
     """Every verdict that stands first on the page of the package has one."""
     sentences = tomllib.loads(
-        files("translucid.lab.engine").joinpath("plain_words.toml").read_text("utf-8")
+        files("translucid_lab.engine").joinpath("plain_words.toml").read_text("utf-8")
     )
     assert set(sentences) <= set(claims())
     for by_verdict in sentences.values():

@@ -5,21 +5,21 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid.lab.claims.blocks import (
+from translucid.models import TransformerConfig, build
+from translucid_lab.claims.blocks import (
     block_removal,
     feed_forward,
     norm_placement,
     residual_connections,
 )
-from translucid.lab.claims.blocks.block_removal import NETS
-from translucid.lab.claims.blocks.norm_placement import ORDERS, SETTINGS
-from translucid.lab.claims.blocks.residual_connections import KINDS
-from translucid.lab.claims.shared import deep_net
-from translucid.lab.claims.shared.deep_net import Deep
-from translucid.lab.claims.shared.toyland_text import next_words
-from translucid.lab.engine.experiment import of_module
-from translucid.lab.engine.verdict import by_case
-from translucid.models import TransformerConfig, build
+from translucid_lab.claims.blocks.block_removal import NETS
+from translucid_lab.claims.blocks.norm_placement import ORDERS, SETTINGS
+from translucid_lab.claims.blocks.residual_connections import KINDS
+from translucid_lab.claims.shared import deep_net
+from translucid_lab.claims.shared.deep_net import Deep
+from translucid_lab.claims.shared.toyland_text import next_words
+from translucid_lab.engine.experiment import of_module
+from translucid_lab.engine.verdict import by_case
 
 EXPERIMENTS = {
     each.name: each

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from translucid.errors import ConfigError, InputError
-from translucid.lab.claims import experiments
-from translucid.lab.engine import evidence, results, runner
-from translucid.lab.engine.claims import claims
-from translucid.lab.engine.experiment import Experiment, for_claim, of_file
-from translucid.lab.engine.runner import (
+from translucid.core.errors import ConfigError, InputError
+from translucid_lab.claims import experiments
+from translucid_lab.engine import evidence, results, runner
+from translucid_lab.engine.claims import claims
+from translucid_lab.engine.experiment import Experiment, for_claim, of_file
+from translucid_lab.engine.runner import (
     Failure,
     Result,
     Step,
@@ -24,7 +24,7 @@ from translucid.lab.engine.runner import (
     outside,
     run,
 )
-from translucid.lab.engine.verdict import Finding, Rule, Verdict
+from translucid_lab.engine.verdict import Finding, Rule, Verdict
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -389,7 +389,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
-    from translucid.lab.engine.claims import Claim
+    from translucid_lab.engine.claims import Claim
 
     told = evidence.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told

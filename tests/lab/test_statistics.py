@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from translucid.lab.engine.statistics import (
+from translucid_lab.engine.statistics import (
     Scale,
     at_least,
     benjamini_hochberg,

@@ -5,11 +5,11 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab.claims.tasks import sentiment, translation
-from translucid.lab.claims.tasks.sentiment import READERS, whole_sentence
-from translucid.lab.claims.tasks.tagging import TAGGERS, tag_each_word
-from translucid.lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
 from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.tasks import sentiment, translation
+from translucid_lab.claims.tasks.sentiment import READERS, whole_sentence
+from translucid_lab.claims.tasks.tagging import TAGGERS, tag_each_word
+from translucid_lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
 
 EVERY = (whole_sentence, tag_each_word, unequal_lengths)
 

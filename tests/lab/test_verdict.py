@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from translucid.lab.engine.statistics import holm, t_interval, t_test
-from translucid.lab.engine.verdict import (
+from translucid_lab.engine.statistics import holm, t_interval, t_test
+from translucid_lab.engine.verdict import (
     Finding,
     Interval,
     Rule,

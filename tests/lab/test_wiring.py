@@ -9,28 +9,28 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
-from translucid.lab.claims.attention import bidirectional_context, cross_attention, three_words
-from translucid.lab.claims.decoding import (
+from translucid.tasks.batch import IGNORE
+from translucid_lab.claims.attention import bidirectional_context, cross_attention, three_words
+from translucid_lab.claims.decoding import (
     beam_length,
     beam_search,
     dead_ends,
     exposure_bias,
     most_likely_token,
 )
-from translucid.lab.claims.heads import (
+from translucid_lab.claims.heads import (
     grouped_query,
     head_specialisation,
     multi_head,
     sentence_links,
     syntactic_heads,
 )
-from translucid.lab.claims.language_models import label_smoothing
-from translucid.lab.claims.shared import attention_tasks, small_language_model
-from translucid.lab.claims.shared.markov_chain import Chain, small_decoder
-from translucid.lab.claims.shared.table_model import Tables
-from translucid.tasks.batch import IGNORE
-from translucid.trace import Trace
+from translucid_lab.claims.language_models import label_smoothing
+from translucid_lab.claims.shared import attention_tasks, small_language_model
+from translucid_lab.claims.shared.markov_chain import Chain, small_decoder
+from translucid_lab.claims.shared.table_model import Tables
 
 # ---- searches ----
 
@@ -380,7 +380,7 @@ def test_later_words_change_later_outputs_alone():
 @pytest.fixture(scope="module")
 def linked():
     """A net of two layers that has learned nothing, and sentences."""
-    from translucid.toyland import Toyland
+    from translucid.data.toyland import Toyland
 
     sentences = list(Toyland(seed=0).sentences("train", 120))
     words = sentence_links.Lexicon(sentences)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.models.summary import rows
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 
 LANGUAGE = {"shape": "decoder", "head": "language", "vocab": 10}

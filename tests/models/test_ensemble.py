@@ -16,10 +16,10 @@ from tests.invariants.cases import (
     whole,
 )
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.trace import Trace
 from translucid.models import GenerationInputs, ModelConfig, build
 from translucid.models.ensemble import Ensemble, EnsembleState
-from translucid.trace import Trace
 
 ENSEMBLES: dict[str, ModelConfig] = {
     "tags": recurrent("encoder", ensemble_size=3, bidirectional=True),

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.base import EncoderModel
 from translucid.models.heads import make_head
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.models.transformer import TransformerEncoder
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.trace import NO_TRACE, NoTrace, Trace
 
 IDS = torch.tensor([[5, 6, 7, 6], [6, 5, 5, 7]])
 CASE = torch.tensor([[1, 0, 0, 2], [0, 0, 1, 1]])

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.models import (
     GenerationInputs,
     MLPConfig,

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from tests.invariants.cases import close, random_text, randomised, recurrent, transformer, whole
 from torch import nn
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.parts.attention import Layout
 from translucid.parts.feedforward import Dense

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.parts.ngrams import NGramFeatures, make_ngram_features
-from translucid.trace import Trace
 
 IDS = torch.tensor([[4, 5, 6, 5], [0, 4, 0, 5], [7, 0, 0, 0]])
 MASK = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]).bool()

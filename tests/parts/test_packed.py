@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
 from translucid.fast import packed_linear as packed
 from translucid.fast.packed_linear import FEW, LARGEST, Int8Linear, PackedLinear, of_rows

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models import TransformerConfig
 from translucid.parts.positions import Rotary, rotate
 from translucid.parts.rotary_scaling import RotaryScaling, yarn_attention_factor

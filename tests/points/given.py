@@ -12,10 +12,10 @@ import torch
 from tests.points.definitions import ACTS, DEFINITIONS, HELPERS
 from torch import Tensor, nn
 
-from translucid.catalogue import CATALOGUE, entry
+from translucid.core.catalogue import CATALOGUE, entry
+from translucid.core.trace import Trace
 from translucid.models import MLPConfig, Network, PerceptronConfig
 from translucid.models.variants import variant_of
-from translucid.trace import Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
 MASK = torch.tensor(

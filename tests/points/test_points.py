@@ -18,11 +18,11 @@ from tests.invariants.cases import randomised, recurrent, transformer
 from tests.points.definitions import CONTEXT, DEFINITIONS, GENERAL, HELPERS
 from tests.points.given import Ran
 
-from translucid.catalogue import CATALOGUE
+from translucid.core.catalogue import CATALOGUE
+from translucid.core.trace import Trace
 from translucid.models import MLPConfig, ModelConfig, PerceptronConfig
 from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.norms import BatchNorm
-from translucid.trace import Trace
 
 
 def forms() -> dict[str, str]:

@@ -3,8 +3,8 @@
 import pytest
 
 from translucid.data.records import Pair
-from translucid.recipe import automatic_sizes
-from translucid.recipe.recipe import parse
+from translucid.runs.recipe import automatic_sizes
+from translucid.runs.recipe.recipe import parse
 
 
 def test_words_are_counted_on_both_sides() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from translucid.checks.data import crossed
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.errors import ConfigError, InputError
-from translucid.recipe import split
-from translucid.recipe.examples import Examples, load_examples
-from translucid.recipe.recipe import of_run, parse
-from translucid.recipe.toml import dump
+from translucid.runs.checks.data import crossed
+from translucid.runs.recipe import split
+from translucid.runs.recipe.examples import Examples, load_examples
+from translucid.runs.recipe.recipe import of_run, parse
+from translucid.runs.recipe.toml import dump
 
 
 def loaded(folder: Path, task: str, rows: Sequence[str], **data: Any) -> tuple[Examples, list[str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from translucid.recipe import recipe, toml
-from translucid.recipe import shipped as shelf
-from translucid.recipe.recipe import MODELS, SECTIONS, parse
+from translucid.runs.recipe import recipe, toml
+from translucid.runs.recipe import shipped as shelf
+from translucid.runs.recipe.recipe import MODELS, SECTIONS, parse
 from translucid.tasks.registry import TASKS
 
 SHIPPED = shelf.entries()

@@ -4,8 +4,8 @@ import base64
 import hashlib
 import re
 
-from translucid.render.frame import escape, folded, page, piece, table
-from translucid.render.palette import THEMES
+from translucid.see.render.frame import escape, folded, page, piece, table
+from translucid.see.render.palette import THEMES
 
 HOSTILE = "</title><script>alert(1)</script>"
 

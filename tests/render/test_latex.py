@@ -6,11 +6,11 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from translucid import catalogue
-from translucid.errors import InputError
-from translucid.render.latex import Node, read, with_formulas
-from translucid.render.mathml import mathml
-from translucid.render.plain_math import blocks, in_row, one_line
+from translucid.core import catalogue
+from translucid.core.errors import InputError
+from translucid.see.render.latex import Node, read, with_formulas
+from translucid.see.render.mathml import mathml
+from translucid.see.render.plain_math import blocks, in_row, one_line
 
 
 def letters(text: str) -> str:

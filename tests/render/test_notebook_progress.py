@@ -7,11 +7,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from translucid.render.notebook_progress import NotebookBar, in_notebook
-from translucid.render.progress import Progress
+from translucid.core.progress import NotebookBar, Progress, in_notebook
 
 COUNTS = """
-from translucid.render.progress import Progress
+from translucid.core.progress import Progress
 with Progress("steps", 2000) as bar:
     assert bar.live
     for done in range(1, 2001):

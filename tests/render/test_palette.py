@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import translucid
-from translucid.render.palette import DARK, LIGHT, LINES, RAMPS, THEMES, css, luminance, on
+from translucid.see.render.palette import DARK, LIGHT, LINES, RAMPS, THEMES, css, luminance, on
 
 STATIC = Path(translucid.__file__).parent / "studio" / "static"
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from translucid.render.progress import Progress, duration
+from translucid.core.progress import Progress, duration
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.04, 9.96, 59.4, 60, 75, 3599, 3600, 3660, 90061])
@@ -68,7 +68,7 @@ def test_silence_and_what_must_be_seen(capsys: pytest.CaptureFixture[str]) -> No
 
 
 SCRIPT = """
-from translucid.render.progress import Progress
+from translucid.core.progress import Progress
 with Progress("lines", 600, start=200, live={live}, stays=True) as progress:
     progress.move(400)
     progress.move_part("inner", 3, 4, visible=True)

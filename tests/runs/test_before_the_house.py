@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import translucid as tl
-from translucid.recipe import recipe
-from translucid.recipe.toml import full_model
-from translucid.renamed import KEYS, Renamed
+from translucid.core.renamed import KEYS, Renamed
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.toml import full_model
 from translucid.runs.run import resume_run
 from translucid.tasks.registry import TASKS
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from tests.runs.test_runs import small
 
-from translucid import bundle
 from translucid.runs import best_models
 from translucid.runs.run import train_recipe
+from translucid.tasks import model_folder
 from translucid.tasks.base import Score
 from translucid.tasks.classify import Classify
 
@@ -19,7 +19,9 @@ def test_the_best_few_stay(tmp_path: Path) -> None:
     keeping = best_models.BestModels(tmp_path / "kept", task, 2, task.criterion())
     seen: list[tuple[float, int]] = []
     for step, score in enumerate([0.5, 0.3, 0.9, 0.2, 0.7, 0.95], start=1):
-        now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})
+        now = model_folder.Bundle(
+            held.network, "classify", held.tokenizers, held.labels, {"step": step}
+        )
         keeping.keep(now, Score({"accuracy": score}), best=False)
         seen.append((score, step))
         kept = {p.name for p in (tmp_path / "kept/checkpoints").iterdir()}
@@ -31,7 +33,9 @@ def test_the_predictions_are_those_of_the_best(tmp_path: Path) -> None:
     task = Classify(held.tokenizers["tokenizer"], held.labels)
     keeping = best_models.BestModels(tmp_path / "kept", task, 1, task.criterion())
     for step, (label, best) in enumerate([("a", True), ("b", True), ("c", False)], start=1):
-        now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})
+        now = model_folder.Bundle(
+            held.network, "classify", held.tokenizers, held.labels, {"step": step}
+        )
         score = Score({"accuracy": 0.5}, predictions=[label, f"{label}\n{label}"])
         keeping.keep(now, score, best=best)
     assert (tmp_path / "kept/valid.predictions.txt").read_text("utf-8") == "b\nb b\n"
@@ -40,11 +44,11 @@ def test_the_predictions_are_those_of_the_best(tmp_path: Path) -> None:
 def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
     chosen = small("language", "transformer", evaluate_every=1, keep_best=3, average_best=True)
     best = train_recipe(chosen, tmp_path / "run", quiet=True)
-    kept = [bundle.load(p) for p in sorted((tmp_path / "run/checkpoints").iterdir())]
+    kept = [model_folder.load(p) for p in sorted((tmp_path / "run/checkpoints").iterdir())]
     assert [each.facts["step"] for each in kept] == [1, 2, 3]
     mean = best_models.average(kept).network.state_dict()
     again = [
-        bundle.load(p).network.state_dict()
+        model_folder.load(p).network.state_dict()
         for p in sorted((tmp_path / "run/checkpoints").iterdir())
     ]
     for name, weight in mean.items():

@@ -10,11 +10,11 @@ import pytest
 from tests.in_process import run
 from tests.runs.test_runs import small
 
+from translucid.core.errors import ConfigError, Interrupted
 from translucid.demo.baselines import guesses
-from translucid.errors import ConfigError, Interrupted
 from translucid.model import load
-from translucid.recipe import recipe
-from translucid.recipe.examples import load_examples
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.examples import load_examples
 from translucid.runs.run import resume_run, train_recipe
 from translucid.runs.setup import Setup, set_up
 from translucid.tasks import metrics

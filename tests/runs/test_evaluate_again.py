@@ -10,10 +10,10 @@ import pytest
 from tests.in_process import run
 from tests.tiny.dealt import dealt
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.model import load
-from translucid.recipe import recipe
-from translucid.recipe.shipped import entries
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.shipped import entries
 from translucid.runs.run import resume_run, train_recipe
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.registry import TASKS

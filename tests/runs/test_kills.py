@@ -43,7 +43,7 @@ from tests.runs.test_resume import same_runs
 from tests.tiny.dealt import chosen, dealt
 
 import translucid as tl
-from translucid import atomic_files
+from translucid.core import atomic_files
 from translucid.runs.checkpoints import Checkpoints
 from translucid.runs.log import RunLog
 

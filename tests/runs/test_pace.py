@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.runs.test_runs import small
 
-from translucid.errors import Interrupted
+from translucid.core.errors import Interrupted
 from translucid.runs import pace
 from translucid.runs.pace import Forecast, Pace, evaluation_seconds
 from translucid.runs.run import resume_run, train_recipe

@@ -12,7 +12,7 @@ import torch
 from tests.runs.test_resume import RUNS, after, same_runs
 from tests.runs.test_runs import small
 
-from translucid.errors import InputError, Interrupted, TrainingError
+from translucid.core.errors import InputError, Interrupted, TrainingError
 from translucid.model import Model, load
 from translucid.runs import recorder
 from translucid.runs.probe import probe, table_of
@@ -243,7 +243,7 @@ def test_few_steps_and_few_probes_of_a_long_run(tmp_path: Path) -> None:
 def test_a_table_is_read_as_it_was_written() -> None:
     chosen = small("tag", "rnn")
     setting = set_up(chosen, lambda _: None)
-    from translucid.bundle import Bundle
+    from translucid.tasks.model_folder import Bundle
 
     held = Bundle(setting.network.eval(), "tag", setting.tokenizers, setting.labels)
     told = json.loads(json.dumps(probe(held, TEXT)))

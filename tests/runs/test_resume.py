@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file
 from tests.runs.test_runs import small
 
-from translucid import atomic_files
-from translucid.errors import InputError, Interrupted, TrainingError
-from translucid.recipe import recipe
-from translucid.recipe.recipe import Recipe
+from translucid.core import atomic_files
+from translucid.core.errors import InputError, Interrupted, TrainingError
 from translucid.runs.batches import Stream
 from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import resume_run, train_recipe
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from translucid import bundle
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
-from translucid.recipe import recipe
+from translucid.runs.recipe import recipe
 from translucid.runs.run import train_recipe
+from translucid.tasks import model_folder
 from translucid.tasks.label_scores import Label
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -165,7 +165,7 @@ def test_a_label_that_training_never_saw_is_named_with_file_and_line(tmp_path: P
 def test_muon_trains_on_a_cpu(tmp_path: Path) -> None:
     chosen = small("tag", "transformer", optimizer="muon")
     train_recipe(chosen, tmp_path / "run", quiet=True)
-    assert bundle.load(tmp_path / "run").task == "tag"
+    assert model_folder.load(tmp_path / "run").task == "tag"
 
 
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
@@ -174,12 +174,12 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(InputError, match=r"model.safetensors is damaged or was changed"):
-        bundle.load(tmp_path / "run")
+        model_folder.load(tmp_path / "run")
     weights.unlink()
     with pytest.raises(InputError, match=r"model.safetensors is missing; copy the folder again"):
-        bundle.load(tmp_path / "run")
+        model_folder.load(tmp_path / "run")
     with pytest.raises(InputError, match=r"is no model folder: it holds no config.json"):
-        bundle.load(tmp_path)
+        model_folder.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.in_process import run
 
 from translucid.comparison import compare
-from translucid.errors import CutText
+from translucid.core.errors import CutText
 from translucid.model import Model, load
 
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",

@@ -9,12 +9,12 @@ import pytest
 import torch
 from tests.in_process import run
 
-from translucid.recipe import automatic_sizes, recipe
-from translucid.recipe.automatic_sizes import Amount
-from translucid.recipe.examples import load_examples
-from translucid.recipe.recipe import Recipe
-from translucid.recipe.resources import prepare
 from translucid.runs import time_budget
+from translucid.runs.recipe import automatic_sizes, recipe
+from translucid.runs.recipe.automatic_sizes import Amount
+from translucid.runs.recipe.examples import load_examples
+from translucid.runs.recipe.recipe import Recipe
+from translucid.runs.recipe.resources import prepare
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.runs.time_budget import USED, Picks, fit, step_seconds

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.runs.test_resume import after
 
-from translucid.atomic_files import digests
-from translucid.errors import ConfigError, Interrupted
-from translucid.recipe import recipe
+from translucid.core.atomic_files import digests
+from translucid.core.errors import ConfigError, Interrupted
+from translucid.data.toyland import Toyland
+from translucid.runs.recipe import recipe
 from translucid.runs.run import resume_run, train_recipe
-from translucid.toyland import Toyland
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from tests.in_process import run
 from tests.runs.test_runs import small
 
-from translucid.errors import ConfigError
-from translucid.recipe.recipe import Recipe
+from translucid.core.errors import ConfigError
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import resume_run, train_recipe
 
 # Packages of the same interface, which write down how they are called.

@@ -9,7 +9,7 @@ from typing import Any
 from tests.in_process import run
 from tests.tiny.once import once
 
-from translucid.atomic_files import write_manifest
+from translucid.core.atomic_files import write_manifest
 
 SIZES = [
     "model.hidden=[4]", "training.steps=8", "training.evaluate_every=2", "training.keep_best=2",

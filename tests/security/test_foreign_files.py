@@ -22,13 +22,13 @@ from tests.in_process import run
 from tests.interop.tokenizer_files import CONTROLS, LETTERS, WORDS, sentencepiece_model
 from tests.tiny.once import once
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import naming, parsed_json
 from translucid.data.tokenizers import imported, trial
-from translucid.errors import InputError
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model
 from translucid.interop.tokenizers import read_tokenizers, sentencepiece
-from translucid.untrusted_files import naming, parsed_json
 
 pytest.importorskip("transformers", reason="the good models are written by transformers")
 

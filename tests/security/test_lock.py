@@ -13,7 +13,7 @@ from tests.in_process import run
 from tests.security.small_runs import TABLE, small_run, train_words
 from tests.security.test_run_folders import MORE, everything
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.runs import run as runs
 from translucid.runs.folder import LOCK, locked
 

@@ -24,8 +24,8 @@ from tests.in_process import run
 from tests.tiny.once import once
 
 import translucid as tl
-from translucid.errors import InputError
-from translucid.weights import declared_sizes
+from translucid.core.errors import InputError
+from translucid.core.weights import declared_sizes
 
 
 def train(folder: Path) -> None:

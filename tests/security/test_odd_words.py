@@ -14,7 +14,7 @@ from tests.tiny.once import once
 from typer.main import get_command
 
 from translucid.cli import app
-from translucid.recipe.recipe import keys_by_section
+from translucid.runs.recipe.recipe import keys_by_section
 
 ODD = (
     "", "nan", "inf", "-1", "0", "1e999", "99999999999999999999", "3.5", "x", "ä\u202e\x1b[2J",

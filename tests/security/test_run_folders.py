@@ -152,7 +152,7 @@ def test_a_broken_state_is_a_named_error(tmp_path: Path, text: str) -> None:
     folder = small_run(tmp_path)
     file = newest_state(folder) / "state.json"
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    from translucid.atomic_files import write_manifest
+    from translucid.core.atomic_files import write_manifest
 
     write_manifest(file.parent)
     answer = run("resume", "run", *MORE, cwd=tmp_path)

@@ -17,7 +17,7 @@ from tests.security.test_model_folders import train
 from tests.tiny.once import once
 
 from translucid.cli import main
-from translucid.terminal import visible, visible_output
+from translucid.core.terminal import visible, visible_output
 
 TITLE, CLEAR, TURNED = "\x1b]0;owned\x07", "\x1b[2J\x9b2J\r", "\u202egnp.exe"
 HOSTILE = TITLE + CLEAR + TURNED

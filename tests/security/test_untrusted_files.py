@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from bench.hostile_models import KINDS
 
-from translucid.errors import InputError
-from translucid.untrusted_files import inside, open_regular, read_object
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, open_regular, read_object
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -46,7 +46,9 @@ def test_plain_names_are_names_inside(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode whatever the locale")
 def test_a_name_that_the_locale_cannot_encode_is_refused(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from translucid.untrusted_files import inside\n"
+    code = (
+        "import sys; from pathlib import Path\nfrom translucid.core.untrusted_files import inside\n"
+    )
     code += "try: inside(Path(sys.argv[1]), '\\xe4', 'a test')\nexcept ValueError as e: print(e)"
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, encoding="utf-8",

@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from translucid.core.errors import InputError, UnknownPointError
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, UnknownPointError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.models import (
     MLPConfig,

@@ -8,6 +8,7 @@ from tests.tuning.test_lora import adapted, tuned
 from torch import Tensor
 
 import translucid as tl
+from translucid.core.trace import Trace
 from translucid.models import build
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.lora import AdaptedLinear
@@ -15,7 +16,6 @@ from translucid.see.adapters import adapter_norms
 from translucid.see.terms.computation import Computation
 from translucid.see.terms.terms import computation
 from translucid.see.walk.walk import walk
-from translucid.trace import Trace
 
 EVERYWHERE: dict[str, Any] = {"lora_rank": 2, "lora_alpha": 3.0, "lora_where": ("*",)}
 

@@ -8,7 +8,7 @@ import torch
 from tests.invariants.cases import randomised
 from tests.see.small import pair, reading
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.reading import Reading, read
 
 TEXTS = {

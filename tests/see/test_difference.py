@@ -5,8 +5,8 @@ import pytest
 import torch
 from tests.see.test_edits import inputs, network, run
 
+from translucid.core.errors import InputError, UnknownPointError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, UnknownPointError
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.see.difference import difference
 from translucid.see.pictures import Grid, Heat

@@ -10,14 +10,14 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 
-from translucid.render.drawing import SIZE, Box, Cells, Line, Text, text_width
-from translucid.render.palette import THEMES
-from translucid.render.svg import svg
 from translucid.see.draw import draw
 from translucid.see.draw_sheet import WIDEST
 from translucid.see.draw_tables import colour, limits
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
+from translucid.see.render.drawing import SIZE, Box, Cells, Line, Text, text_width
+from translucid.see.render.palette import THEMES
+from translucid.see.render.svg import svg
 
 WORDS = ("a", "few", "words", "to", "be", "read", "from", "a", "row")
 WORD = Axis("word", WORDS)

@@ -8,11 +8,11 @@ import torch
 from tests.invariants.cases import recurrent, transformer
 from torch import Tensor
 
-from translucid.errors import InputError, TraceError, UnknownPointError
+from translucid.core.errors import InputError, TraceError, UnknownPointError
+from translucid.core.trace import Trace
 from translucid.models import MLPConfig, ModelConfig, Network, PerceptronConfig, build
 from translucid.see.edits import from_trace
 from translucid.see.switches import KINDS, Switch, choose, switches, together
-from translucid.trace import Trace
 
 CONFIGS: dict[str, ModelConfig] = {
     "transformer encoder": transformer("encoder", norm="rms", positions="rotary"),

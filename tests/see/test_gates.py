@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.see.small import reading
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.pictures import Grid
 
 TEXT = "the dog sees a cat ."

@@ -17,12 +17,12 @@ from tests.see.explained import (
 )
 from torch import Tensor
 
-from translucid.errors import InputError, UnknownPointError
+from translucid.core.errors import InputError, UnknownPointError
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.models.modes import evaluating
 from translucid.see.gradients import gradients
 from translucid.see.picture_data import as_json
 from translucid.tasks.batch import IGNORE
-from translucid.trace import NO_TRACE, NoTrace, Trace
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
 

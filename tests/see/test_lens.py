@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.see import small_readings as small
 
-from translucid.errors import InputError, UnknownPointError
+from translucid.core.errors import InputError, UnknownPointError
 from translucid.see.lens import lens
 from translucid.see.predictions import likeliest
 from translucid.see.reading import Reading, read

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.see import small_readings as small
 
-from translucid.errors import InputError, UnknownPointError
+from translucid.core.errors import InputError, UnknownPointError
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars, Heat
 from translucid.see.predictions import likeliest

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.worked.test_solutions import SOLUTIONS
 
-from translucid import catalogue
-from translucid.errors import InputError
-from translucid.render.mathml import mathml
+from translucid.core import catalogue
+from translucid.core.errors import InputError
+from translucid.see.render.mathml import mathml
 from translucid.worked.solution.document import aligned, grown
 from translucid.worked.solution.notation import write
 

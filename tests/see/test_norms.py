@@ -7,7 +7,7 @@ import pytest
 from tests.see import small_readings as small
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models import Network
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.see.norms import before_and_after

@@ -9,7 +9,8 @@ from tests.see.own_tasks import PAIR, made
 from tests.studio.serving import model
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.model import Model
 from translucid.models.base import Network
 from translucid.see.ablation import ablate
@@ -23,7 +24,6 @@ from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 from translucid.tasks.base import Task
-from translucid.trace import Trace
 
 TEXT = "the dog sees a cat ."
 

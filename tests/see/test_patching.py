@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.see.small_readings import SOURCE, TASKS, recurrent, transformer
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models import Network
 from translucid.see import patching
 from translucid.see.edits import from_trace

@@ -7,11 +7,11 @@ import pytest
 import torch
 from tests.see.small import pair, reading, words
 
-from translucid.errors import InputError, TraceBudgetError, UnknownPointError
-from translucid.render.drawing import Box, Cells
+from translucid.core.errors import InputError, TraceBudgetError, UnknownPointError
 from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines
 from translucid.see.reading import read
+from translucid.see.render.drawing import Box, Cells
 from translucid.tasks.words import readable
 
 ENGLISH, GERMAN = "the dog sees a cat .", "der hund sieht eine katze ."

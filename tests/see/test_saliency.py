@@ -17,11 +17,11 @@ from tests.see.explained import (
 from tests.tiny.dealt import dealt
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.models.modes import evaluating
 from translucid.see.picture_data import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
-from translucid.trace import Trace
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.see import small_readings as small
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import EncoderDecoderModel
 from translucid.models.ensemble import Ensemble

@@ -12,8 +12,8 @@ from tests.points.test_points import CONFIGS, ENOUGH, run
 from tests.see.small import pair, reading
 from torch import Tensor
 
-from translucid.catalogue import entry
-from translucid.errors import InputError, UnknownPointError
+from translucid.core.catalogue import entry
+from translucid.core.errors import InputError, UnknownPointError
 from translucid.models import MLPConfig, PerceptronConfig
 from translucid.see.reading import read
 from translucid.see.terms.computation import Computation, read_address, written

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import translucid as tl
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.data.toyland.features import FEATURES, starts
+from translucid.data.toyland.generate import generate
 from translucid.see.unit_activations import Activations, by_unit
 from translucid.see.unit_labels import Measuring, UnitLabels, _ranks, area, unit_labels, words_of
-from translucid.toyland.features import FEATURES, starts
-from translucid.toyland.generate import generate
 
 POINT = "encoder.recurrent.layers.0.lstm.hidden"
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import translucid as tl
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
-from translucid.render.frame import escape
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
+from translucid.see.render.frame import escape
 from translucid.see.walk.data import Stage, Walk, as_json, quoted
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import as_page

@@ -13,7 +13,6 @@ from typing import Any
 import uvicorn
 from tests.see.small import LABELS, TAGS, pair
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.studio.handlers import Handlers
@@ -23,6 +22,7 @@ from translucid.studio.server.app import make_app
 from translucid.studio.server.guard import Guard
 from translucid.studio.server.serve import OPTIONS
 from translucid.studio.tensors import unpacked
+from translucid.tasks.model_folder import Bundle
 
 TOKEN = "a-token-of-the-tests"
 # One of each family, by the name that the page shows; and a sentence for it.

@@ -10,11 +10,11 @@ import pytest
 import torch
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
-from translucid.catalogue import describe, entry
-from translucid.errors import TraceBudgetError
+from translucid.core.catalogue import describe, entry
+from translucid.core.errors import TraceBudgetError
 from translucid.models.variants import formulas
-from translucid.render.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
+from translucid.see.render.mathml import mathml
 from translucid.see.switches import switches, together
 from translucid.studio import handlers, selection, text_runs
 from translucid.studio.server import questions

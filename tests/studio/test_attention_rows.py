@@ -9,8 +9,8 @@ import torch
 from tests.studio.serving import model
 from tests.studio.test_layer_inputs import KINDS, LONG, ROOM, both, plain  # noqa: F401  (fixture)
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.parts.attention import INSIDE
 from translucid.studio import answers, attention_rows, attention_tables, selection, terms
 from translucid.studio.library import Library

@@ -17,7 +17,7 @@ from tests.forked import TRANSLUCID
 from tests.studio.serving import model
 
 from translucid.cli import explore as command
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.server import serve
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, address_of, trained
 from tests.tiny.dealt import chosen
 
-from translucid.bundle import Bundle
+from translucid.core.trace import Trace
 from translucid.model import Model
-from translucid.trace import Trace
+from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import TEXT, Served, model, serving
 
-from translucid.bundle import Bundle
 from translucid.model import Model
 from translucid.models import MLPConfig, build
 from translucid.studio import selection
+from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
 

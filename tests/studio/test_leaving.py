@@ -10,7 +10,7 @@ from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fix
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import same
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 

@@ -11,7 +11,7 @@ from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtur
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 from tests.tiny.dealt import chosen
 
-from translucid.catalogue import CATALOGUE
+from translucid.core.catalogue import CATALOGUE
 from translucid.studio import lessons
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run

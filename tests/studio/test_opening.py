@@ -11,7 +11,7 @@ from tests.forked import TRANSLUCID
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import model
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.server.serve import Ready, ready

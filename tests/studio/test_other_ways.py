@@ -8,14 +8,14 @@ import torch
 from tests.see.small import LABELS, TAGS, pair
 from tests.tiny.dealt import dealt
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.model import Model
 from translucid.studio import answers, attention_tables
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
-from translucid.trace import Trace
+from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
 

@@ -23,10 +23,10 @@ from tests.studio.browser import (  # fixtures
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 from tests.tiny.dealt import chosen
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.models import TransformerConfig, build
+from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fix
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.shown import same
 
+from translucid.core.trace import Trace
 from translucid.see.edits import from_trace
 from translucid.studio import patching
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
-from translucid.trace import Trace
 
 OTHER = "the cat sees a dog ."
 GERMAN = "der hund sieht eine katze ."

@@ -20,7 +20,7 @@ from tests.tiny.dealt import chosen
 from typer.testing import CliRunner
 
 from translucid.cli import app
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.model import Model
 from translucid.studio import saved_session, surveys, terms

@@ -20,7 +20,7 @@ from tests.studio.test_lesson import claimed
 import translucid as tl
 from translucid import shipped_models
 from translucid.cli import explore
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.model import Model
 from translucid.models import build
 from translucid.models.perceptron import Perceptron, PerceptronConfig

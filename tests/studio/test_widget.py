@@ -16,7 +16,7 @@ from tests.studio.serving import TEXT, model, serving
 from tests.studio.sockets import listening
 from tests.studio.trained import recorded
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library

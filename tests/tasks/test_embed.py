@@ -14,15 +14,15 @@ from tests.tiny.once import once
 from torch import Tensor
 
 import translucid as tl
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.weights import own_tensors
 from translucid.data.readers.read import read_similar
 from translucid.data.records import SimilarPair
-from translucid.errors import ConfigError, InputError
-from translucid.recipe.split import stratified
+from translucid.runs.recipe.split import stratified
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.contrastive import TEMPERATURE, contrastive_loss, retrieval, score_loss
 from translucid.tasks.embed import Embed, EmbedItem
 from translucid.tasks.metrics import spearman
-from translucid.weights import own_tensors
 
 NET = {"d_model": 16, "heads": 2, "layers": 1, "d_ff": 16}
 TINY: dict[str, Any] = {

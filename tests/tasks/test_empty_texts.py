@@ -11,7 +11,7 @@ from tests.tiny.once import once
 import translucid as tl
 from translucid.data.records import Labelled, Pair, Tagged, Text
 from translucid.generate.sampling import SamplingConfig
-from translucid.recipe.recipe import parse
+from translucid.runs.recipe.recipe import parse
 from translucid.runs.run import train_recipe
 
 TEXTS = ["The old dog sleeps.", "", "Anna works in Rome.", "", ""]

@@ -3,7 +3,7 @@
 import pytest
 from tests.runs.test_runs import small
 
-from translucid.recipe.examples import load_examples
+from translucid.runs.recipe.examples import load_examples
 from translucid.runs.setup import set_up
 
 

@@ -10,14 +10,11 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 
-from translucid import bundle
-from translucid.bundle import Bundle
-from translucid.checks.overfitting import _renumbered
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.records import Labelled, Pair, Tagged, Text
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.fast.decode_graphs import Graphs
 from translucid.fast.fixed_search import PlainRound, Rounds, Settings, Shape, filled
 from translucid.generate import decode
@@ -27,11 +24,14 @@ from translucid.generate.sampling import SamplingConfig
 from translucid.interop.tokenizers.specs import spec_text, split_on
 from translucid.models import GenerationInputs, RecurrentConfig, build
 from translucid.parts.characters import WordDropout
-from translucid.recipe import recipe
+from translucid.runs.checks.overfitting import _renumbered
+from translucid.runs.recipe import recipe
 from translucid.runs.setup import set_up
 from translucid.see.tables import neighbours
+from translucid.tasks import model_folder
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.tag import Tag
 from translucid.tasks.text_generation import TextGenerator
 from translucid.tasks.translate import Translate
@@ -270,9 +270,9 @@ def test_encoders_read_what_the_frame_says() -> None:
 def test_a_bundle_holds_it(tmp_path: Path) -> None:
     network, task = network_of("decoder", spare=2), task_of("decoder")
     assert isinstance(task, Language)
-    held = bundle.Bundle(network, "language", {"tokenizer": task.tokenizer})
-    bundle.save(held, tmp_path / "model")
-    opened = bundle.load(tmp_path / "model")
+    held = model_folder.Bundle(network, "language", {"tokenizer": task.tokenizer})
+    model_folder.save(held, tmp_path / "model")
+    opened = model_folder.load(tmp_path / "model")
     again = opened.tokenizers["tokenizer"]
     assert again.fingerprint == task.tokenizer.fingerprint
     assert again.special == task.tokenizer.special
@@ -280,10 +280,10 @@ def test_a_bundle_holds_it(tmp_path: Path) -> None:
                    ((task.tokenizer, network), (again, opened.network)))  # fmt: skip
     assert [d.texts[0].text for d in mine] == [d.texts[0].text for d in other]
     assert "2 of 11 other words" in str(neighbours(network, again, "a", 2).note)
-    small = bundle.Bundle(randomised(FAMILIES["decoder"](5)), "language", held.tokenizers)
-    bundle.save(small, tmp_path / "small")
+    small = model_folder.Bundle(randomised(FAMILIES["decoder"](5)), "language", held.tokenizers)
+    model_folder.save(small, tmp_path / "small")
     with pytest.raises(InputError, match="tokenizer has 12 tokens, the model 5"):
-        bundle.load(tmp_path / "small")
+        model_folder.load(tmp_path / "small")
 
 
 def test_dropped_words_become_their_unknown_token(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from translucid.core.errors import ConfigError
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
-from translucid.recipe.examples import read_records
-from translucid.recipe.recipe import DataConfig
+from translucid.runs.recipe.examples import read_records
+from translucid.runs.recipe.recipe import DataConfig
 from translucid.tasks.batch import IGNORE, cross_entropy
 from translucid.tasks.language import Language, LanguageItem
 

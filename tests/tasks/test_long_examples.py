@@ -4,11 +4,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.records import Labelled, Pair, Tagged, Text
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
-from translucid.recipe.recipe import DataConfig
+from translucid.runs.recipe.recipe import DataConfig
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language

@@ -12,15 +12,15 @@ import pytest
 import torch
 from tests.in_process import run
 
-from translucid import bundle
-from translucid.bundle import task_of
+from translucid.core.errors import InputError
 from translucid.data.records import Numbers
-from translucid.errors import InputError
 from translucid.model import Model, load
 from translucid.models import build
 from translucid.models.mlp import MLPConfig
-from translucid.recipe import recipe
+from translucid.runs.recipe import recipe
 from translucid.runs.run import train_recipe
+from translucid.tasks import model_folder
+from translucid.tasks.model_folder import task_of
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.scale import Scale
@@ -219,7 +219,7 @@ def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
 def test_statistics_that_no_run_measured_are_refused(
     statistics: dict[str, Any], tmp_path: Path
 ) -> None:
-    held = bundle.load(small_model(tmp_path).folder or tmp_path / "run")
+    held = model_folder.load(small_model(tmp_path).folder or tmp_path / "run")
     with pytest.raises(InputError, match="needs more than its folder holds"):
         task_of(replace(held, statistics=statistics))
 

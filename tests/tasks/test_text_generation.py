@@ -10,8 +10,9 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.decode import find
@@ -22,7 +23,6 @@ from translucid.models import GenerationInputs
 from translucid.tasks.language import Language
 from translucid.tasks.text_generation import TextGenerator, settings
 from translucid.tasks.translate import Translate
-from translucid.trace import Trace
 
 LETTERS = Tokenizer.train("char", ["abcdefg "])
 SIZE = {"vocab": len(LETTERS)}

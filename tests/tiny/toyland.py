@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-generator = importlib.import_module("translucid.toyland.generate")
+generator = importlib.import_module("translucid.data.toyland.generate")
 candidate = generator.candidate
 remembered = lru_cache(maxsize=50_000)(candidate)
 ITSELF = Path(__file__).parents[1] / "toyland"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from translucid.errors import ConfigError, InputError
-from translucid.toyland import Toyland, files, write_toyland
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.toyland import Toyland, files, write_toyland
 
 
 @pytest.fixture

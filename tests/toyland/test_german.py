@@ -19,7 +19,7 @@ from tests.toyland.german_reader import (
     pieces,
 )
 
-from translucid.toyland import Sentence, generate
+from translucid.data.toyland import Sentence, generate
 
 DATIVE_VERBS = ("help", "thank", "follow", "listen")
 BE = ("am", "is", "are", "was", "were")

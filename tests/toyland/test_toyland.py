@@ -11,8 +11,8 @@ import pytest
 import torch
 from tests.tiny.dealt import dealt
 
-from translucid.errors import ConfigError
-from translucid.toyland import (
+from translucid.core.errors import ConfigError
+from translucid.data.toyland import (
     LABELS,
     SPLITS,
     STRUCTURES,
@@ -82,7 +82,7 @@ def test_the_world_is_the_same_on_every_machine(sentences: list[Sentence]) -> No
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_hash_randomisation_changes_nothing(hash_seed: str, sentences: list[Sentence]) -> None:
     code = (
-        "import hashlib; from translucid.toyland import generate;"
+        "import hashlib; from translucid.data.toyland import generate;"
         "print(hashlib.sha256('\\n'.join(map(repr, generate(300))).encode()).hexdigest()[:16])"
     )
     path = os.pathsep.join(sys.path)

@@ -6,7 +6,7 @@
 from functools import cache
 from pathlib import Path
 
-from translucid.toyland import STRUCTURES, Sentence, generate
+from translucid.data.toyland import STRUCTURES, Sentence, generate
 
 PAGE = Path(__file__).parents[2] / "docs" / "toyland.md"
 START, END = "<!-- samples: begin -->\n", "<!-- samples: end -->\n"

@@ -4,12 +4,12 @@ import pytest
 import torch
 from tests.training.test_carried_state import network, text
 
+from translucid.core.errors import ConfigError
+from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError
 from translucid.models.build import build
 from translucid.models.transformer import TransformerConfig
 from translucid.tasks.language import Language, LanguageItem
-from translucid.trace import Trace
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
 from translucid.training.gradients import Gradients

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.runs.test_runs import small
 from torch import Tensor
 
-from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream, epoch_plan
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.setup import Setup, set_up
 from translucid.tasks.batch import Batch
 from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes

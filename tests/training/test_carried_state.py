@@ -13,14 +13,14 @@ from tests.runs.test_resume import same_runs, stop_and_resume
 from tests.runs.test_runs import SMALL, small
 from torch import Tensor
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.streams import plan_streams
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.model import load
 from translucid.models.build import build
 from translucid.models.recurrent import RecurrentConfig
-from translucid.recipe import recipe, toml
 from translucid.runs.batches import Stream
+from translucid.runs.recipe import recipe, toml
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.tasks import language

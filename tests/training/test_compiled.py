@@ -12,7 +12,7 @@ import torch.distributed as dist
 from tests.runs.test_runs import small
 from torch import Tensor, fx
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.fast.compiled import CompiledLayers
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.runs.run import train_recipe

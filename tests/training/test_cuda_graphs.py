@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.runs.test_runs import SMALL, small
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models import MLPConfig, ModelConfig, RecurrentConfig, TransformerConfig
-from translucid.recipe import recipe
+from translucid.runs.recipe import recipe
 from translucid.runs.run import train_recipe
 from translucid.training import cuda_graphs
 from translucid.training.config import TrainingConfig

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from tests.forked import TORCHRUN as LAUNCHER
 from tests.forked import TRANSLUCID
 
-from translucid import atomic_files
+from translucid.core import atomic_files
 from translucid.runs.checkpoints import Checkpoints
 from translucid.runs.recorder import lines
 

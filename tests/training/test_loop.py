@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from translucid.core.errors import TrainingError
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import TrainingError
 from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import Score
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy

@@ -9,7 +9,7 @@ import torch
 from tests.in_process import run
 from torch import Tensor
 
-from translucid import device as devices
+from translucid.core import device as devices
 from translucid.models import build
 from translucid.models.build import ModelConfig
 from translucid.models.mlp import MLPConfig

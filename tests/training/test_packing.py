@@ -9,11 +9,11 @@ import torch
 from tests.runs.test_resume import same_runs, stop_and_resume
 from tests.runs.test_runs import small
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.models import RecurrentConfig, build
-from translucid.recipe import recipe
-from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.training import packing

@@ -13,7 +13,7 @@ import torch
 from tests.runs.test_resume import same_runs, stop_and_resume
 from tests.runs.test_runs import small
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.runs import session
 from translucid.runs.run import train_recipe
 from translucid.tasks.batch import Batch

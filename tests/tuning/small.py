@@ -7,7 +7,7 @@ from typing import Any
 from tests.tiny.once import once
 
 import translucid as tl
-from translucid.recipe import recipe
+from translucid.runs.recipe import recipe
 from translucid.runs.setup import Setup, set_up
 
 TINY: dict[str, Any] = {

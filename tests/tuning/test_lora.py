@@ -21,16 +21,16 @@ from tests.tuning.small import (
 from torch import Tensor
 
 import translucid as tl
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.weights import own_tensors
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import prepare
 from translucid.interop.importing import load
 from translucid.models import Network, build, config_from
 from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
-from translucid.recipe import automatic_sizes, recipe
+from translucid.runs.recipe import automatic_sizes, recipe
 from translucid.training.parameter_groups import freeze
-from translucid.weights import own_tensors
 
 LORA = {"lora_rank": 2, "lora_alpha": 4.0, "lora_where": ["*attention.*", "*.feedforward.*"]}
 IDS = torch.tensor([[1, 70, 80, 90, 75], [1, 80, 75, 70, 71]])

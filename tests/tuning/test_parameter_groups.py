@@ -10,13 +10,13 @@ from tests.tuning.small import NET, REVIEWS, TINY, classifier
 from torch import Tensor
 
 import translucid as tl
-from translucid import bundle
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.weights import own_tensors
 from translucid.models import build, config_from
+from translucid.tasks import model_folder
 from translucid.training.config import TrainingConfig
 from translucid.training.parameter_groups import freeze
 from translucid.training.state import State
-from translucid.weights import own_tensors
 
 SIZES = {"kind": "transformer", "vocab": 20, **NET}
 LANGUAGE = SIZES | {"shape": "decoder", "head": "language"}
@@ -33,7 +33,7 @@ def checkpoint(run: Path, step: int) -> dict[str, Tensor]:
 
 @pytest.mark.slow
 def test_frozen_weights_stay_and_a_resume_is_exact(tmp_path: Path) -> None:
-    source = own_tensors(bundle.load(classifier()).network)
+    source = own_tensors(model_folder.load(classifier()).network)
     tuned(tmp_path / "whole", freeze=["encoder.*"], steps=3, warmup=0)
     whole = checkpoint(tmp_path / "whole", 3)
     for name, tensor in source.items():
@@ -55,7 +55,7 @@ def test_steps_are_as_much_longer_as_the_factors_say(tmp_path: Path) -> None:
         "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "steps": 1, "warmup": 0,
         "learning_rate": 0.5,
     }  # fmt: skip
-    before = own_tensors(bundle.load(classifier()).network)
+    before = own_tensors(model_folder.load(classifier()).network)
     one = tuned(tmp_path / "one", **plain)
     other = tuned(
         tmp_path / "other", **plain, layer_decay=0.5, learning_rates={"head.*": 4.0, "*.bias": 0.0}

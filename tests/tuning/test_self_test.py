@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from tests.tuning.small import classifier, language_model, write_reviews
 
-from translucid.checks.startup import self_test
-from translucid.checks.tuning import of_start
 from translucid.models import build
-from translucid.recipe import recipe
-from translucid.recipe.examples import load_examples
-from translucid.recipe.recipe import Recipe
-from translucid.recipe.resources import prepare
+from translucid.runs.checks.startup import self_test
+from translucid.runs.checks.tuning import of_start
+from translucid.runs.fine_tuning.start import open_start
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.examples import load_examples
+from translucid.runs.recipe.recipe import Recipe
+from translucid.runs.recipe.resources import prepare
 from translucid.tasks.findings import Finding
 from translucid.training.parameter_groups import freeze
-from translucid.tuning.start import open_start
 
 RATE, VOCABULARY = "learning rate for tuning", "vocabulary of the source"
 LABELS = "labels of the source"

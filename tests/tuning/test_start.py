@@ -26,14 +26,14 @@ from tests.tuning.small import (
 )
 
 import translucid as tl
-from translucid import bundle
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.weights import own_tensors
 from translucid.interop.importing import load
 from translucid.models import Network, build
-from translucid.recipe import recipe, toml
+from translucid.runs.recipe import recipe, toml
 from translucid.runs.setup import Setup
+from translucid.tasks import model_folder
 from translucid.training.random_state import random_state_kept, seed_generators
-from translucid.weights import own_tensors
 
 
 def fresh(setup: Setup) -> Network:
@@ -54,7 +54,7 @@ def check_equal(setup: Setup, source: Network, **expected: str) -> None:
 
 
 def test_same_task_begins_with_all_weights(tmp_path: Path) -> None:
-    source = bundle.load(classifier())
+    source = model_folder.load(classifier())
     setup = started(classifier(), write_reviews(tmp_path))
     check_equal(setup, source.network, encoder="source", head="source")
     assert setup.tokenizers["tokenizer"].fingerprint == source.tokenizers["tokenizer"].fingerprint
@@ -64,15 +64,15 @@ def test_same_task_begins_with_all_weights(tmp_path: Path) -> None:
 
 def test_other_labels_have_a_fresh_head(tmp_path: Path) -> None:
     setup = started(classifier(), write_reviews(tmp_path, ("good", "bad")))
-    check_equal(setup, bundle.load(classifier()).network, encoder="source", head="seed")
+    check_equal(setup, model_folder.load(classifier()).network, encoder="source", head="seed")
     assert setup.start is not None
     assert any("labels are others: down, up" in note for note in setup.start["notes"])
 
 
 def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
-    held = bundle.load(classifier())
-    turned = bundle.Bundle(held.network, held.task, held.tokenizers, held.labels[::-1])
-    bundle.save(turned, tmp_path / "turned")
+    held = model_folder.load(classifier())
+    turned = model_folder.Bundle(held.network, held.task, held.tokenizers, held.labels[::-1])
+    model_folder.save(turned, tmp_path / "turned")
     setup = started(tmp_path / "turned", write_reviews(tmp_path))
     assert setup.labels == held.labels
     ours, theirs = setup.network.get_parameter("head.linear.weight"), own_tensors(held.network)
@@ -193,7 +193,7 @@ def test_the_family_is_that_of_the_source_unless_it_is_said(tmp_path: Path) -> N
     assert setup.recipe.model["kind"] == "recurrent"
     assert setup.recipe.model["weight_dropout"] == 0.5
     assert "  model: as in the source, kind=recurrent d_model=16 hidden=16 layers=1" in lines
-    check_equal(setup, bundle.load(run).network, decoder="source", head="seed")
+    check_equal(setup, model_folder.load(run).network, decoder="source", head="seed")
     said = started(run, data, model={"kind": "recurrent", "weight_dropout": 0.5})
     assert said.recipe == setup.recipe
     with pytest.raises(ConfigError, match=r"model.kind = 'transformer': the model .* 'recurrent'"):

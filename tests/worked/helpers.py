@@ -6,10 +6,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from translucid.core.trace import Trace
 from translucid.models import MLPConfig, build
 from translucid.models.mlp import MLP
 from translucid.parts.attention import Layout, SelfAttention, attend
-from translucid.trace import Trace
 
 Numbers: TypeAlias = str | float | Sequence[float] | Tensor
 Edits: TypeAlias = dict[str, Callable[[Tensor], Tensor] | float]

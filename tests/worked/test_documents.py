@@ -11,7 +11,8 @@ import pytest
 import torch
 from tests.worked.test_solutions import SOLUTIONS, solutions_with_few_digits
 
-from translucid import catalogue, worked
+from translucid import worked
+from translucid.core import catalogue
 from translucid.worked.solution.document import grown
 from translucid.worked.solution.notation import Writer
 

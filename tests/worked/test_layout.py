@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from translucid import catalogue
-from translucid.render.plain_math import (
+from translucid.core import catalogue
+from translucid.see.render.plain_math import (
     Box,
     blocks,
     columns,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.worked.helpers import mlp, numbers, prints_as, same
 
-from translucid.trace import Trace
+from translucid.core.trace import Trace
 
 X, Y = numbers("1 0 2")[None], 3.0
 W, B, V, C = "1 -1 0; 0 2 1", "0 1", "2 -1", [0.0]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.worked.helpers import numbers, prints_as, same, self_attention, set_weights
 
+from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.feedforward import FeedForward
-from translucid.trace import Trace
 
 X2 = numbers("1 0; 0 1; 1 1")
 X4 = numbers("1 2 0 1; 0 1 1 0; 1 1 1 1")

@@ -2,8 +2,8 @@
 
 from tests.worked.helpers import numbers, same
 
+from translucid.core.trace import Trace
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
-from translucid.trace import Trace
 
 VECTOR = numbers("1 2 4 9")[None, None]  # (batch, length, d_model)
 BATCH = numbers("1 10; 3 20; 5 60; 7 30")[:, None]  # four sequences of one token

@@ -6,7 +6,7 @@ import numpy
 import pytest
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.worked.solution.numbers import (
     Numbers,
     matrix,

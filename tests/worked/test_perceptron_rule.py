@@ -166,7 +166,7 @@ def test_many_epochs_and_points_are_cut_in_the_text_alone() -> None:
 
 
 def test_a_trace_shows_the_answer_before_the_weights_move() -> None:
-    from translucid.trace import Trace
+    from translucid.core.trace import Trace
 
     unit = Perceptron(PerceptronConfig(inputs=2))
     trace = Trace()

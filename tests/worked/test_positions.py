@@ -9,9 +9,9 @@ import pytest
 import torch
 from tests.worked.helpers import look, numbers, prints_as, same, set_weights
 
+from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.positions import Rotary, Sinusoidal, frequencies, period, rotate
-from translucid.trace import Trace
 
 PE_2 = "0.9092974268256817 -0.4161468365471424 0.01999866669333308 0.9998000066665778"
 

@@ -8,10 +8,10 @@ import torch
 from tests.worked.helpers import numbers, same
 
 from translucid import worked
+from translucid.core.trace import Trace
 from translucid.models import RecurrentConfig, build
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import Recurrent
-from translucid.trace import Trace
 
 X = numbers("1 -0.5 2")[None, :, None]
 

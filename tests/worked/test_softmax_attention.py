@@ -12,10 +12,10 @@ import pytest
 import torch
 from tests.worked.helpers import look, numbers, prints_as, same, self_attention
 
+from translucid.core.trace import Trace
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.attention import Layout, attend
-from translucid.trace import Trace
 
 LOGITS = numbers("2 1 0")
 EXPONENTIALS = "7.38905609893065 2.718281828459045 1"

@@ -13,12 +13,13 @@ from tests.tiny.dealt import dealt
 from tests.worked.arithmetic import compute
 
 import translucid
-from translucid import catalogue, worked
-from translucid.errors import ConfigError, InputError
+from translucid import worked
+from translucid.core import catalogue
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.trace import Trace
 from translucid.models import TransformerConfig, build
 from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.parts.positions import Sinusoidal
-from translucid.trace import Trace
 from translucid.worked.exercise import GATES
 from translucid.worked.solution.solution import Solution
 
@@ -437,7 +438,7 @@ def test_digits() -> None:
 
 @pytest.mark.parametrize(("kind", "width"), dealt(SOLUTIONS, [80, 100, 120], share=3))
 def test_text_keeps_to_the_width(kind: str, width: int) -> None:
-    from translucid.render.plain_math import columns
+    from translucid.see.render.plain_math import columns
 
     text = solutions_with_few_digits()[kind].text(width)
     for line in text.splitlines():

@@ -7,9 +7,9 @@ import torch
 from tests.worked.helpers import mlp, numbers, same
 from torch.nn.utils import clip_grad_norm_
 
+from translucid.core.trace import Trace
 from translucid.models import PerceptronConfig, build
 from translucid.parts.activations import ACTIVATIONS
-from translucid.trace import Trace
 
 CORNERS = numbers("0 0; 0 1; 1 0; 1 1")
 XOR = numbers("0 1 1 0")

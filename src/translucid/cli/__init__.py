@@ -52,11 +52,11 @@ from translucid.cli.shared.files import CommandWithFiles
 from translucid.cli.shared.old_options import CommandOfToday
 from translucid.cli.shared.unknown_command import Commands
 from translucid.cli.shared.wrong_task import other_command
-from translucid.errors import CutText, TranslucidError, WrongTaskError
-from translucid.extensions import ChangedCode
-from translucid.extensions import explain as explain_error
-from translucid.renamed import Renamed
-from translucid.terminal import visible_output
+from translucid.core.errors import CutText, TranslucidError, WrongTaskError
+from translucid.core.extensions import ChangedCode
+from translucid.core.extensions import explain as explain_error
+from translucid.core.renamed import Renamed
+from translucid.core.terminal import visible_output
 
 atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
 

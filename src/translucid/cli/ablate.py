@@ -15,8 +15,8 @@ from translucid.cli.shared.generation_options import (
     name_of_model,
     tell,
 )
-from translucid.errors import InputError
-from translucid.render.progress import Progress
+from translucid.core.errors import InputError
+from translucid.core.progress import Progress
 
 if TYPE_CHECKING:
     from translucid.see.ablation import Ablation
@@ -114,7 +114,7 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """The heads in the file that was named; the other parts, if there are both, beside it."""
     if figure is None or not result.rows:
         return
-    from translucid.atomic_files import saving
+    from translucid.core.atomic_files import saving
 
     paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
     for picture, path in zip(result.pictures(), paths, strict=False):

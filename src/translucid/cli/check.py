@@ -17,7 +17,7 @@ from translucid.cli.shared.recipe_arguments import (
     ValidFiles,
     tasks,
 )
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.tasks.registry import TASKS
 
 
@@ -46,9 +46,9 @@ def check(
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """
-    from translucid.checks.data_facts import facts_of, unseen_words
-    from translucid.checks.startup import of_data, parts_of
-    from translucid.recipe.examples import load_examples
+    from translucid.runs.checks.data_facts import facts_of, unseen_words
+    from translucid.runs.checks.startup import of_data, parts_of
+    from translucid.runs.recipe.examples import load_examples
 
     if Path(task).is_file() and not task.endswith((".toml", ".py")):
         raise InputError(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from translucid.cli.shared.generation_options import Device, check_device, tell
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 BEGINNINGS = ("demo:", "hf:")
 ENDINGS = (".gguf", ".bin")  # of other tools' models that are one file
@@ -44,7 +44,7 @@ def compare(
     """
     from translucid.cli.predict import files_and_keys
     from translucid.comparison import compare as compared
-    from translucid.device import pick_device
+    from translucid.core.device import pick_device
 
     words, keys = files_and_keys(words, ("data", "decoding"))
     models, files = split(words)

@@ -30,7 +30,7 @@ def toyland(
 
     Example: translucid data toyland --out data/toyland --pairs 20000
     """
-    from translucid.toyland import write_toyland
+    from translucid.data.toyland import write_toyland
 
     write_toyland(out, pairs, seed=seed, overwrite=overwrite)
     typer.echo(f"{out}: {pairs:,} training sentences; {out / 'README.txt'} says what is where")

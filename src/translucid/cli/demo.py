@@ -38,7 +38,7 @@ def demo(
 
     from translucid.demo import results
     from translucid.model import load
-    from translucid.recipe import recipe
+    from translucid.runs.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
     from translucid.runs.session import Recording
 

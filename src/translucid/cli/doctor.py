@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from translucid._version import __version__
-from translucid.untrusted_files import ram_bytes
+from translucid.core.untrusted_files import ram_bytes
 
 EXTRAS = {
     "web": ["starlette", "uvicorn", "wsproto"],

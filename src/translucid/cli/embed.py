@@ -10,7 +10,7 @@ import typer
 from translucid.cli.shared import generation_options as o
 from translucid.cli.shared.input_notes import Noting, noting
 from translucid.cli.shared.lines import Answered, answer_lines
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
@@ -119,7 +119,7 @@ def _against(held: "Model", before: "Model", texts: list[str], top: int, as_json
 def _save_array(held: "Model", texts: list[str], out: Path) -> None:
     import numpy as np
 
-    from translucid.atomic_files import saving
+    from translucid.core.atomic_files import saving
 
     vectors = held.embed(texts).numpy()
     part = out.with_name(out.name + ".part")

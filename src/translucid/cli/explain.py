@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared.generation_options import Folder, name_of_model, tell
-from translucid.errors import InputError, SaveError, TraceBudgetError
+from translucid.core.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
     from translucid.model import Model

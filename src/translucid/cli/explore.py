@@ -13,7 +13,7 @@ import typer
 
 from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.studio.lesson_files import read
 
 if TYPE_CHECKING:

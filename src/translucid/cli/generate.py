@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from translucid.model import Model

@@ -46,12 +46,12 @@ def import_model(
 
     Example: translucid import ./smollm2.gguf runs/smollm2
     """
-    from translucid import bundle
-    from translucid.errors import InputError
+    from translucid.core.errors import InputError
     from translucid.interop import importing
     from translucid.interop.answers import NotCompared, compare_answers
     from translucid.interop.source import kind_of
     from translucid.interop.verify import differences, first_wrong
+    from translucid.tasks import model_folder
     from translucid.tasks.registry import TASKS
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -85,5 +85,5 @@ def import_model(
                     typer.echo(line)
             except NotCompared as reason:
                 raise InputError(f"--verify {source}: {reason}; use --no-verify") from None
-    bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
+    model_folder.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
     typer.echo(f"next: translucid {TASKS[held.task].command} {shlex.quote(str(out))}")

@@ -20,8 +20,8 @@ def info(
 
     Example: translucid info demo:perceptron
     """
-    from translucid.bundle import task_of
     from translucid.interop.importing import load
+    from translucid.tasks.model_folder import task_of
 
     held = load(model)
     facts = {

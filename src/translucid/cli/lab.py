@@ -22,13 +22,13 @@ from translucid.cli.shared.lab_text import (
     time_of,
 )
 from translucid.cli.shared.seed_meter import seed_meter
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from translucid.lab.engine.evidence import Row
-    from translucid.lab.engine.experiment import Experiment
-    from translucid.lab.engine.results import Kept
-    from translucid.lab.engine.runner import Failure
+    from translucid_lab.engine.evidence import Row
+    from translucid_lab.engine.experiment import Experiment
+    from translucid_lab.engine.results import Kept
+    from translucid_lab.engine.runner import Failure
 
 app = typer.Typer(
     help="Claims of textbooks as experiments: run them, and see what they say.",
@@ -112,9 +112,9 @@ def run(
 
     Example: TRANSLUCID_SHARED=files translucid lab run C48 --real
     """
-    from translucid.lab.engine.results import keep
-    from translucid.lab.engine.runner import Failure, jobs_of
-    from translucid.lab.engine.runner import run as measure
+    from translucid_lab.engine.results import keep
+    from translucid_lab.engine.runner import Failure, jobs_of
+    from translucid_lab.engine.runner import run as measure
 
     chosen = _chosen(what or [], every, real)
     options: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
@@ -179,7 +179,7 @@ def show(
 
 def _look(row: "Row", folder: Path) -> list[tuple[str, str]]:
     """What a quick run or one of few seeds gave, beside the result that it does not replace."""
-    from translucid.lab.engine.results import QUICK, read
+    from translucid_lab.engine.results import QUICK, read
 
     look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None
     finding = look.findings.get(row.claim.key) if look is not None else None
@@ -196,10 +196,10 @@ def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
 
     Example: translucid lab verify --results runs/lab
     """
-    from translucid.lab.claims import experiments, real_experiments
-    from translucid.lab.engine.results import AGAIN, ELSEWHERE, FILE, REAL, latest
-    from translucid.lab.engine.surety import surety
-    from translucid.lab.engine.verify import verified
+    from translucid_lab.claims import experiments, real_experiments
+    from translucid_lab.engine.results import AGAIN, ELSEWHERE, FILE, REAL, latest
+    from translucid_lab.engine.surety import surety
+    from translucid_lab.engine.verify import verified
 
     known = {**experiments(), **real_experiments()}
     checked = {
@@ -243,7 +243,7 @@ def report(
 
     Example: translucid lab report --out report
     """
-    from translucid.lab.engine.report import write, write_figures
+    from translucid_lab.engine.report import write, write_figures
 
     rows = _rows(results)
     if not any(row.kept for row in rows):
@@ -265,8 +265,8 @@ def new(
 
     Example: translucid lab new longer-words
     """
-    from translucid.lab.claims import experiments
-    from translucid.lab.engine.template import write
+    from translucid_lab.claims import experiments
+    from translucid_lab.engine.template import write
 
     path = write(name, experiments())
     typer.echo(f"{path}: an experiment that runs; change what it measures, and its rule")
@@ -277,8 +277,8 @@ def new(
 
 
 def _chosen(words: Sequence[str], every: bool, real: bool) -> "list[Experiment]":
-    from translucid.lab.claims import experiments, real_experiments
-    from translucid.lab.engine.experiment import for_claim, of_file
+    from translucid_lab.claims import experiments, real_experiments
+    from translucid_lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
@@ -305,9 +305,9 @@ def _is_file(word: str) -> bool:
 
 
 def _rows(results: Path) -> "list[Row]":
-    from translucid.lab.claims import experiments
-    from translucid.lab.engine.evidence import rows
-    from translucid.lab.engine.results import AGAIN, ELSEWHERE, REAL, latest
+    from translucid_lab.claims import experiments
+    from translucid_lab.engine.evidence import rows
+    from translucid_lab.engine.results import AGAIN, ELSEWHERE, REAL, latest
 
     others = (latest(results, file) for file in (AGAIN, REAL, ELSEWHERE))
     return rows(experiments(), latest(results), *others)
@@ -315,7 +315,7 @@ def _rows(results: Path) -> "list[Row]":
 
 def _row(claim: str, results: Path) -> "Row":
     """By the claim's key, or by the name of an experiment: its first claim."""
-    from translucid.errors import nearest
+    from translucid.core.errors import nearest
 
     rows = _rows(results)
     for row in rows:

@@ -15,7 +15,7 @@ import typer
 from translucid.cli.shared import generation_options as o
 from translucid.cli.shared.input_notes import in_columns, in_line, noting
 from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, name_of
-from translucid.errors import ConfigError, InputError, RowError
+from translucid.core.errors import ConfigError, InputError, RowError
 
 if TYPE_CHECKING:
     from translucid.data.predictions import Row, Source
@@ -104,7 +104,7 @@ def files_and_keys(
     words: Sequence[str], sections: Sequence[str] = ("data",)
 ) -> tuple[list[str], dict[str, Any]]:
     """What was typed, as files and as keys of these sections of a recipe."""
-    from translucid.config import with_overrides
+    from translucid.core.config import with_overrides
 
     matches = [(word, OVERRIDE.match(word)) for word in words]
     overrides = [word for word, match in matches if match and match[1] in sections]

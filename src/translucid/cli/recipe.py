@@ -31,7 +31,7 @@ def list_recipes(
 
     Example: translucid recipe list --json
     """
-    from translucid.recipe import shipped
+    from translucid.runs.recipe import shipped
 
     entries = shipped.entries()
     if as_json:
@@ -51,8 +51,8 @@ def show(recipe: RecipeName, overrides: Overrides = None) -> None:
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
     """
-    from translucid.recipe import shipped
-    from translucid.recipe.toml import rewrite
+    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe.toml import rewrite
 
     path = shipped.find(recipe)
     typer.echo(rewrite(path, overrides or ()), nl=False)
@@ -65,10 +65,10 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
 
     Example: translucid recipe check mine.toml model.heads=8
     """
-    from translucid.errors import InputError
-    from translucid.recipe import recipe as recipes
-    from translucid.recipe import shipped
-    from translucid.recipe.examples import NO_DATA
+    from translucid.core.errors import InputError
+    from translucid.runs.recipe import recipe as recipes
+    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe.examples import NO_DATA
 
     path = shipped.find(recipe)
     chosen = recipes.read(path, overrides or ())
@@ -95,7 +95,7 @@ def schema() -> None:
 
     Example: translucid recipe schema > recipe.schema.json
     """
-    from translucid.recipe.toml import schema as recipe_schema
+    from translucid.runs.recipe.toml import schema as recipe_schema
 
     typer.echo(json.dumps(recipe_schema(), indent=2))
 
@@ -114,10 +114,10 @@ def new(
 
     Example: translucid new translate --short
     """
-    from translucid.errors import InputError
-    from translucid.recipe import recipe as recipes
-    from translucid.recipe.named import task_named
-    from translucid.recipe.toml import FIRST, dump, full_model
+    from translucid.core.errors import InputError
+    from translucid.runs.recipe import recipe as recipes
+    from translucid.runs.recipe.named import task_named
+    from translucid.runs.recipe.toml import FIRST, dump, full_model
 
     chosen = recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ())
     typed = [override.partition("=")[0].strip() for override in overrides or ()]

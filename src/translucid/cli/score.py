@@ -9,7 +9,7 @@ import typer
 
 from translucid.cli.shared import generation_options as o
 from translucid.cli.shared.input_notes import in_line, noting
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text

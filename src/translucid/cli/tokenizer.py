@@ -29,12 +29,12 @@ def train(
 
     Example: translucid tokenizer train train.en train.de --out tok --vocab 4000
     """
+    from translucid.core.errors import InputError
+    from translucid.core.progress import Progress
     from translucid.data.readers.loading import Loading
     from translucid.data.readers.read import read_text
     from translucid.data.tokenizers.pipelines import SIZED, Kind
     from translucid.data.tokenizers.tokenizer import Tokenizer
-    from translucid.errors import InputError
-    from translucid.render.progress import Progress
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not an empty folder; choose another with --out")

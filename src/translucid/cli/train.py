@@ -22,11 +22,11 @@ from translucid.cli.shared.recipe_arguments import (
     ValidFiles,
     tasks,
 )
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
-    from translucid.recipe.named import Named
+    from translucid.runs.recipe.named import Named
     from translucid.runs.session import Recording
     from translucid.tasks.score import Criterion, Score
     from translucid.training.stop_request import StopRequest
@@ -195,8 +195,8 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
 
 def _self_test(arguments: RecipeArguments) -> None:
     """Every check for this recipe and data; exit code 2 if something is wrong."""
-    from translucid.checks.startup import self_test
     from translucid.cli.shared.findings import show, wrong
+    from translucid.runs.checks.startup import self_test
 
     named = arguments.named()
     findings = self_test(named.recipe, lambda line: typer.echo(line, err=True), pick=named.by_task)
@@ -240,7 +240,7 @@ def stopping() -> Iterator["StopRequest"]:
     """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
     the last checkpoint whole. Exit codes are those of the signals (130, 143), so that
     `train && evaluate` stops too."""
-    from translucid.errors import Interrupted
+    from translucid.core.errors import Interrupted
     from translucid.training.stop_request import StopRequest
 
     request = StopRequest()
@@ -386,7 +386,7 @@ def _say_score(score: "Score", baseline: dict[str, Any]) -> None:
 
 
 def _write_predictions(out: Path, score: "Score", task: str) -> None:
-    from translucid.atomic_files import write_text
+    from translucid.core.atomic_files import write_text
 
     if not score.predictions:
         raise InputError(
@@ -399,11 +399,11 @@ def _own_baseline(
     folder: Path, score: "Score", criterion: Callable[..., "Criterion"]
 ) -> dict[str, Any]:
     """What a run has noted beside its test score, compared with this score."""
-    from translucid import bundle
+    from translucid.core.untrusted_files import read_object
+    from translucid.tasks import model_folder
     from translucid.tasks.score import Baseline, Score
-    from translucid.untrusted_files import read_object
 
-    file = bundle.place(folder).parent / "test.json"
+    file = model_folder.place(folder).parent / "test.json"
     baseline = read_object(file).get("baseline") if file.is_file() else None
     if baseline is None:  # of an older run, or of a task that has none
         return {}

@@ -13,7 +13,7 @@ import typer
 from translucid.cli.shared import generation_options as o
 from translucid.cli.shared.input_notes import noting
 from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, chunk_size
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
@@ -162,9 +162,9 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 def digest_of_model(folder: Path) -> str:
     """Which model it is, wherever it lies; of another tool's, which files it is."""
-    from translucid.atomic_files import MANIFEST, digest_of
-    from translucid.bundle import place
+    from translucid.core.atomic_files import MANIFEST, digest_of
     from translucid.interop.source import kind_of
+    from translucid.tasks.model_folder import place
 
     # Another tool's weights have no manifest, and are too large to be read for this.
     if folder.is_file() or kind_of(folder) is not None:

@@ -13,8 +13,8 @@ from typing import Any
 from typer.core import TyperCommand
 
 from translucid.cli.shared.unknown_command import NEAR
-from translucid.errors import InputError
-from translucid.spelling import Missing, bare, quoted
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
 _ALWAYS = ("--file", "--format", "--digits")  # of every exercise

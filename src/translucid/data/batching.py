@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 
 Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
 _MASK = (1 << 64) - 1

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 
 
 class Packed(NamedTuple):

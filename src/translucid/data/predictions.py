@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.readers.cells import as_list, as_number, as_text
 from translucid.data.readers.columns import USUAL, cell, note_columns, open_columns
 from translucid.data.readers.conll import COMMENT, Sentence, read_sentences
@@ -20,7 +21,6 @@ from translucid.data.readers.lines import read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import Column, Table, TableRule, format_of
-from translucid.errors import InputError
 
 NUMBERS = "input"  # the role of columns of numbers
 Question = str | tuple[str, ...] | tuple[float, ...]  # a text, its words, or numbers

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError
-from translucid.untrusted_files import LARGEST
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import LARGEST
 
 Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 _TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)

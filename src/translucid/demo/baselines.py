@@ -14,7 +14,7 @@ from translucid.data.records import Labelled, Text
 from translucid.demo.quietly import train_quietly
 from translucid.models.heads import Classifier
 from translucid.parts.embedding import Embedding
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.batch import Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem

@@ -15,7 +15,7 @@ from translucid.demo.quietly import train_quietly
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.models.perceptron import Perceptron, PerceptronConfig
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.regress import Regress, RegressItem
 
 WIDTHS = (1, 2, 4, 8, 16, 32)

@@ -7,6 +7,7 @@ import numpy as np
 
 from translucid.data.records import Labelled
 from translucid.data.spans import split_words
+from translucid.data.toyland import Sentence
 from translucid.demo.report import Section
 from translucid.model import Model
 from translucid.models.base import EncoderModel
@@ -19,7 +20,6 @@ from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.toyland import Sentence
 
 # ---- translation: attention beside the gold alignment ----
 

@@ -46,7 +46,7 @@ def recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
     """The recipe of a demo; for a model of another kind, without what only its own kind knows."""
     import tomllib  # slow, and seldom needed
 
-    from translucid.recipe import shipped
+    from translucid.runs.recipe import shipped
 
     values = tomllib.loads(shipped.find(RECIPES[task]).read_text("utf-8"))
     model = values["model"]

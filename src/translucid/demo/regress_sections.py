@@ -9,7 +9,7 @@ from translucid.demo.fits import Boundary, Curve, Logic
 from translucid.demo.report import Section
 from translucid.model import Model
 from translucid.models.mlp import MLP
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat, Lines
 from translucid.tasks.regress import Regress, RegressItem

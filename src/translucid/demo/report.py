@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from translucid.atomic_files import write_text
-from translucid.render.frame import escape, page, table
+from translucid.core.atomic_files import write_text
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines, Picture
 from translucid.see.reading import Reading
+from translucid.see.render.frame import escape, page, table
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import READ, body, headline
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from translucid.core.errors import InputError
 from translucid.demo.recipes import DemoTask
-from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.spans import Span
     from translucid.model import Model
-    from translucid.recipe.recipe import Recipe
+    from translucid.runs.recipe.recipe import Recipe
 
 MARK = ".demo"  # stands in the folder of a demo
 
@@ -55,7 +55,7 @@ def check_same(wanted: str, there: str, folder: Path) -> None:
 
 def remove(folder: Path) -> None:
     """Remove what an older demo wrote, and nothing else."""
-    from translucid.atomic_files import remove as remove_path
+    from translucid.core.atomic_files import remove as remove_path
     from translucid.demo.report import PAGE
     from translucid.runs.folder import locked, remove_own
 
@@ -76,8 +76,8 @@ def remove(folder: Path) -> None:
 def marked(folder: Path) -> Iterator[None]:
     """The folder of a demo says that it is one, from the first moment; a demo that left nothing
     leaves no mark either."""
-    from translucid.atomic_files import remove as remove_path
-    from translucid.atomic_files import write_text
+    from translucid.core.atomic_files import remove as remove_path
+    from translucid.core.atomic_files import write_text
     from translucid.runs.folder import made
 
     with made(folder):
@@ -94,9 +94,9 @@ def marked(folder: Path) -> Iterator[None]:
 
 
 def translate(done: Done, texts: Sequence[str]) -> Path:
+    from translucid.data.toyland import Toyland
     from translucid.demo.language_sections import alignment_section, gold_alignment
     from translucid.demo.report import Report, curves
-    from translucid.toyland import Toyland
 
     task: Any = done.model.task
     sentences = list(islice(Toyland().sentences("test"), 3))
@@ -125,9 +125,9 @@ def translate(done: Done, texts: Sequence[str]) -> Path:
 
 def tag(done: Done, texts: Sequence[str]) -> Path:
     from translucid.data.spans import split_words
+    from translucid.data.toyland import Toyland
     from translucid.demo.language_sections import tag_sections
     from translucid.demo.report import Report, curves
-    from translucid.toyland import Toyland
 
     typer.echo(
         f"span F1 on {done.examples} unseen sentences: {done.score['span_f1']:.1%}   "
@@ -165,7 +165,7 @@ def classify(done: Done, texts: Sequence[str]) -> Path:
     from translucid.demo import baselines
     from translucid.demo.language_sections import confusion, word_by_word
     from translucid.demo.report import Report, Section, curves
-    from translucid.recipe.examples import load_examples
+    from translucid.runs.recipe.examples import load_examples
 
     task: Any = done.model.task
     examples = load_examples(done.recipe, _silent)
@@ -208,7 +208,7 @@ def language(done: Done, texts: Sequence[str]) -> Path:
     from translucid.demo import baselines
     from translucid.demo.language_sections import agreement
     from translucid.demo.report import Report, Section, curves
-    from translucid.recipe.examples import load_examples
+    from translucid.runs.recipe.examples import load_examples
 
     task: Any = done.model.task
     examples = load_examples(done.recipe, _silent)

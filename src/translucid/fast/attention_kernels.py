@@ -7,7 +7,7 @@ from threading import Lock
 import torch
 from torch import nn
 
-from translucid.device import has_triton
+from translucid.core.device import has_triton
 from translucid.parts.attention import CrossAttention, SelfAttention
 
 _LOCK = Lock()

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.fast import plain_kernels
 from translucid.fast.plain_kernels import feedforward, linear, rotate_newest, top_and_normaliser
 from translucid.parts.cache import Timeline

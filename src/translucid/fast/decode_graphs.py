@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.fixed_search import (
     Model,
     PlainRound,
@@ -26,7 +27,6 @@ from translucid.fast.fixed_search import (
 from translucid.fast.unchanged import Snapshot
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.models.transformer import TransformerDecoder
-from translucid.trace import NO_TRACE, NoTrace
 
 LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.device import has_triton
+from translucid.core.device import has_triton
 from translucid.fast import cpu_kernels, plain_kernels
 from translucid.fast.known import BIASED, known
 from translucid.fast.layers_at_once import LayersAtOnce

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.swapped_methods import swapped
 from translucid.models.base import Encoded
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention
 from translucid.parts.cache import EncoderOutput
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class JoinedProjections:

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
 
 LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side

@@ -9,15 +9,15 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import InputError
+from translucid.core.renamed import value_today
 from translucid.data.batching import pad
-from translucid.errors import InputError
 from translucid.fast import cpu_kernels
 from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
 from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
-from translucid.renamed import value_today
 
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
 N = TypeVar("N", bound=Network)

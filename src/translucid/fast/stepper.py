@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.decode_step import DecodeStep
 from translucid.models.autoregressive import AutoregressiveModel
-from translucid.trace import NO_TRACE, NoTrace
 
 Step = Callable[[Tensor, Any], Tensor]  # the newest tokens (rows, 1) and the state to logits
 

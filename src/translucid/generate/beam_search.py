@@ -12,13 +12,13 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
+from translucid.core.renamed import refuse_old
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
 from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
-from translucid.renamed import refuse_old
 
 Ids = Annotated[tuple[int, ...], Field(strict=False)]  # a list too, as JSON has it
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, Settings
 from translucid.fast.stepper import stepper
@@ -19,7 +20,6 @@ from translucid.generate.pooled_search import pooled_search
 from translucid.generate.sampling import SamplingConfig, pick
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
-from translucid.trace import NO_TRACE, NoTrace
 
 Model = AutoregressiveModel[Any]
 

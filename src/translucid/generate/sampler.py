@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import Model, draw, limits
@@ -12,7 +13,6 @@ from translucid.generate.sampling import SamplingConfig, uniforms
 from translucid.generate.text_stream import TextStream
 from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class SampledTexts:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
 
 
 class SamplingConfig(Config):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models.autoregressive import GenerationInputs
-from translucid.trace import NO_TRACE, NoTrace
 
 END = "<eos>"
 PAD = "<pad>"

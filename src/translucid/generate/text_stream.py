@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 
 
 class TextStream:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.constraints import Constraint, behind_start

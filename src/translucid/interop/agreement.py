@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
 from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import entries, present, read_object
 from translucid.interop.export.tokenizer_files import reading, writing
 from translucid.interop.hub import DESCRIPTIONS, SAFE
 from translucid.interop.verify import BOUND, CLASSES, pooled
@@ -27,9 +27,9 @@ from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.base import Task
 from translucid.tasks.generator import Generator
 from translucid.tasks.label_scores import FUNCTION, PROBLEM, function_of
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.options import DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
-from translucid.untrusted_files import entries, present, read_object
 
 TEXTS = (
     "The dog sleeps.",

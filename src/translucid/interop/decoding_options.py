@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import present, read_object
 from translucid.interop.families.options import Options
 from translucid.interop.generation_config import FILE, MAX_BEAMS, ORIGINAL
 from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import present, read_object
 
 
 def search_of(held: Bundle) -> DecodingConfig | None:

@@ -13,10 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from translucid._version import __version__
-from translucid.atomic_files import write_text
-from translucid.bundle import Bundle
-from translucid.errors import TranslucidError
-from translucid.untrusted_files import entries, read_object
+from translucid.core.atomic_files import write_text
+from translucid.core.errors import TranslucidError
+from translucid.core.untrusted_files import entries, read_object
+from translucid.tasks.model_folder import Bundle
 
 VARIABLE = "TRANSLUCID_VERIFY"
 OFF = ("off", "0", "no", "false")

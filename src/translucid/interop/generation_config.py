@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import present, read_object
 from translucid.interop.families.options import Options
-from translucid.untrusted_files import present, read_object
 
 FILE = "generation_config.json"
 MAX_BEAMS = 1024  # of a file that somebody else has made

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from translucid import shipped_models
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 
 BEGIN = "hf:"
 FORM = "hf:ORG/NAME, hf:ORG/NAME@REVISION or hf:ORG/NAME/FILE.gguf"

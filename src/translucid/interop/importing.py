@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid import bundle
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, naming, present, read_object
 from translucid.interop import first_opening
 from translucid.interop.agreement import check_labels, check_vocabularies, without_unused
 from translucid.interop.decoding_options import read_decoding
@@ -30,10 +29,11 @@ from translucid.interop.tokenizers import (
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.unknown import refusal
 from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks import model_folder
 from translucid.tasks.language import Language
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.untrusted_files import inside, naming, present, read_object
 
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
@@ -53,7 +53,7 @@ def load(
     with naming(path):
         if (path.is_dir() and kind_of(path) is None) or not path.exists():
             _check_folder(path)
-            return bundle.load(path, device)
+            return model_folder.load(path, device)
     held = import_model(path)
     for line in held.facts["notes"]:
         say(line)
@@ -119,7 +119,7 @@ def compare_first(path: Path, held: Bundle) -> str | None:
 
 def _check_folder(path: Path) -> None:
     """Of one that no other tool has made: it must be ours."""
-    if path.is_dir() and not os.path.lexists(bundle.place(path) / bundle.CONFIG):
+    if path.is_dir() and not os.path.lexists(model_folder.place(path) / model_folder.CONFIG):
         raise refusal(path)
 
 

@@ -19,9 +19,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from translucid.config import EXPLAINED, Config, key
-from translucid.errors import ConfigError, InputError
-from translucid.untrusted_files import read_text
+from translucid.core.config import EXPLAINED, Config, key
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.untrusted_files import read_text
 
 LARGEST = 1 << 20  # bytes: the reader of TOML takes a second for each MB
 MOST_NAMES = 2000  # lines of [names]: layers are counted by {i}

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import ram_bytes
 from translucid.interop.families.plan import Plan
 from translucid.interop.families.registry import plan_of
 from translucid.interop.families.sentence import with_mean
@@ -12,7 +13,6 @@ from translucid.interop.placing import grouped, place_weights
 from translucid.interop.source import Source, read_source
 from translucid.models import Network
 from translucid.models.undrawn import build_undrawn
-from translucid.untrusted_files import ram_bytes
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.weights import FLOATS, own_tensors
 from translucid.interop.formats.stored import MappedFile, StoredTensor, rows_in_place
 from translucid.interop.rules import Place, Rule, constant_value
-from translucid.weights import FLOATS, own_tensors
 
 LARGEST_WEIGHT = 1e12
 SHOWN = 12  # patterns of names in a message

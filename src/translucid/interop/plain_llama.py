@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.llama import GGUF_MODULES, LLAMA2C, round_off
 from translucid.interop.families.options import Options
 from translucid.interop.source import Source

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, open_regular, present, read_object
 from translucid.interop.families.options import Options
 from translucid.interop.formats.ctranslate2_file import read_ctranslate2
 from translucid.interop.formats.folder import SHARDED, SINGLE, read_weights
@@ -17,7 +18,6 @@ from translucid.interop.formats.stored import ModelFile
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.formats.yaml_file import read_yaml
 from translucid.interop.mapping_file import read_mapping
-from translucid.untrusted_files import inside, open_regular, present, read_object
 
 Kind = Literal[
     "huggingface", "gguf", "llama2c", "ctranslate2", "opennmt", "fairseq", "joeynmt", "mapping"

@@ -6,9 +6,9 @@ from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
-from translucid import bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.source import CONFIG, KNOWN, YAML, kind_of
+from translucid.tasks import model_folder
 
 LOOKED_AT = 1000  # entries of a folder
 NAMED = 6
@@ -54,6 +54,6 @@ def _remedy(folder: Path, names: Sequence[str], models: Sequence[str]) -> str:
 def is_model(folder: Path) -> bool:
     """Whether a folder looks like a model's, of ours or of another tool."""
     try:
-        return os.path.lexists(bundle.place(folder) / CONFIG) or kind_of(folder) is not None
+        return os.path.lexists(model_folder.place(folder) / CONFIG) or kind_of(folder) is not None
     except (InputError, OSError):
         return False

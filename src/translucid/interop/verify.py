@@ -15,16 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.interop.plain_llama import plain_llama
 from translucid.interop.source import Source, read_source
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.options import Resources
 from translucid.tasks.registry import TASKS
 from translucid.tasks.translate import Translate
-from translucid.trace import Trace
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
 BOUND = 1e-4  # of the largest value, in float32: more is another model, not rounding

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from translucid.errors import ConfigError, nearest
+from translucid.core.errors import ConfigError, nearest
 from translucid.models.base import Network
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.lora import AdaptedLinear

@@ -16,8 +16,10 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
-from translucid.config import Config
-from translucid.errors import InputError
+from translucid.core.config import Config
+from translucid.core.errors import InputError
+from translucid.core.renamed import INPUTS, is_now
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
 from translucid.models.heads import Head, make_head
@@ -27,8 +29,6 @@ from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.renamed import INPUTS, is_now
-from translucid.trace import NO_TRACE, NoTrace
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
+from translucid.core.catalogue import Variant, variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.cache import RecurrentState
-from translucid.trace import NO_TRACE, NoTrace
 
 BridgeName = Literal["project", "copy", "last", "zero"]
 

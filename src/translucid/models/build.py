@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models.adapters import adapt
 from translucid.models.base import (
     Decoder,

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models.autoregressive import GenerationInputs, GenerationState
 from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderModel, Network
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import as_log_probs
-from translucid.trace import NO_TRACE, NoTrace
 
 Member = EncoderModel | DecoderModel
 

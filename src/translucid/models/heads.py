@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant
+from translucid.core.catalogue import Variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import ActivationName, identity, softmax, symbol
 from translucid.parts.cache import RecurrentState
 from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import Dense
-from translucid.trace import NO_TRACE, NoTrace
 
 HeadName = Literal["language", "classify", "tag", "none", "fill", "embed"]
 Pooling = Literal["mean", "last", "first", "attention"]

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NoTrace
 from translucid.models.autoregressive import GenerationInputs
-from translucid.trace import NoTrace
 
 
 def are_packed(*token_masks: Tensor | None) -> bool:

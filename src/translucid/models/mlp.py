@@ -9,13 +9,13 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import initialise, inputs
 from translucid.models.base import Network
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
 from translucid.parts.norms import Standardise
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class MLPConfig(Config):

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.base import Network
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class PerceptronConfig(Config):

@@ -12,7 +12,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from translucid.config import key
+from translucid.core.config import key
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder
 from translucid.models.bridge import Bridge, BridgeName, CopyBridge, make_bridge
@@ -24,7 +25,6 @@ from translucid.parts.embedding import Embedding
 from translucid.parts.input_feeding import OneStep
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class RecurrentConfig(SequenceConfig):

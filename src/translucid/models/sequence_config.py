@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
 from translucid.models.heads import HeadName, Pooling
 from translucid.parts.activations import ActivationName
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder
 from translucid.models.transformer_config import TransformerConfig as TransformerConfig
@@ -21,7 +22,6 @@ from translucid.parts.norms import EPSILON, NoNorm, RMSNorm, make_norm
 from translucid.parts.positions import PositionOptions, make_positions
 from translucid.parts.residual import Residual
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class Layer(nn.Module):

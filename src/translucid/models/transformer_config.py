@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from translucid.config import key
+from translucid.core.config import key
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.attention import check_heads

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models.base import Network
 from translucid.models.build import ModelConfig, build
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from translucid.catalogue import BACKWARD_SYMBOLS, Variant, entry, formula
+from translucid.core.catalogue import BACKWARD_SYMBOLS, Variant, entry, formula
 
 
 def variant_of(network: nn.Module, scope: str) -> Variant:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, NoTrace
 
 ActivationName = Literal[
     "identity", "sigmoid", "tanh", "relu", "gelu", "silu", "gelu_tanh", "quick_gelu", "relu_squared"

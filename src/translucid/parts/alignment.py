@@ -11,9 +11,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant
+from translucid.core.catalogue import Variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import softmax
-from translucid.trace import NO_TRACE, NoTrace
 
 AlignmentName = Literal["additive", "dot"]
 

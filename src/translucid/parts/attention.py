@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
-from translucid.errors import ConfigError
+from translucid.core.catalogue import Variant, variant
+from translucid.core.errors import ConfigError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
 from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
-from translucid.trace import NO_TRACE, NoTrace
 
 # Whoever looks at one of these sees the computation by hand; else a fused kernel runs.
 SEARCHED = 100_000  # numbers on either side of a size that does not divide

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.trace import NO_TRACE, NoTrace
 
 NUMBERS = 257  # of characters: padding, and the bytes
 

@@ -4,8 +4,8 @@ import math
 
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.catalogue import Variant, variant
+from translucid.core.trace import NO_TRACE, NoTrace
 
 
 class Embedding(nn.Module):

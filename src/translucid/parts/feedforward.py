@@ -8,10 +8,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
+from translucid.core.catalogue import Variant, variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
 from translucid.parts.lora import linear
-from translucid.trace import NO_TRACE, NoTrace
 
 GatedName = Literal["swiglu", "geglu", "geglu_tanh"]
 GATES: dict[GatedName, ActivationName] = {

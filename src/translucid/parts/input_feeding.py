@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from torch import Tensor
 
-from translucid.trace import NoTrace
+from translucid.core.trace import NoTrace
 
 
 class OneStep(NoTrace):

@@ -5,7 +5,7 @@ Hu et al. 2021, https://arxiv.org/abs/2106.09685. Shapes: x (..., d_input); down
 
 from torch import Tensor, nn
 
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, NoTrace
 
 
 class LoRA(nn.Module):

@@ -6,7 +6,7 @@ Shapes: ids (batch, length); a feature has a weight for each class, (outputs,).
 import torch
 from torch import Tensor, nn
 
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, NoTrace
 
 
 class NGramFeatures(nn.Module):

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
-from translucid.errors import InputError
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.catalogue import Variant, variant
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 
 NormName = Literal["layer", "rms", "batch", "none"]
 

@@ -15,12 +15,12 @@ from typing import Annotated, ClassVar, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
-from translucid.errors import ConfigError, InputError
+from translucid.core.catalogue import Variant, variant
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.registry import Registry, place_of
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.rotary_scaling import BY_PARTS, RotaryScaling
 from translucid.parts.rotary_scaling import frequencies as frequencies
-from translucid.registry import Registry, place_of
-from translucid.trace import NO_TRACE, NoTrace
 
 
 def _check(cls: "type[NoPositions]") -> None:

@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant, variant
+from translucid.core.catalogue import Variant, variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import SYMBOLS
 from translucid.parts.cache import RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.recurrent_kernel import CellName as CellName
 from translucid.parts.recurrent_kernel import run_layer, run_stack
-from translucid.trace import NO_TRACE, NoTrace
 
 Weights = tuple[
     Tensor, Tensor, Tensor, Tensor

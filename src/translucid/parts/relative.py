@@ -10,9 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant
+from translucid.core.catalogue import Variant
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.positions import NoPositions, PositionOptions, position
-from translucid.trace import NO_TRACE, NoTrace
 
 
 @position("relative")

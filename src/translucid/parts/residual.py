@@ -9,7 +9,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, NoTrace
 
 Placement = Literal["pre", "post"]
 

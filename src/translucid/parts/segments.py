@@ -6,9 +6,9 @@ Shapes: x (batch, length, d_model); segments (batch, length).
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.trace import NO_TRACE, NoTrace
 
 
 class Segments(InputPart):

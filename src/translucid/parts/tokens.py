@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from translucid.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, NoTrace
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from translucid.core.errors import ConfigError
 from translucid.data.batching import Plan, plan_batches
 from translucid.data.packed_rows import PackedPlan, Packing
 from translucid.data.streams import plan_streams
-from translucid.errors import ConfigError
-from translucid.recipe.recipe import Recipe
+from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.in_batches import sizes_of

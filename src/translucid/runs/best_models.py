@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from translucid import bundle
-from translucid.atomic_files import remove, write_text
-from translucid.bundle import Bundle, task_of
-from translucid.errors import InputError
+from translucid.core.atomic_files import remove, write_text
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside
 from translucid.runs.folder import VALID_PREDICTIONS
+from translucid.tasks import model_folder
 from translucid.tasks.base import Score, Task
+from translucid.tasks.model_folder import Bundle, task_of
 from translucid.tasks.score import Baseline, Coverage, Criterion
-from translucid.untrusted_files import inside
 
 
 class BestModels:
@@ -30,7 +30,7 @@ class BestModels:
 
     def keep_last(self, now: Bundle) -> None:
         """The newest model, not scored yet."""
-        bundle.save(now, self._folder / "last", card(now, None))
+        model_folder.save(now, self._folder / "last", card(now, None))
 
     def numbers(self) -> dict[str, float]:
         """The kept checkpoints and their scores, higher is better, for a resume."""
@@ -51,7 +51,7 @@ class BestModels:
 
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
-            bundle.save(now, self._folder / name, card(now, score))
+            model_folder.save(now, self._folder / name, card(now, score))
         if best:
             self._keep_predictions(score)
         if self._count == 1:
@@ -63,7 +63,7 @@ class BestModels:
             del self._kept[worst]
             remove(worst)
         if place in self._kept:
-            bundle.save(now, place, card(now, score))
+            model_folder.save(now, place, card(now, score))
 
     def try_average(
         self,
@@ -76,7 +76,7 @@ class BestModels:
         if len(self._kept) < 2:
             say("nothing to average: only one model was kept (training.keep_best)")
             return
-        merged = average([bundle.load(place, str(device)) for place in self._kept])
+        merged = average([model_folder.load(place, str(device)) for place in self._kept])
         score = replace(self._task.evaluate(merged.network, valid), coverage=coverage)
         better = self._criterion.rank(score.numbers) > max(self._kept.values())
         say(
@@ -87,7 +87,9 @@ class BestModels:
             facts = {key: value for key, value in merged.facts.items() if key != "warnings"}
             facts |= {"valid": score.numbers, "averaged": len(self._kept)}
             facts |= {"warnings": list(score.warnings)} if score.warnings else {}
-            bundle.save(replace(merged, facts=facts), self._folder / "best", card(merged, score))
+            model_folder.save(
+                replace(merged, facts=facts), self._folder / "best", card(merged, score)
+            )
             self._keep_predictions(score)
 
     def _keep_predictions(self, score: Score) -> None:

@@ -23,12 +23,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from translucid.atomic_files import aside, fault, remove, saving, write_whole
-from translucid.config import Config
-from translucid.errors import ConfigError, InputError, SaveError
-from translucid.renamed import CHECKPOINT, weight_today
+from translucid.core.atomic_files import aside, fault, remove, saving, write_whole
+from translucid.core.config import Config
+from translucid.core.errors import ConfigError, InputError, SaveError
+from translucid.core.renamed import CHECKPOINT, weight_today
+from translucid.core.untrusted_files import read_object
 from translucid.training.distributed import ALONE, Processes, shard
-from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2

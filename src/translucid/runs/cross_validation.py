@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from translucid.atomic_files import write_text
-from translucid.bundle import Bundle
-from translucid.errors import ConfigError, InputError, Interrupted
-from translucid.recipe.examples import load_examples
-from translucid.recipe.recipe import Recipe, of_run
+from translucid.core.atomic_files import write_text
+from translucid.core.errors import ConfigError, InputError, Interrupted
+from translucid.core.untrusted_files import read_object
 from translucid.runs.folder import RECIPE, TEST
+from translucid.runs.recipe.examples import load_examples
+from translucid.runs.recipe.recipe import Recipe, of_run
 from translucid.runs.run import resume_run, train_recipe
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.student_t import mean_interval
-from translucid.untrusted_files import read_object
 
 SUMMARY = "folds.json"
 CONFIDENCE = 0.95

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from translucid import extensions
 from translucid._version import __version__
-from translucid.bundle import own_names
-from translucid.recipe.own_files import fingerprint_of_file
-from translucid.recipe.recipe import MODELS, Recipe
-from translucid.recipe.toml import full_model
-from translucid.renamed import ADDED, KEYS
+from translucid.core import extensions
+from translucid.core.renamed import ADDED, KEYS
+from translucid.runs.recipe.own_files import fingerprint_of_file
+from translucid.runs.recipe.recipe import MODELS, Recipe
+from translucid.runs.recipe.toml import full_model
 from translucid.runs.setup import Setup
+from translucid.tasks.model_folder import own_names
 from translucid.training.distributed import Processes
 
 

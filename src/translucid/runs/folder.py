@@ -24,13 +24,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from translucid.atomic_files import aside, old, remove, saving, unshare
-from translucid.errors import InputError, TranslucidError
-from translucid.recipe.own_files import FILES as OWN_FILES
-from translucid.recipe.recipe import DATA
+from translucid.core.atomic_files import aside, old, remove, saving, unshare
+from translucid.core.errors import InputError, TranslucidError
+from translucid.core.untrusted_files import check_tree, open_regular
 from translucid.runs.log import FILES
+from translucid.runs.recipe.own_files import FILES as OWN_FILES
+from translucid.runs.recipe.recipe import DATA
 from translucid.runs.trackers import FOLDERS
-from translucid.untrusted_files import check_tree, open_regular
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 START = "start.json"

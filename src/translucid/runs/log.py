@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from translucid.atomic_files import saving, unshare
-from translucid.render.progress import Progress, duration, print_line
+from translucid.core.atomic_files import saving, unshare
+from translucid.core.progress import Progress, duration, print_line
+from translucid.core.terminal import visible
 from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
-from translucid.terminal import visible
 from translucid.training import loop
 from translucid.training.config import TrackerName
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from translucid.render.progress import duration
+from translucid.core.progress import duration
 from translucid.tasks.base import Task
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import FIRST_SAVE

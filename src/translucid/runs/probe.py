@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from translucid.bundle import Bundle, task_of
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading, read
 from translucid.tasks.base import Task
+from translucid.tasks.model_folder import Bundle, task_of
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:

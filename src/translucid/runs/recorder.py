@@ -18,15 +18,15 @@ from typing import Any, TextIO
 
 from torch import nn
 
-from translucid.atomic_files import saving, write_text
-from translucid.bundle import Bundle
-from translucid.errors import InputError, Interrupted
+from translucid.core.atomic_files import saving, write_text
+from translucid.core.errors import InputError, Interrupted
+from translucid.core.untrusted_files import open_regular, read_object
 from translucid.models.base import Network
 from translucid.runs.log import open_at_end, write_line
 from translucid.runs.probe import check, probe
 from translucid.see.gradients import layers_of, tied_layers
+from translucid.tasks.model_folder import Bundle
 from translucid.training.loop import Step
-from translucid.untrusted_files import open_regular, read_object
 
 FOLDER = "studio"
 ABOUT, STEPS, PROBES = "about.json", "steps.jsonl", "probes.jsonl"

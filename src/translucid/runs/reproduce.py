@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from translucid.errors import InputError
-from translucid.recipe import recipe, shipped
-from translucid.recipe.recipe import Recipe
+from translucid.core.errors import InputError
+from translucid.runs.recipe import recipe, shipped
+from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import resume_run, train_recipe
 
 EXPECTED = "expected.json"

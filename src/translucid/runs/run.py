@@ -9,18 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from translucid import extensions
-from translucid.atomic_files import aside, remove, write_text, write_whole
-from translucid.bundle import Bundle, own_names
-from translucid.device import pick_device
-from translucid.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
+from translucid.core import extensions
+from translucid.core.atomic_files import aside, remove, write_text, write_whole
+from translucid.core.device import pick_device
+from translucid.core.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
+from translucid.core.untrusted_files import read_json, read_object
 from translucid.parts.positions import POSITIONS
-from translucid.recipe import recipe
-from translucid.recipe.own_files import reachable
-from translucid.recipe.recipe import Recipe
-from translucid.recipe.toml import dump
 from translucid.runs import fingerprint
 from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.fine_tuning.start import read_record
 from translucid.runs.folder import (
     CODE,
     LOCK,
@@ -33,16 +30,19 @@ from translucid.runs.folder import (
     saved,
 )
 from translucid.runs.log import FILES, Listener, RunLog
+from translucid.runs.recipe import recipe
+from translucid.runs.recipe.own_files import reachable
+from translucid.runs.recipe.recipe import Recipe
+from translucid.runs.recipe.toml import dump
 from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
 from translucid.runs.setup import Setup, set_up
 from translucid.runs.trackers import check_installed
+from translucid.tasks.model_folder import Bundle, own_names
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
 from translucid.training.stop_request import Left, leaving
-from translucid.tuning.start import read_record
-from translucid.untrusted_files import read_json, read_object
 
 
 def train_recipe(

@@ -13,14 +13,10 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
-from translucid import bundle
-from translucid.atomic_files import sweep, write_text
-from translucid.bundle import Bundle
-from translucid.errors import InputError, Interrupted, TranslucidError
+from translucid.core.atomic_files import sweep, write_text
+from translucid.core.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
-from translucid.recipe.own_files import OwnFiles, own_files
-from translucid.recipe.scoring import settings_of
 from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
@@ -28,10 +24,14 @@ from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.log import RunLog
 from translucid.runs.pace import Pace, evaluation_seconds
+from translucid.runs.recipe.own_files import OwnFiles, own_files
+from translucid.runs.recipe.scoring import settings_of
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
+from translucid.tasks import model_folder
 from translucid.tasks.base import Score
 from translucid.tasks.evaluation_progress import reporting
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
@@ -270,7 +270,7 @@ class Session:
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
 
     def _test(self) -> Bundle:
-        best, setup = bundle.load(self.out / "best", str(self.state.device)), self.setup
+        best, setup = model_folder.load(self.out / "best", str(self.state.device)), self.setup
         task, say = setup.task, self.run_log.say
         if self.processes.main:
             for words in best.facts.get("warnings", ()):

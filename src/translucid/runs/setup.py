@@ -8,25 +8,26 @@ from typing import Any
 
 import torch
 
-from translucid.atomic_files import fault
-from translucid.checks.startup import startup
+from translucid.core.atomic_files import fault
+from translucid.core.device import pick_device
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import Plan
 from translucid.data.packed_rows import Packing
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.device import pick_device
-from translucid.errors import ConfigError, InputError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.models.sequence_config import SequenceConfig
-from translucid.recipe import automatic_sizes
-from translucid.recipe.automatic_sizes import Amount
-from translucid.recipe.examples import Examples, Part, load_examples
-from translucid.recipe.recipe import DataConfig, Recipe
-from translucid.recipe.resources import prepare
-from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.runs import few_examples, time_budget
 from translucid.runs.batches import epoch_plan, shared_rows
+from translucid.runs.checks.startup import startup
+from translucid.runs.fine_tuning.start import open_start
+from translucid.runs.recipe import automatic_sizes
+from translucid.runs.recipe.automatic_sizes import Amount
+from translucid.runs.recipe.examples import Examples, Part, load_examples
+from translucid.runs.recipe.recipe import DataConfig, Recipe
+from translucid.runs.recipe.resources import prepare
+from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
@@ -37,7 +38,6 @@ from translucid.training.config import TrainingConfig
 from translucid.training.memory import check_memory
 from translucid.training.parameter_groups import frozen
 from translucid.training.random_state import seed_generators
-from translucid.tuning.start import open_start
 
 Say = Callable[[str], None]
 EXAMPLES = 50  # validation texts among which a page's example is looked for

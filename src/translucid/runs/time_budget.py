@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from translucid.core.progress import duration
 from translucid.models import build
-from translucid.recipe import automatic_sizes
-from translucid.recipe.automatic_sizes import SIZES, Amount, Size
-from translucid.recipe.recipe import Recipe
-from translucid.recipe.resources import Prepared
-from translucid.render.progress import duration
 from translucid.runs.batches import Stream
 from translucid.runs.pace import evaluation_seconds
+from translucid.runs.recipe import automatic_sizes
+from translucid.runs.recipe.automatic_sizes import SIZES, Amount, Size
+from translucid.runs.recipe.recipe import Recipe
+from translucid.runs.recipe.resources import Prepared
 from translucid.tasks.base import Task
 from translucid.training.distributed import ALONE
 from translucid.training.gradients import Gradients

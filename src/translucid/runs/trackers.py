@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from translucid.atomic_files import saving
-from translucid.errors import ConfigError
+from translucid.core.atomic_files import saving
+from translucid.core.errors import ConfigError
 from translucid.training.config import TrackerName, TrainingConfig
 
 PROJECT = "translucid"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.see.picture_data import Axis, Numbers
@@ -16,7 +17,6 @@ from translucid.see.pictures import Bars, Grid, Heat
 from translucid.see.switches import Switch
 from translucid.tasks.base import Task
 from translucid.tasks.in_batches import summed_loss
-from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
 
 MARKED = 3  # effects that are pointed out; of few, one third
 WRITTEN = 12  # heads of a layer up to which the numbers are written into the picture

@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models.heads import Tagger
 from translucid.models.transformer import Stack
 from translucid.parts.attention import MultiHead

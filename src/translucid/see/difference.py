@@ -9,13 +9,13 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace, matching
 from translucid.see.of_points import numbers, window
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
-from translucid.trace import Trace, matching
 
 ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
 SHOWN = 4  # points of another shape that are named

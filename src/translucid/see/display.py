@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.models.base import Network
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.models.variants import formulas
-from translucid.render.frame import escape, folded, piece, table
-from translucid.render.mathml import mathml
+from translucid.see.render.frame import escape, folded, piece, table
+from translucid.see.render.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
 WORDS = 48  # of a text that are shown

@@ -1,9 +1,9 @@
 """From a picture to a drawing: one layout for pages, notebooks and files."""
 
-from translucid.render.drawing import Drawing
 from translucid.see.draw_charts import draw_bars, draw_lines
 from translucid.see.draw_tables import draw_grid, draw_heat
 from translucid.see.picture_data import Bars, Grid, Heat, Lines, Picture
+from translucid.see.render.drawing import Drawing
 
 
 def draw(picture: Picture) -> Drawing:

@@ -7,10 +7,10 @@ from itertools import cycle, groupby
 
 import numpy as np
 
-from translucid.render.drawing import SIZE, Box, Drawing, Line, Text, text_width
-from translucid.render.palette import LINES
 from translucid.see.draw_sheet import AXIS, EDGE, TURNED, WIDEST, finish, readable, sheet, widest
 from translucid.see.picture_data import Axis, Bars, Lines, Numbers
+from translucid.see.render.drawing import SIZE, Box, Drawing, Line, Text, text_width
+from translucid.see.render.palette import LINES
 
 HIGH = 240.0  # of the field in which lines are drawn
 MARGIN = 14.0  # between the field's sides and the first and last number

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from translucid.render.drawing import SIZE, Drawing, text_width
+from translucid.see.render.drawing import SIZE, Drawing, text_width
 
 EDGE = 8.0  # around a drawing
 TITLE = 14.5  # letters of a title

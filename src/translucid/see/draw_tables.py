@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from translucid.render.drawing import SIZE, Box, Cells, Drawing, Text, lines, text_width
-from translucid.render.palette import STEPS, on
 from translucid.see.draw_sheet import AXIS, EDGE, TURNED, WIDEST, finish, readable, sheet, widest
 from translucid.see.picture_data import Grid, Heat
+from translucid.see.render.drawing import SIZE, Box, Cells, Drawing, Text, lines, text_width
+from translucid.see.render.palette import STEPS, on
 
 CELL = 33.0  # a cell of a table alone
 CELLS_IN_COLUMNS = (21.0, 19.0, 17.0)  # of tables side by side, the largest that fit

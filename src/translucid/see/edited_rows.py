@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
+from translucid.core.trace import Edit, Trace
 from translucid.see.reading import Reading
-from translucid.trace import Edit, Trace
 
 
 def can_be_rows(plain: Reading, edit: Mapping[str, Edit]) -> bool:

@@ -9,10 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import TraceError, UnknownPointError
+from translucid.core.catalogue import describe
+from translucid.core.errors import TraceError, UnknownPointError
+from translucid.core.trace import Edit, Trace
 from translucid.tasks.words import ALONG_TEXT
-from translucid.trace import Edit, Trace
 
 Places = Mapping[int, int]
 

@@ -3,13 +3,13 @@
 import numpy as np
 import torch
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.see.of_points import MOST, numbers
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat
 from translucid.tasks.words import Words
-from translucid.trace import Trace
 
 # What a layer shows of each word, top to bottom; sums before a gate are left out.
 SHOWN = {

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
+from translucid.core.trace import DEFAULT_BUDGET, Trace
 from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
 from translucid.see.of_points import numbers
@@ -24,7 +25,6 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.words import ALONG_TEXT, Words
-from translucid.trace import DEFAULT_BUDGET, Trace
 
 STATES = ("rnn.hidden", "lstm.hidden", "lstm.cell", "gru.hidden")
 STREAM = ("embedding.scaled", "feedforward_residual.sum")  # what runs through a Transformer

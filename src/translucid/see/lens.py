@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, Network
 from translucid.models.ensemble import Ensemble, mean_log_probs
 from translucid.models.transformer import Stack, TransformerConfig

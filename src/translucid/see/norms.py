@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.catalogue import entry
-from translucid.errors import InputError
+from translucid.core.catalogue import entry
+from translucid.core.errors import InputError
 from translucid.models.base import EncoderModel, Network
 from translucid.models.ensemble import Ensemble
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm

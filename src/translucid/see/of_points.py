@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.see.picture_data import Axis, Numbers, Scale
 from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 from translucid.tasks.words import ALONG_TEXT, Words

@@ -16,15 +16,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.see.difference import STREAM, depth, difference
 from translucid.see.of_points import numbers, window
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
 from translucid.tasks.words import ALONG_TEXT
-from translucid.trace import Trace
 
 TOKENS = 8192  # read at once, all patched copies of the text together
 ROUNDING = 1e-6  # of the size of a logit: two runs that differ by less say the same

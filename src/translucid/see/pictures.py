@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from translucid.errors import InputError
-from translucid.render.svg import svg
+from translucid.core.errors import InputError
 from translucid.see import picture_data as data
 from translucid.see.draw import draw
+from translucid.see.render.svg import svg
 
 ENDINGS = (".svg", ".png", ".pdf")
 
@@ -39,7 +39,7 @@ class Picture(data.Picture):
         drawing = draw(self)
         if ending == "svg":
             return svg(drawing).encode("utf-8")
-        from translucid.render.matplotlib_file import written  # it takes a while to load
+        from translucid.see.render.matplotlib_file import written  # it takes a while to load
 
         return written(drawing, ending, dpi)
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import MOST, numbers, window
 from translucid.see.picture_data import Axis

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from translucid.core.trace import DEFAULT_BUDGET, Edit, Trace
 from translucid.models.base import Network
 from translucid.see.pictures import Grid, Heat, Picture
 from translucid.see.text_trace import TextTrace
 from translucid.tasks.base import Task
-from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 
 if TYPE_CHECKING:
     from translucid.see.contributions import Contributions

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
 from translucid.see import INTEGRATION_STEPS
@@ -27,7 +28,6 @@ from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer
-from translucid.trace import Trace
 
 Method = Literal["gradient", "integrated"]
 Unit = Literal["logit", "log_probability"]

@@ -11,7 +11,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
+from translucid.core.trace import Edit
 from translucid.models.base import Network
 from translucid.models.bridge import Bridge, CopyBridge
 from translucid.models.mlp import MLP
@@ -27,7 +28,6 @@ from translucid.parts.recurrent import Recurrent
 from translucid.parts.relative import RelativeBias
 from translucid.parts.residual import Residual
 from translucid.parts.segments import Segments
-from translucid.trace import Edit
 
 # Each kind by the word for several of them.
 Kind = Literal[

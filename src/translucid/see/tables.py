@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from translucid.core.errors import InputError, nearest
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, nearest
 from translucid.models.base import (
     Decoder,
     DecoderModel,

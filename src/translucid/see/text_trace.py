@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.models.base import Network
 from translucid.see.of_points import Chosen, Head
 from translucid.see.pictures import Picture
@@ -13,7 +14,6 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.words import Words
-from translucid.trace import Trace
 
 
 class TextTrace(Trace):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.see.of_points import HEADS
 from translucid.see.text_trace import TextTrace
 from translucid.tasks.words import ALONG_TEXT

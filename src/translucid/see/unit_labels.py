@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.data.toyland.features import FEATURES, starts
+from translucid.data.toyland.generate import generate
+from translucid.data.toyland.words import Sentence
 from translucid.models.base import Network
 from translucid.see.reading import read
 from translucid.see.unit_activations import by_unit
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
-from translucid.toyland.features import FEATURES, starts
-from translucid.toyland.generate import generate
-from translucid.toyland.words import Sentence
 
 SENTENCES = 500
 CONTROLS = 20  # shifts of the labels

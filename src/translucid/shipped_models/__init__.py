@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 
 BEGIN = "demo:"
 FOLDER = Path(__file__).parent

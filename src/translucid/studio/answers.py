@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.see.difference import STREAM, Difference, depth, difference
 from translucid.see.pictures import Grid
 from translucid.studio.attention_tables import kinds_of_attention
 from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
-from translucid.trace import Trace
 
 MANY = 32  # values that are all written out; an embedding has hundreds
 MAX_TOKENS = 2048  # tokens of a beginning

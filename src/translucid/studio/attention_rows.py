@@ -12,10 +12,10 @@ from typing import NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.parts import masks
 from translucid.parts.attention import Layout, MultiHead, attend
 from translucid.studio.layer_inputs import Enough
-from translucid.trace import Trace
 
 BLOCK = 2**21  # numbers of a table that are computed at once
 

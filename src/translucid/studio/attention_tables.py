@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.see.of_points import pooled
 from translucid.studio.attention_rows import blocks
 from translucid.studio.tensors import Cut, frame, frame_by_heads, packed, raw_bytes

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.contributions import Contribution, contributions
 from translucid.see.lens import lens
 from translucid.see.reading import Reading

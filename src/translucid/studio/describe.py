@@ -3,14 +3,14 @@
 from functools import cache
 from typing import Any
 
-from translucid.catalogue import CATALOGUE, formula
-from translucid.errors import InputError
+from translucid.core.catalogue import CATALOGUE, formula
+from translucid.core.errors import InputError
 from translucid.models.mlp import MLPConfig
 from translucid.models.perceptron import PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.render.mathml import mathml
+from translucid.see.render.mathml import mathml
 from translucid.studio.opened import Opened
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.run_follower import RunFollower

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.generate import constraints
 from translucid.generate.results import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
@@ -17,7 +18,6 @@ from translucid.studio.answers import MAX_LENGTH
 from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
 from translucid.tasks.prefixes import never_generated
-from translucid.trace import Trace
 
 SHOWN = 10  # tokens of a step
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import torch
 
-from translucid.errors import InputError, TranslucidError
+from translucid.core.errors import InputError, TranslucidError
 from translucid.generate.sampling import SamplingConfig
 from translucid.studio import (
     answers,

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.models.base import Network
 from translucid.models.transformer import Layer
 from translucid.parts.attention import INSIDE, MultiHead
 from translucid.see.reading import Reading
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
-from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
 
 SCOPES = ("self_attention", "cross_attention")
 CAUSAL = ("masks", "causal")  # the kernel knows what that means

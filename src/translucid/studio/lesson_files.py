@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 from translucid.studio.lesson_lacks import KINDS as ATTENTION
 
 FOLDER = Path(__file__).parent / "lessons"

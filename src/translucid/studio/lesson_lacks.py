@@ -4,7 +4,7 @@ lesson asks for what no sentence could give."""
 from collections.abc import Iterable, Sequence
 from urllib.parse import parse_qs
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 
 # Axes as long as the text; all others are the model's.
 OF_THE_TEXT = ("length", "queries", "keys", "windows", "characters")

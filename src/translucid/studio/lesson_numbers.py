@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.gradients import gradients
 from translucid.see.tables import neighbours
 from translucid.studio.text_runs import Run

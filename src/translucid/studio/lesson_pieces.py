@@ -13,7 +13,7 @@ import math
 import re
 from typing import Any
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.studio import lesson_numbers
 from translucid.studio.answers import steps
 from translucid.studio.lesson_lacks import Lacks, Mistake, SentenceLacks, check_places

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.describe import examples
 from translucid.studio.lesson_checks import Checked
 from translucid.studio.lesson_filler import Filler

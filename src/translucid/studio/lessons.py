@@ -10,7 +10,7 @@ sentence lacks.
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 from translucid.studio.lesson_checks import Checked
 from translucid.studio.lesson_files import OPENING, OWN, opening, stations, tours
 from translucid.studio.lesson_filler import Filler

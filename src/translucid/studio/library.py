@@ -13,8 +13,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from translucid import shipped_models
-from translucid.bundle import CONFIG, place
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.hub import repository_of
 from translucid.see.edited_rows import can_be_rows, read_edited
 from translucid.studio.model import Load, StudioModel
@@ -22,6 +21,7 @@ from translucid.studio.opened import Opened
 from translucid.studio.query_values import clipped
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.text_runs import Run
+from translucid.tasks.model_folder import CONFIG, place
 
 MAX_CHARACTERS = 20_000  # of a text
 KEPT = 24  # runs

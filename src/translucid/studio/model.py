@@ -8,7 +8,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded
 from translucid.models.base import Network
-from translucid.recipe.examples import Part
+from translucid.runs.recipe.examples import Part
 from translucid.tasks.base import Task
 
 

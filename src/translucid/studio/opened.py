@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from translucid.catalogue import describe, entry, formula
-from translucid.errors import InputError
+from translucid.core.catalogue import describe, entry, formula
+from translucid.core.errors import InputError
+from translucid.core.trace import Edit
 from translucid.models.variants import formulas
-from translucid.render.mathml import mathml
+from translucid.runs.fine_tuning.source import digest_of
 from translucid.see.adapters import has_adapters
 from translucid.see.of_points import scale_of
+from translucid.see.render.mathml import mathml
 from translucid.see.switches import Switch, at_strength, switches, together
 from translucid.studio.model import StudioModel
 from translucid.studio.query_values import clipped, hinted
 from translucid.tasks.example import Example
-from translucid.trace import Edit
-from translucid.tuning.source import digest_of
 
 LENGTHS = 8  # of texts, whose points need not be told anew
 

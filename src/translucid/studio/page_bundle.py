@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
-from translucid.errors import TranslucidError
+from translucid.core.errors import TranslucidError
 
 STATIC = Path(__file__).parent / "static"
 FONT = STATIC / "fonts" / "studio-math.woff"

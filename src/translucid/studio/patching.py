@@ -5,13 +5,13 @@ from typing import Any, TypedDict
 
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.see.difference import STREAM, depth, difference
 from translucid.see.edits import from_trace
 from translucid.see.patching import Patching, patched, variation
 from translucid.studio.answers import says
 from translucid.studio.text_runs import Run
-from translucid.trace import Trace
 
 # What can be taken from one run to the other, by the name on the page.
 PARTS = {

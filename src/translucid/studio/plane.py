@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models import Network, build
 from translucid.models.mlp import MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 from translucid.studio.server.questions import Query
 from translucid.studio.tensors import Place
 

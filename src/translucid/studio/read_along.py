@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.generate.decode import begin
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import DecoderState, KVCache
 from translucid.studio.attention_tables import kinds_of_attention
 from translucid.studio.text_runs import Run
-from translucid.trace import Trace
 
 
 @dataclass(frozen=True)

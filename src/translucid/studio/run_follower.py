@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from translucid.errors import InputError, TranslucidError
-from translucid.recipe import recipe
+from translucid.core.errors import InputError, TranslucidError
+from translucid.core.untrusted_files import check_tree, open_regular
 from translucid.runs.probe import table_of
+from translucid.runs.recipe import recipe
 from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion
-from translucid.untrusted_files import check_tree, open_regular
 
 METRICS = "metrics.jsonl"
 POINTS = 2000  # of a curve that are sent

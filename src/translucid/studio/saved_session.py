@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from translucid.catalogue import describe
-from translucid.errors import InputError
+from translucid.core.catalogue import describe
+from translucid.core.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.library import PREFETCHED, Library
 from translucid.studio.page_bundle import bundle

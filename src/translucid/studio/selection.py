@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Edit
 from translucid.studio.layer_inputs import (
     KernelReading,
     LayerInputs,
@@ -16,7 +17,6 @@ from translucid.studio.layer_inputs import (
 )
 from translucid.studio.opened import Opened
 from translucid.tasks.example import Example
-from translucid.trace import Edit
 
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
 

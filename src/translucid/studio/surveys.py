@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from translucid.errors import ConfigError, InputError
-from translucid.recipe.scored_examples import NAMES, run_of
+from translucid.core.errors import ConfigError, InputError
+from translucid.runs.recipe.scored_examples import NAMES, run_of
 from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.see.of_points import pooled, scale_of
 
 Form = Literal["u8", "f16", "f32"]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Edit
 from translucid.parts.attention import INSIDE, MultiHead
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
@@ -29,7 +30,6 @@ from translucid.studio.query_values import hinted
 from translucid.studio.selection import Selection
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
-from translucid.trace import Edit
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import anywidget
 import traitlets
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 from translucid.studio.model import StudioModel

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.tokenizers.roles import Role
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.tasks.batch import Batch, PackedItems
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding

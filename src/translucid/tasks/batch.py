@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.device import has_triton
+from translucid.core.device import has_triton
 
 IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import pad
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
@@ -70,7 +70,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Labelled]:
-        from translucid.toyland import Toyland  # a world of its own, seldom needed
+        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
 
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Labelled(made.source, made.sentiment, line)

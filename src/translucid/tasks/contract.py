@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError
+from translucid.core.renamed import INPUTS
 from translucid.data.records import Record
-from translucid.errors import ConfigError
-from translucid.renamed import INPUTS
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.score import Baseline

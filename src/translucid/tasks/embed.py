@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import pad
 from translucid.data.readers import tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import SimilarPair
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
@@ -105,7 +105,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[SimilarPair]:
-        from translucid.toyland import Toyland  # a world of its own, seldom needed
+        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
 
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield SimilarPair(made.source, made.target, None, line)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer, Cell, Ending, Row, Values, floats
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from translucid.render.progress import Progress
+from translucid.core.progress import Progress
 
 PAUSE = 10.0  # seconds between two lines
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from translucid.errors import InputError, WrongTaskError
+from translucid.core.errors import InputError, WrongTaskError
 from translucid.tasks.base import Task
 from translucid.tasks.registry import TASKS
 

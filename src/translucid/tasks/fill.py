@@ -14,11 +14,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from translucid.core.errors import InputError
 from translucid.data.batching import pad
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, Trace
 from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.fast.precision import Difference, difference
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded, Scored
@@ -18,7 +19,6 @@ from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
 from translucid.tasks.text_generation import TextGenerator, settings
 from translucid.tasks.translate import Translate
-from translucid.trace import NO_TRACE, Trace
 
 MAX_LENGTH = 100  # tokens that a language model writes unless told otherwise
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import (

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import pad
 from translucid.data.packing import pack
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
@@ -117,7 +117,7 @@ class Language(Task[Text, LanguageItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Text]:
-        from translucid.toyland import Toyland  # a world of its own, seldom needed
+        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
 
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Text(made.source, line)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from translucid.errors import CutText
+from translucid.core.errors import CutText
 from translucid.tasks.base import Task
 
 Item = TypeVar("Item")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
-from translucid.config import Config, key
+from translucid.core.config import Config, key
 from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.tasks.example import Example
 from translucid.tasks.scale import Scale
 

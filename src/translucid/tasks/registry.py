@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, overload
 
-from translucid.errors import ConfigError
-from translucid.registry import Registry, place_of
+from translucid.core.errors import ConfigError
+from translucid.core.registry import Registry, place_of
 
 # A subclass of `tasks.base.Task`, which this file does not know: that contract speaks of options,
 # which name tasks; and names alone, as the command line's help wants them, wait for no torch.

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError, InputError, RowError
 from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError, RowError
 from translucid.models.mlp import MLP
 from translucid.models.perceptron import Perceptron
 from translucid.tasks import metrics

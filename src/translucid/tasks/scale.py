@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 
 @dataclass(frozen=True)

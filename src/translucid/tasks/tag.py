@@ -13,13 +13,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from translucid.core.errors import InputError
 from translucid.data.batching import pad
 from translucid.data.characters import pad_characters, spell
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
 from translucid.data.spans import Span, first_subwords, scheme_of, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
@@ -68,7 +68,7 @@ class Tag(Task[Tagged, TagItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
-        from translucid.toyland import Toyland  # a world of its own, seldom needed
+        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
 
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Tagged(made.english, made.entities, line)

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.records import Text
-from translucid.errors import InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
@@ -30,7 +31,6 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate, TranslateItem
-from translucid.trace import NO_TRACE, NoTrace
 
 Network = AutoregressiveNetwork[Any]
 ROWS = 64  # texts of a language model that are written at once

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
+from translucid.core.errors import ConfigError
+from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.batching import pad
 from translucid.data.readers import dialect, tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round
 from translucid.generate.constraints import Constraint
@@ -37,7 +38,6 @@ from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, degenerate_outputs
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
-from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
@@ -85,7 +85,7 @@ class Translate(Task[Pair, TranslateItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Pair]:
-        from translucid.toyland import Toyland  # a world of its own, seldom needed
+        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
 
         for line, made in enumerate(Toyland().sentences(split, count), start=1):
             yield Pair(made.source, made.target, line)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from torch import nn
 
+from translucid.core.errors import ConfigError
 from translucid.data.tokenizers.pipelines import SIZED
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError
 from translucid.parts.characters import WordDropout
 from translucid.tasks.options import TokenizerConfig
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.parts.recurrent import Recurrent
 
 

@@ -9,7 +9,7 @@ Row r of every batch belongs to the same stream of text. Werbos 1990; Mikolov et
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.models.base import DecoderModel
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.parts.cache import DecoderState, RecurrentState

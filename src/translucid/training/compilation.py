@@ -2,8 +2,8 @@
 
 import torch
 
-from translucid.device import has_triton
-from translucid.errors import ConfigError
+from translucid.core.device import has_triton
+from translucid.core.errors import ConfigError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from translucid.config import Config, key
-from translucid.renamed import value_today
+from translucid.core.config import Config, key
+from translucid.core.renamed import value_today
 from translucid.training.distributed import Parallel
 from translucid.training.optimisers import OptimizerName, ScheduleName
 

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from translucid.errors import ConfigError, TrainingError
+from translucid.core.errors import ConfigError, TrainingError
 from translucid.fast.attention_kernels import with_plans
 from translucid.fast.compiled import CompiledLayers
 from translucid.fast.joined_projections import JoinedProjections

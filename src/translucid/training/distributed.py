@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from translucid.errors import ConfigError, TrainingError
+from translucid.core.errors import ConfigError, TrainingError
 from translucid.models.ensemble import Ensemble
 from translucid.parts.attention import CrossAttention
 

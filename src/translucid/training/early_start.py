@@ -7,7 +7,7 @@ from threading import Thread
 
 import torch
 
-from translucid.device import has_triton
+from translucid.core.device import has_triton
 from translucid.models import ModelConfig
 from translucid.training import compilation
 from translucid.training.config import TrainingConfig

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import TrainingError
+from translucid.core.errors import TrainingError
 from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from translucid.device import available_bytes
-from translucid.errors import ConfigError
+from translucid.core.device import available_bytes
+from translucid.core.errors import ConfigError
 from translucid.models.build import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig

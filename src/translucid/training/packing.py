@@ -7,9 +7,9 @@ import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
 
+from translucid.core.errors import ConfigError
 from translucid.data.batching import plan_batches
 from translucid.data.packed_rows import ROW, row_lengths
-from translucid.errors import ConfigError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from translucid.errors import ConfigError, nearest
+from translucid.core.errors import ConfigError, nearest
 from translucid.training.config import TrainingConfig
 
 _LAYER = re.compile(r"(?P<stack>.*?\b(?:encoder|decoder))\..*?(?:layers\.|_l)(?P<layer>\d+)")

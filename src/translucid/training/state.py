@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
+from translucid.core.weights import own_tensors
 from translucid.fast.padded_linear import pad_heads
 from translucid.tasks.score import Criterion
 from translucid.training.averaging import Average
@@ -18,7 +19,6 @@ from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
 from translucid.training.optimisers import make_optimizer
 from translucid.training.parameter_groups import freeze, rate_factors
-from translucid.weights import own_tensors
 
 
 class Best:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, attend
-from translucid.spelling import Missing
-from translucid.trace import Trace
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,

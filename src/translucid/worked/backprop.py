@@ -6,8 +6,8 @@ The formulas stand here; the numbers are autograd's, on the real model.
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.parts.activations import ACTIVATIONS, SYMBOLS, ActivationName
-from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.descent import gradient, write_update
 from translucid.worked.net import Net

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid import catalogue
-from translucid.errors import InputError
-from translucid.trace import Trace
+from translucid.core import catalogue
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.worked.solution.content import Given, Step, Table, Value, plain
 from translucid.worked.solution.notation import NOISE, Writer
 from translucid.worked.solution.numbers import whole

@@ -3,8 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.errors import InputError
-from translucid.spelling import Missing
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
 from translucid.worked.board import Board
 from translucid.worked.solution.numbers import Number, scalar
 

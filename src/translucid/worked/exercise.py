@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import Missing, spelt
+from translucid.core.trace import Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import CellName, Recurrent
-from translucid.spelling import Missing, spelt
-from translucid.trace import Trace
 from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
 
 # The blocks of torch's stacked weights, by the letters of the catalogue.

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from translucid.catalogue import CATALOGUE
-from translucid.errors import InputError
-from translucid.spelling import Missing
-from translucid.trace import Trace
+from translucid.core.catalogue import CATALOGUE
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.solution.numbers import Numbers, matrix, shape
 

@@ -4,10 +4,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.spelling import quoted
+from translucid.core.trace import Trace
 from translucid.parts.activations import SYMBOLS
-from translucid.spelling import quoted
-from translucid.trace import Trace
 from translucid.worked.backprop import backward, descend
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate, compare, squared_loss

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, SelfAttention
-from translucid.spelling import Missing
-from translucid.trace import Trace
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,

@@ -7,11 +7,11 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import Missing
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
-from translucid.spelling import Missing
 from translucid.worked.solution.numbers import Numbers, many, matrix, shape, vector
 
 

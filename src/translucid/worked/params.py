@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.models.base import Network
 from translucid.models.transformer import Layer, Stack, TransformerConfig
 from translucid.models.undrawn import build_shapes

@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
 from translucid.models.perceptron import Perceptron, PerceptronConfig
-from translucid.spelling import Missing
 from translucid.worked.board import Board
 from translucid.worked.perceptron_rule import Epoch, Lesson, Turn, look
 from translucid.worked.solution.content import Given, Table, Value, plain

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from translucid.core.trace import Trace
 from translucid.models.perceptron import Perceptron
-from translucid.trace import Trace
 
 _TIE = 1e-12  # 0.1 + 0.2 - 0.3 is 0 on paper; float64 makes it 6e-17, on the positive side
 

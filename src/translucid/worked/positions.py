@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
 from translucid.parts.attention import attend
 from translucid.parts.positions import Rotary, Sinusoidal, period, rotate
-from translucid.spelling import Missing
-from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Table, plain
 from translucid.worked.solution.numbers import (

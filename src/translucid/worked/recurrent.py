@@ -5,10 +5,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.spelling import quoted
+from translucid.core.trace import Trace
 from translucid.parts.recurrent import INSIDE, CellName
-from translucid.spelling import quoted
-from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate
 from translucid.worked.exercise import Exercise, read_exercise, symbol

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.parts import activations
-from translucid.trace import Trace
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.solution.numbers import Numbers, many, vector, whole
 from translucid.worked.solution.solution import Solution

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from translucid.catalogue import CATALOGUE
+from translucid.core.catalogue import CATALOGUE
+from translucid.core.trace import Trace
 from translucid.parts.recurrent import Recurrent
-from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.descent import compare, gradient, squared_loss, write_update
 from translucid.worked.exercise import Exercise, symbol

@@ -20,7 +20,7 @@ def with_code(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(*arguments: Any, code: list[str] | None = None, **options: Any) -> Any:
-        from translucid import extensions
+        from translucid.core import extensions
 
         for file in code or ():
             extensions.load(file)

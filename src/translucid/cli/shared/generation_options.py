@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from translucid.errors import ConfigError, InputError
-from translucid.renamed import value_today
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.renamed import value_today
 
 if TYPE_CHECKING:
     from translucid.model import Model

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid.render.progress import duration
+from translucid.core.progress import duration
 
 if TYPE_CHECKING:
-    from translucid.lab.engine.evidence import Row
-    from translucid.lab.engine.results import Kept
+    from translucid_lab.engine.evidence import Row
+    from translucid_lab.engine.results import Kept
 
 RUNS = Path("runs") / "lab"
 
 
 def tell(kept: "Kept") -> None:
     """One paragraph for each claim of an experiment that is done."""
-    from translucid.lab.engine.evidence import claim_of, difference
+    from translucid_lab.engine.evidence import claim_of, difference
 
     for key, finding in kept.findings.items():
         claim = claim_of(kept, key)
@@ -35,7 +35,7 @@ def tell(kept: "Kept") -> None:
 
 
 def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
-    from translucid.lab.engine.results import QUICK, read
+    from translucid_lab.engine.results import QUICK, read
 
     if not results:
         return
@@ -152,7 +152,7 @@ def row_as_dict(row: "Row") -> dict[str, Any]:
 
 def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
     """For scripts: without the numbers of every seed, which are in the folder."""
-    from translucid.lab.engine.results import finite
+    from translucid_lab.engine.results import finite
 
     values = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
     chosen = {key: finding for key, finding in kept.findings.items() if only in (None, key)}

@@ -21,9 +21,9 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 import typer
 
 from translucid.cli.shared.generation_options import name_of_model
-from translucid.errors import InputError
-from translucid.render.progress import Progress, duration
-from translucid.spelling import quoted
+from translucid.core.errors import InputError
+from translucid.core.progress import Progress, duration
+from translucid.core.spelling import quoted
 
 
 class Asked(Protocol):
@@ -191,7 +191,7 @@ class _Part(_Screen):
             self.lines, self.failed = self._kept["lines"], self._kept["failed"]
 
     def __enter__(self) -> "_Part":
-        from translucid.atomic_files import saving
+        from translucid.core.atomic_files import saving
 
         if not self.note.exists():
             self._write_note(0)
@@ -201,7 +201,7 @@ class _Part(_Screen):
         return self
 
     def __exit__(self, kind: Any, *error: Any) -> None:
-        from translucid.atomic_files import saving
+        from translucid.core.atomic_files import saving
 
         assert self._stream is not None
         self._stream.close()
@@ -226,7 +226,7 @@ class _Part(_Screen):
         typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
 
     def write(self, records: Sequence[Asked], answers: Sequence[Answered]) -> None:
-        from translucid.atomic_files import saving
+        from translucid.core.atomic_files import saving
 
         assert self._stream is not None
         with saving(self.part):
@@ -246,7 +246,7 @@ class _Part(_Screen):
             self._digest.update(record.text.encode() + b"\n")
 
     def _write_note(self, size: int) -> None:
-        from translucid.atomic_files import write_text
+        from translucid.core.atomic_files import write_text
 
         kept = {
             "settings": self.settings,

@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from translucid.cli.shared.repeated_options import refuse_several
-from translucid.errors import ConfigError
-from translucid.renamed import GENERATION, OPTIONS, as_here, counted, is_now
+from translucid.core.errors import ConfigError
+from translucid.core.renamed import GENERATION, OPTIONS, as_here, counted, is_now
 
 
 class CommandOfToday(TyperCommand):
@@ -51,7 +51,7 @@ def _today(word: str, known: Collection[str], *, takes_keys: bool) -> str:
 
 def _refuse_key(name: str, key: str, value: str) -> None:
     """A key of the recipe that was typed as an option."""
-    from translucid.recipe.recipe import full_name
+    from translucid.runs.recipe.recipe import full_name
 
     if (full := full_name(key)) is not None:
         raise ConfigError(

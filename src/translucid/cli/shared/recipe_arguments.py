@@ -11,7 +11,7 @@ import typer
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # a command's top stays light
-    from translucid.recipe.named import Named
+    from translucid.runs.recipe.named import Named
 
 OVERRIDE = re.compile(r"\w+\.\w+=")  # section.key=value
 
@@ -50,7 +50,7 @@ class RecipeArguments:
     folder: str | None
 
     def named(self) -> "Named":
-        from translucid.recipe.named import named
+        from translucid.runs.recipe.named import named
 
         data: dict[str, Any] = {name: list(paths) for name, paths in self.files.items() if paths}
         if self.toyland is not None:

@@ -11,8 +11,8 @@ from typing import Any
 from typer.core import TyperOption
 
 from translucid.cli.shared.recipe_arguments import OVERRIDE
-from translucid.errors import ConfigError
-from translucid.spelling import quoted
+from translucid.core.errors import ConfigError
+from translucid.core.spelling import quoted
 
 FILES = {"file", "files", "source", "target"}  # arguments that are files, wherever they are
 KEYS = "overrides"  # the argument that is keys of a recipe

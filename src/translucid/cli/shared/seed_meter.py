@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from translucid.render.progress import Progress, duration
+from translucid.core.progress import Progress, duration
 
 if TYPE_CHECKING:
-    from translucid.lab.engine.runner import Job, Step
+    from translucid_lab.engine.runner import Job, Step
 
 EVERY = 5.0  # seconds between two lines where there is no terminal
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from translucid import shipped_models
 from translucid.cli.shared.recipe_arguments import OVERRIDE
-from translucid.errors import WrongTaskError
-from translucid.spelling import quoted
+from translucid.core.errors import WrongTaskError
+from translucid.core.spelling import quoted
 
 # Commands that take texts where others take a file, and their option for a file.
 BY_FILE = {"generate": "--prompts", "fill": "--texts"}

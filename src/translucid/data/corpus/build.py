@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import TOKENIZER, Settings, Shard
 from translucid.data.corpus.scan import Scanned, Unit, cut
 from translucid.data.corpus.token_store import (
@@ -31,7 +32,6 @@ from translucid.data.readers.lines import DEFAULT, LineRule
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import format_of
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 
 Progress = Callable[[int, int], None]  # bytes of the files done, and in all
 Say = Callable[[str], None]

@@ -12,11 +12,11 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
+from translucid.core.errors import InputError
 from translucid.data.corpus.scan import Job, Piece, Unit
 from translucid.data.readers.lines import LineRule, check_unchanged, open_binary, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.errors import InputError
 
 TOKENIZER = "tokenizer"  # the folder beside the shards
 _BATCH = 1 << 19  # characters encoded at once: more only takes memory

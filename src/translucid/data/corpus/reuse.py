@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from translucid.core.errors import InputError
 from translucid.data.corpus.build import Plan, Progress, Say, build_plan, locked, plan_store
 from translucid.data.corpus.scan import Unit, digest_of
 from translucid.data.corpus.token_store import MANIFEST, Store, open_store, write_manifest
 from translucid.data.readers.lines import DEFAULT, LineRule
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 
 
 def ensure_store(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import parts
 from translucid.data.corpus.scan import Unit
 from translucid.data.readers.lines import (
@@ -21,7 +22,6 @@ from translucid.data.readers.lines import (
 )
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.limits import MAX_BYTES
-from translucid.errors import ConfigError, InputError
 
 SAMPLE = 100_000_000  # bytes: far more than a vocabulary of usual size needs to settle
 _BLOCKS = 1000  # more would only be slower, fewer could miss a region

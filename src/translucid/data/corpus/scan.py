@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from translucid.core.errors import InputError
 from translucid.data.readers.lines import Span, check_unchanged, open_binary, packing_of
-from translucid.errors import InputError
 
 Unit = Literal["line", "paragraph", "file"]
 # What ends a document wherever it stands. Further blank lines (of spaces, say) end a paragraph too,

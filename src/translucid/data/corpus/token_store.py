@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import TOKENIZER, shard_name
 from translucid.data.readers.loading import Loading, Reason
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import ConfigError, InputError
 
 MANIFEST = "manifest.json"
 FORMAT = 1

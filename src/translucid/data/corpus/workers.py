@@ -10,11 +10,11 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 
+from translucid.core.errors import TranslucidError
 from translucid.data.corpus.encode import TOKENIZER, Settings, Shard, encode_job
 from translucid.data.corpus.scan import Job
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.errors import TranslucidError
 
 Report = Callable[[int], None]  # hears how many bytes of the files are done
 _LOOK = 0.2  # seconds between two looks at the processes

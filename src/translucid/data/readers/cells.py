@@ -3,7 +3,7 @@
 import math
 from contextlib import suppress
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 KINDS = {
     type(None): "null",

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.spelling import quoted
 from translucid.data.readers.dialect import unlike_the_rest
 from translucid.data.readers.language_names import is_language
 from translucid.data.readers.loading import Loading
@@ -23,8 +25,6 @@ from translucid.data.readers.two_columns import (
     label_place,
     of_two,
 )
-from translucid.errors import ConfigError, InputError
-from translucid.spelling import quoted
 
 Following = Callable[[], list[Sequence[object]]]
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from translucid.core.errors import InputError
 from translucid.data.readers.conll_layouts import Layout, declared_columns, recognise
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import Column
 from translucid.data.records import Tagged
-from translucid.errors import InputError
 
 COMMENT = "# "  # not "#" alone: in text from the web, words begin with it
 DOCUMENT = "-DOCSTART-"

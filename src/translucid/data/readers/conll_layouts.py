@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from translucid.core.errors import ConfigError, InputError, nearest
 from translucid.data.readers.tables import Column
-from translucid.errors import ConfigError, InputError, nearest
 
 # https://universaldependencies.org/format.html
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

@@ -16,10 +16,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, cast
 
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import quoted
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import standard_input
-from translucid.errors import InputError, nearest
-from translucid.spelling import quoted
 
 BOM = b"\xef\xbb\xbf"
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"

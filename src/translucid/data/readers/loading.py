@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 
 Columns = int | str | tuple[int | str, ...]
 Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]

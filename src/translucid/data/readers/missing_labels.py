@@ -8,11 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from translucid.core.errors import InputError
+from translucid.core.spelling import quoted
 from translucid.data.readers.cells import MISSING
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
-from translucid.errors import InputError
-from translucid.spelling import quoted
 
 AUTO = ("auto",)
 FEW = 0.05  # of all labels: rarer words for a missing value are read as one

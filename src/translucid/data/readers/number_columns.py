@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from translucid.core.errors import InputError
 from translucid.data.readers.cells import is_number
 from translucid.data.readers.columns import open_table
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import Column, Table, TableRule
-from translucid.errors import InputError
 
 Places = list[int | str]
 

@@ -10,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.readers.lines import open_binary
 from translucid.data.readers.tables import Rows, Table
-from translucid.errors import InputError
 
 
 def open_arrow(path: str | Path) -> Table:

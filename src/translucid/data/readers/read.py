@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
+from translucid.core.errors import InputError
 from translucid.data.readers.cells import as_label, as_list, as_number, as_text
 from translucid.data.readers.columns import cell, read_columns
 from translucid.data.readers.conll import read_conll
@@ -19,7 +20,6 @@ from translucid.data.readers.missing_labels import AUTO, has_no_label, with_labe
 from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
-from translucid.errors import InputError
 
 
 def read_text(

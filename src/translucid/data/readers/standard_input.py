@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 Item = TypeVar("Item")
 CHUNK = 1 << 16

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from translucid.core.errors import ConfigError, InputError, nearest
 from translucid.data.readers.dialect import (
     CHARACTERS,
     COMPARED,
@@ -21,7 +22,6 @@ from translucid.data.readers.dialect import (
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import at_once
-from translucid.errors import ConfigError, InputError, nearest
 
 Format = Literal["text", "tsv", "csv", "jsonl", "conll", "parquet", "datasets"]
 Column = int | str

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.files import rebuilt
 from translucid.data.tokenizers.imported import Imported, merges_of, vocabulary
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 
 LEAST, PIECES, MOST = 5, 3, 2000  # how often a word occurs, into how many it is cut; new words
 _WORD = re.compile(r"[^\W\d_]+")

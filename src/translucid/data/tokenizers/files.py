@@ -15,6 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from tokenizers import Tokenizer as Backend
 
+from translucid.core.errors import InputError, TokenizerMismatchError
+from translucid.core.untrusted_files import open_regular, parsed_json
 from translucid.data.tokenizers.imported import (
     IMPORTED,
     MOST_PARTS,
@@ -24,8 +26,6 @@ from translucid.data.tokenizers.imported import (
 )
 from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, finish
 from translucid.data.tokenizers.special_tokens import SpecialTokens
-from translucid.errors import InputError, TokenizerMismatchError
-from translucid.untrusted_files import open_regular, parsed_json
 
 TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
 FORMAT = 1  # raised when a kind starts to split text in another way

@@ -15,12 +15,12 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import parsed_json
 from translucid.data.tokenizers import limits, patterns
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.data.tokenizers.surface import Spelling, spelt, steps
 from translucid.data.tokenizers.trial import try_out
-from translucid.errors import InputError
-from translucid.untrusted_files import parsed_json
 
 IMPORTED: Literal["imported"] = "imported"
 MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")

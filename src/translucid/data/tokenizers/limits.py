@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from translucid.errors import InputError, TranslucidError
+from translucid.core.errors import InputError, TranslucidError
 
 MAX_BYTES = 1 << 20  # of one text; all kinds take a few seconds for this much, whatever it holds
 

@@ -9,8 +9,8 @@ are hard for it before it is used (`trial`), and reads shorter texts at once.
 import re
 from collections.abc import Sequence
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.pipelines import SPACE_PATTERN, WORD_PATTERN
-from translucid.errors import InputError
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 CL100K = (

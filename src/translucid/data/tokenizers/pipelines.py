@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 
 Kind = Literal["bpe", "unigram", "word", "space", "char", "bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Literal
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.special_tokens import OURS, Frame, SpecialTokens
-from translucid.errors import InputError
 
 Role = Literal["bos", "eos"]
 

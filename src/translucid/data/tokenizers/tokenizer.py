@@ -15,6 +15,12 @@ from typing import Literal
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
+from translucid.core.errors import (
+    ConfigError,
+    InputError,
+    TokenizerMismatchError,
+    nearest,
+)
 from translucid.data.tokenizers import files
 from translucid.data.tokenizers.imported import IMPORTED, Imported
 from translucid.data.tokenizers.limits import MAX_BYTES, checked, guarded
@@ -33,12 +39,6 @@ from translucid.data.tokenizers.roles import Roles
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.data.tokenizers.surface import Unit
 from translucid.data.tokenizers.word_pieces import WordPieces
-from translucid.errors import (
-    ConfigError,
-    InputError,
-    TokenizerMismatchError,
-    nearest,
-)
 
 _CHUNK = 4096  # texts that are in the library's hands at once
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import tokenizers
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 SECONDS = 4  # of processor time, and one more for each MB of the tokenizer
 WAITING = 15  # times that, by the clock on the wall: the machine may be busy

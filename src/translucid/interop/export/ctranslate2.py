@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.decoding_options import as_call, as_theirs, search_of, searched
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
@@ -31,6 +30,7 @@ from translucid.interop.rules import to_theirs
 from translucid.interop.tokenizers.folder import TARGET
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 SPECS = {"encoder-decoder": ("TransformerSpec", 7), "decoder": ("TransformerDecoderSpec", 8)}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from translucid.atomic_files import CARD, write_whole
-from translucid.bundle import Bundle
-from translucid.errors import ConfigError, InputError, nearest
+from translucid.core.atomic_files import CARD, write_whole
+from translucid.core.errors import ConfigError, InputError, nearest
+from translucid.core.weights import own_tensors
 from translucid.interop.export import ctranslate2, gguf
 from translucid.interop.export.card import About, card
 from translucid.interop.export.huggingface import write_huggingface
@@ -18,7 +18,7 @@ from translucid.interop.export.reopening import check_export
 from translucid.interop.export.rewrites import Weights
 from translucid.models.adapters import is_adapted, merge
 from translucid.models.transformer_config import TransformerConfig
-from translucid.weights import own_tensors
+from translucid.tasks.model_folder import Bundle
 
 Format = Literal["huggingface", "ctranslate2", "gguf", "onnx"]
 FORMATS: tuple[Format, ...] = get_args(Format)

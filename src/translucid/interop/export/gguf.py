@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, towards
@@ -23,6 +22,7 @@ from translucid.interop.rules import to_theirs
 from translucid.interop.tokenizers.gguf import KEY, PRE_TOKENIZERS
 from translucid.interop.tokenizers.sentencepiece_proto import CONTROL, NORMAL, UNUSED
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 FILE = "model.gguf"

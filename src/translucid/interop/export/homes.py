@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, towards
 from translucid.interop.families import bart, bert, gpt2, llama, neox, t5

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.imported import IMPORTED
 from translucid.interop.decoding_options import as_theirs, original_of, searched
 from translucid.interop.export import sentence
@@ -22,6 +21,7 @@ from translucid.interop.generation_config import FILE
 from translucid.interop.rules import to_theirs
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 STORED = ("marian", "pegasus")  # that keep their computed positions in the file

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from translucid.bundle import Bundle
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers.marian import SIDES
@@ -19,6 +18,7 @@ from translucid.interop.tokenizers.sentencepiece_proto import (
     Pieces,
     serialised,
 )
+from translucid.tasks.model_folder import Bundle
 
 BEGIN = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import torch
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError, TranslucidError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, TranslucidError
 from translucid.interop.export import gguf
 from translucid.interop.export.tokenizer_files import reading, writing
 from translucid.interop.importing import import_model
 from translucid.interop.tokenizers import read_tokenizers
 from translucid.interop.verify import BOUND, Difference, inputs_of
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 TEXTS = (

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.families.sentence import MODULES, OTHERS, POOLING, SIZES
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.embed import MAX_LENGTH
 from translucid.tasks.long_texts import text_limit
+from translucid.tasks.model_folder import Bundle
 
 MODULE = "sentence_transformers.models."
 

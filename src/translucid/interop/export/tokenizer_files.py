@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid.bundle import Bundle
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.files import CONFIG, META, TOKENIZER
 from translucid.data.tokenizers.imported import IMPORTED, vocabulary
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers.folder import TARGET
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 

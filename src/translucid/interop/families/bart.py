@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import (
     Description,

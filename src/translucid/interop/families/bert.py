@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families import classifier
 from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, transformer
 from translucid.interop.families.stack import Names, stack_rules

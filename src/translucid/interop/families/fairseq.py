@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.bart import stack_modules
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer

@@ -7,7 +7,7 @@ c5ec042 (1.x: always pre-norm) and 0d6d2b9 (2.x: alpha, pre or post), vocabulary
 
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, Options
 from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
 from translucid.interop.families.stack import Names, stack_rules

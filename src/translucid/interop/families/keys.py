@@ -4,7 +4,7 @@ be irrelevant (listed here), or refused by name."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.models.sequence_config import SequenceConfig

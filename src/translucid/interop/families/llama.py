@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import GATED, Options, name_of
 from translucid.interop.families.plan import (
     Description,

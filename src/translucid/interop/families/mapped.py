@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from translucid.errors import ConfigError, InputError, nearest
+from translucid.core.errors import ConfigError, InputError, nearest
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.mapping_file import MappingFile, TokenizerTable

@@ -10,7 +10,7 @@ opts.py of 3.5 (two layouts of sinusoids, attention named by the kernel that com
 import re
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.opennmt_recurrent import recurrent_network
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer

@@ -7,7 +7,7 @@ modules/global_attention.py at 0b19be4, modules/stacked_rnn.py at d30366e.
 
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import count_layers, recurrent, rows_of
 from translucid.interop.formats.stored import ModelFile

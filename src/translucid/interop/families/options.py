@@ -4,7 +4,7 @@ and remembers which keys were read, so that the others can be refused too."""
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 MISSING = object()
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.interop.families.options import Options
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule

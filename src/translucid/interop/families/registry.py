@@ -4,7 +4,8 @@ decided by its options."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from translucid.errors import InputError, nearest
+from translucid.core.errors import InputError, nearest
+from translucid.core.untrusted_files import present
 from translucid.interop.families import (
     bart,
     bert,
@@ -25,7 +26,6 @@ from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.mapping_file import read_mapping
 from translucid.interop.source import Source
-from translucid.untrusted_files import present
 
 Read = Callable[[Options, ModelFile], Plan]
 HUGGING_FACE: Mapping[str, Read] = {

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.rotary_scaling import yarn_attention_factor

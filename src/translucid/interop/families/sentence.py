@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present, read_json, read_object
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan, transformer
 from translucid.models.transformer_config import TransformerConfig
-from translucid.untrusted_files import inside, present, read_json, read_object
 
 MODULES, SIZES = "modules.json", "sentence_bert_config.json"
 KINDS = ("Transformer", "Pooling", "Normalize")

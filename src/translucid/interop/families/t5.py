@@ -5,7 +5,7 @@ The first T5 has one table for everything, and scales what the head reads; 1.1 h
 own and a gated feed-forward layer.
 """
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import ACTIVATIONS, GATED, Options, name_of
 from translucid.interop.families.plan import (
     Description,

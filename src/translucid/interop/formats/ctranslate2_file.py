@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.stored import (
     Cursor,
     MappedFile,

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present, read_object
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.interop.formats.torch_file import read_torch
-from translucid.untrusted_files import inside, present, read_object
 
 Read = Callable[[Path], ModelFile]
 SINGLE: Mapping[str, Read] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.quantised import NAMES, PLAIN, bytes_of, unpack
 from translucid.interop.formats.stored import (
     Cursor,

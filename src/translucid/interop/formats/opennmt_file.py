@@ -7,10 +7,10 @@ OpenNMT/OpenNMT-py: models/model_saver.py and models/model.py of 3.x.
 
 from pathlib import Path
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile, StoredTensor
-from translucid.untrusted_files import inside
 
 MODEL, HEAD = "model", "generator"  # where the one file has the weights
 SUFFIX = ".safetensors"

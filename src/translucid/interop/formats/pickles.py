@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sized
 from io import BytesIO
 from typing import Any, ClassVar
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 
 # Not offered by pickles of tensors, and ways to reach something that is not written in the file.
 REFUSED = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.formats.stored import Cursor, MappedFile, ModelFile, StoredTensor
 
 LARGEST_HEADER = 4 << 20  # bytes: some 40,000 tensors

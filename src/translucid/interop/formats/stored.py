@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.errors import InputError
-from translucid.untrusted_files import open_regular
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 
 LARGEST = 1 << 62  # bytes: a mapping takes no memory by itself
 MAX_AXES = 8

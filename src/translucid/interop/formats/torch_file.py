@@ -16,7 +16,8 @@ from typing import IO, Any
 
 import torch
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 from translucid.interop.formats.pickles import Foreign, load_inert, name_of, shown
 from translucid.interop.formats.stored import (
     LARGEST,
@@ -27,7 +28,6 @@ from translucid.interop.formats.stored import (
     check_total,
     checked_size,
 )
-from translucid.untrusted_files import open_regular
 
 LARGEST_PICKLE = 16 << 20
 LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: some 50,000 tensors

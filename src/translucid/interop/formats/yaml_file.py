@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from translucid.errors import InputError
-from translucid.untrusted_files import read_text
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import read_text
 
 LARGEST = 64 << 10  # bytes: the reader takes a second for so many
 MOST_BRACKETS = 1000  # the reader's time grows with the square of their depth

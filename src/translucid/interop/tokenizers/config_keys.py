@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.surface import steps
-from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import RoleFiles
 
 FILE = "tokenizer_config.json"

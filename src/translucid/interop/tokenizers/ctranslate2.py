@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.folder import read_tokenizers
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.specs import ReadTokenizers
-from translucid.untrusted_files import inside, present
 
 SHARED = ("shared_vocabulary", "vocabulary")
 UNKNOWN = "<unk>"

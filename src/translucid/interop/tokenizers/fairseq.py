@@ -6,12 +6,12 @@ characters, between these."""
 from dataclasses import replace
 from pathlib import Path
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.specs import ReadTokenizers
-from translucid.untrusted_files import inside, present
 
 START = "</s>"  # what a decoder starts with
 MASK = "<mask>"  # has a row behind the dictionary's, in models of masked tokens

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from tokenizers.pre_tokenizers import ByteLevel
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import present, read_object, read_text
 from translucid.data.tokenizers.files import MAX_FILE
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers import marian, sentencepiece
 from translucid.interop.tokenizers.config_keys import (
     check_class,
@@ -43,7 +44,6 @@ from translucid.interop.tokenizers.specs import (
 )
 from translucid.interop.tokenizers.vocabulary import read_lines
 from translucid.interop.tokenizers.word_piece import word_piece_spec
-from translucid.untrusted_files import present, read_object, read_text
 
 TARGET = "target"  # the folder of a second vocabulary
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")

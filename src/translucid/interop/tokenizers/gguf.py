@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers import patterns
 from translucid.data.tokenizers.imported import MOST_TOKENS, Imported
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers import sentencepiece
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.sentencepiece_proto import (

@@ -7,12 +7,12 @@ Texts that were split into subwords before are split at spaces; characters stand
 from collections.abc import Mapping
 from pathlib import Path
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.tokenizers.vocabulary import Split
-from translucid.untrusted_files import inside, present
 
 SIDES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 

@@ -5,11 +5,12 @@ import re
 import struct
 from pathlib import Path
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 from translucid.data.tokenizers.imported import MOST_TOKENS
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers import sentencepiece
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.sentencepiece_proto import (
@@ -20,7 +21,6 @@ from translucid.interop.tokenizers.sentencepiece_proto import (
     Pieces,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
-from translucid.untrusted_files import open_regular
 
 MAX_FILE = 64 << 20
 UNK, BOS, EOS = range(3)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, read_text
 from translucid.data.tokenizers.files import MAX_FILE
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.mapping_file import TokenizerTable
 from translucid.interop.tokenizers import sentencepiece, vocabulary
 from translucid.interop.tokenizers.roles import by_name, note_of
 from translucid.interop.tokenizers.sentencepiece_proto import read_model
 from translucid.interop.tokenizers.specs import ReadTokenizers, damaged
-from translucid.untrusted_files import inside, read_text
 
 
 def tokenizers(tables: Mapping[str, TokenizerTable], where: Path) -> ReadTokenizers:

@@ -5,9 +5,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import present, read_object
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers import sentencepiece
 from translucid.interop.tokenizers.roles import RoleFiles, note_of
 from translucid.interop.tokenizers.sentencepiece_proto import (
@@ -19,7 +20,6 @@ from translucid.interop.tokenizers.sentencepiece_proto import (
     read_model,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
-from translucid.untrusted_files import present, read_object
 
 _LANGUAGE = re.compile(r">>.+<<")  # what a text for a model of many languages begins with
 SIDES = ("source", "target")

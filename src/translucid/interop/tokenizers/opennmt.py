@@ -7,7 +7,7 @@ their characters).
 
 from typing import Any
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
 from translucid.interop.tokenizers.specs import ReadTokenizers

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
-from translucid.errors import InputError
 
 Config = Mapping[str, Any]
 MOST_AROUND = 64  # special tokens in front of a text, and behind it

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.imported import Imported, check_pieces
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.sentencepiece_proto import (
     BYTE,

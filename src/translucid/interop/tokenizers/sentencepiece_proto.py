@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from translucid.errors import InputError
-from translucid.untrusted_files import open_regular
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 MAX_FILE = 64 << 20

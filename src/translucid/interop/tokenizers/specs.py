@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from translucid.core.errors import InputError, TranslucidError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError, TranslucidError
 
 Part = dict[str, Any]
 

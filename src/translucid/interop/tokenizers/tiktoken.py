@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 from translucid.data.tokenizers import patterns
 from translucid.data.tokenizers.imported import MOST_TOKENS, Imported, check_pieces
 from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers.specs import (
     ReadTokenizers,
     bpe,
@@ -22,7 +23,6 @@ from translucid.interop.tokenizers.specs import (
     spec_text,
     split_on,
 )
-from translucid.untrusted_files import open_regular
 
 MAX_FILE = 64 << 20
 FAMILIES = {

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import read_json, read_text
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
 from translucid.interop.tokenizers.specs import (
     ReadTokenizers,
@@ -19,7 +20,6 @@ from translucid.interop.tokenizers.specs import (
     spec_text,
     split_on,
 )
-from translucid.untrusted_files import read_json, read_text
 
 MAX_FILE = 128 << 20
 # spaced: between characters, and spaces are no tokens; marked: so, with ▁ for a space

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from translucid.catalogue import CATALOGUE
-from translucid.errors import InputError, UnknownPointError, nearest
+from translucid.core.catalogue import CATALOGUE
+from translucid.core.errors import InputError, UnknownPointError, nearest
+from translucid.core.trace import Trace
 from translucid.models.base import Network
 from translucid.parts.activations import softmax
 from translucid.see.terms.expression import Expression, Kind, Number, Operation, Rest, add, times
-from translucid.trace import Trace
 
 Index = tuple[int, ...]
 SHOWN = 8  # terms of a long sum

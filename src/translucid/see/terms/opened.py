@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from translucid.render.plain_math import one_line
+from translucid.see.render.plain_math import one_line
 from translucid.see.terms.expression import (
     Expression,
     Kind,

@@ -9,8 +9,8 @@ address of its own, down to weights, tokens and constants.
 import math
 from collections.abc import Callable, Mapping
 
-from translucid.catalogue import CATALOGUE, Point, entry, fill
-from translucid.errors import InputError
+from translucid.core.catalogue import CATALOGUE, Point, entry, fill
+from translucid.core.errors import InputError
 from translucid.models.variants import variant_of
 from translucid.parts.lora import AdaptedLinear
 from translucid.see.terms import alignment, attention, heads, layers, recurrent, tokens

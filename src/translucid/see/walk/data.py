@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
 from translucid.tasks.outputs import Cell, Row, floats
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from translucid.render.frame import piece
 from translucid.see.reading import Reading
+from translucid.see.render.frame import piece
 from translucid.see.walk.data import Walk, as_json
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import as_page, body

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from translucid.render.frame import escape, folded, page, table
 from translucid.see.pictures import Grid, Picture
+from translucid.see.render.frame import escape, folded, page, table
 from translucid.see.walk.data import NOTHING, Stage, Walk, shortened, sized
 from translucid.tasks.choices import nth
 from translucid.tasks.outputs import Cell, Row

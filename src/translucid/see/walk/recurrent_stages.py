@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Stage, along, at, ratio
 from translucid.see.walk.stage_parts import (

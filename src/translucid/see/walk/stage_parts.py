@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Seen
 from translucid.tasks.outputs import Cell, Row, floats

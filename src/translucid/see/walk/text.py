@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from translucid.catalogue import describe
+from translucid.core.catalogue import describe
 from translucid.see.walk.data import NOTHING, Seen, Stage, Walk, quoted, sized
 from translucid.tasks.outputs import Cell, Row
 

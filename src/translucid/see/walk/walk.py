@@ -6,7 +6,7 @@ Every number is read off the trace; nothing is computed a second time by the mod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from translucid.render.plain_math import one_line
+from translucid.see.render.plain_math import one_line
 from translucid.see.terms.computation import Computation, Index, read_address, written
 from translucid.see.terms.expression import Expression, Number, Operation, leaves
 from translucid.see.terms.opened import Opened, in_numbers, shown

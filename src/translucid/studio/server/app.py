@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from translucid.errors import TranslucidError
+from translucid.core.errors import TranslucidError
 from translucid.studio.server.guard import Guard, Refused, cookie_name
 from translucid.studio.server.questions import QUESTIONS, Asked, as_json, read_query
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.studio.server.app import make_app
 from translucid.studio.server.patience import PatientProtocol
 

@@ -2,8 +2,8 @@
 
 import re
 
-from translucid.render.latex import with_formulas
-from translucid.render.plain_math import words
+from translucid.see.render.latex import with_formulas
+from translucid.see.render.plain_math import words
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 
 _PREAMBLE = r"""\documentclass[11pt]{article}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid import catalogue
+from translucid.core import catalogue
 
 NOISE = 1e-13  # rounding of float64 that a person would write as 0
 _LARGE = 1e7  # from here on, powers of ten are easier to read

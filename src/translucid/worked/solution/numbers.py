@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.errors import InputError, nearest
-from translucid.spelling import spelt
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import spelt
 
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]

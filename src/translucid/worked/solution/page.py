@@ -1,8 +1,8 @@
 """A solution as HTML, for notebooks and pages: its formulas need no script."""
 
-from translucid.render.frame import escape, piece, table
-from translucid.render.latex import with_formulas
-from translucid.render.mathml import mathml
+from translucid.see.render.frame import escape, piece, table
+from translucid.see.render.latex import with_formulas
+from translucid.see.render.mathml import mathml
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 from translucid.worked.solution.document import aligned, grown
 

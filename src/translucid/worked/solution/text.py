@@ -2,7 +2,7 @@
 
 import textwrap
 
-from translucid.render.plain_math import (
+from translucid.see.render.plain_math import (
     OPERATORS,
     Box,
     columns,

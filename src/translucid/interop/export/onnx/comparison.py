@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.bundle import Bundle
-from translucid.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError
 from translucid.interop.export.onnx.graph import INSTALL
 from translucid.interop.export.onnx.networks import ENCODER, MODEL, STEP
 from translucid.interop.verify import BOUND, Difference
@@ -19,6 +18,7 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.mlp import MLP
 from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks.model_folder import Bundle
 
 ROWS, LENGTH = 3, 9
 FOR_DECODER = ("past_", "source_")  # how names of what the encoder gives to it begin

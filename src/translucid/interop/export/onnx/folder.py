@@ -7,9 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from translucid.bundle import Bundle
+from translucid.core.errors import ConfigError
 from translucid.data.tokenizers.files import TOKENIZER
-from translucid.errors import ConfigError
 from translucid.interop.decoding_options import searched
 from translucid.interop.export.homes import LENGTH
 from translucid.interop.export.huggingface import labels_of, special_ids
@@ -20,6 +19,7 @@ from translucid.interop.export.reopening import check_files
 from translucid.interop.export.tokenizer_files import write_tokenizers, writing
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 
 LARGEST = 1 << 30  # bytes in one file; what is larger has its weights in another
 

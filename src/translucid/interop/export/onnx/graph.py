@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from translucid.errors import ConfigError
+from translucid.core.errors import ConfigError
 from translucid.parts.activations import ActivationName
 
 OPSET = 20  # the first with Gelu

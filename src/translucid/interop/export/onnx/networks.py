@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.bundle import Bundle
-from translucid.errors import InputError
+from translucid.core.errors import InputError
 from translucid.interop.export.onnx import recurrent, transformer
 from translucid.interop.export.onnx.graph import Graph
 from translucid.interop.export.onnx.heads import head
@@ -13,6 +12,7 @@ from translucid.models.mlp import MLP
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.model_folder import Bundle
 
 MODEL, ENCODER, STEP = "model", "encoder", "decoder_step"  # names of files
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")

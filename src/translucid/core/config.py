@@ -1,0 +1,116 @@
+"""Configuration: frozen, strict, and explained.
+
+Every configuration is a pydantic model that stands beside what it configures and derives from
+`Config`. A mistake becomes one ConfigError that lists all mistakes: the key, what was given,
+what is allowed, and the nearest valid name.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from translucid.core.errors import ConfigError, nearest
+from translucid.core.renamed import KEYS, as_here, counted, is_now
+
+EXPLAINED = 20  # mistakes of one configuration
+MAX_SHOWN = 200  # characters of a key or a value in a message
+
+
+class Config(BaseModel):
+    """The base of every configuration: no unknown keys, no silent conversion, no change later."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            mistakes = error.errors()
+            more = [f"and {len(mistakes) - EXPLAINED:,} more"] * (len(mistakes) > EXPLAINED)
+            shown = (_explain(detail, type(self)) for detail in mistakes[:EXPLAINED])
+            raise ConfigError(*shown, *more) from None
+
+
+def key(default: Any, meaning: str, **limits: Any) -> Any:
+    """A key of a configuration: its default, what it means, and the limits of its value.
+
+    The meaning is read by people who have not seen the code: it stands beside the key in every
+    recipe, in the tables of the documentation and in the JSON schema.
+    """
+    return Field(default=default, description=meaning, **limits)
+
+
+def _explain(detail: Any, config: type[BaseModel]) -> str:
+    """One mistake in words."""
+    key = ".".join(str(part) for part in detail["loc"])
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        return unknown_key(key, config.model_fields)
+    if detail["type"] == "missing":
+        return f"{key}: must be given"
+    if not key:  # a rule over several keys names them itself
+        return str(message)
+    return f"{key[:MAX_SHOWN]} = {_shown(detail['input'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """The message for a key that does not exist."""
+    key = key[:MAX_SHOWN]
+    known, name = list(allowed), key.rpartition(".")[2]
+    for old, new in KEYS.items():
+        if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
+            return is_now(key, new.rpartition(".")[2])
+    here = as_here(name, known)
+    close = [here] if here is not None else nearest(name, known)
+    hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
+    hint += "" if here is None else counted(name, here)
+    return f"{key}: no such key; {hint}"
+
+
+def with_overrides(
+    values: Mapping[str, Any],
+    overrides: Iterable[str],
+    full_name: Callable[[str], str | None] = lambda key: None,
+) -> dict[str, Any]:
+    """Nested values with `section.key=value` laid over them; a value is TOML, or else text.
+    full_name: the section and key that a key alone may stand for, for the message."""
+    overrides = list(overrides)
+    result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+    for override in overrides:
+        if not override.isascii() and _half_a_character(override):
+            raise ConfigError(f"{override!r}: is not UTF-8; type it again")
+        path, equals, text = override.partition("=")
+        section, dot, key = path.strip().partition(".")
+        if not (equals and dot and section and key):
+            meant = full_name(path.strip()) if equals else None
+            hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
+            if Path(override).is_file():
+                data = " ".join(file for file in overrides if Path(file).is_file())
+                hint = f"; the file {override} is data? Then give it as --train {data}"
+            raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
+        result.setdefault(section, {})[key] = _toml_value(text.strip())
+    return result
+
+
+def _half_a_character(text: str) -> bool:
+    """How Python hands on bytes of the command line that are no text; no file could hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # model.cell=lstm needs no quotes

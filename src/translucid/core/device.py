@@ -1,0 +1,68 @@
+"""Where tensors live."""
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import ram_bytes
+
+
+def pick_device(wanted: str, name: str = "device") -> torch.device:
+    """auto: a CUDA GPU if there is one, else the CPU. `name`: what the caller calls its choice."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
+        wanted = f"cuda:{os.environ['LOCAL_RANK']}"
+    try:
+        return torch.zeros((), device=wanted).device
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"{name} = {wanted!r}: {error}; try auto or cpu") from None
+
+
+@lru_cache
+def has_triton() -> bool:
+    """Can kernels of our own be made for a GPU?"""
+    return find_spec("triton") is not None
+
+
+def available_bytes(device: torch.device) -> int | None:
+    """Memory that can still be taken on a device, where the system tells."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    if device.type != "cpu":
+        return None
+    known = [size for size in (_free_ram(), _left_to_group()) if size is not None]
+    return min(known, default=ram_bytes())
+
+
+def _free_ram() -> int | None:
+    """With what is swapped out; of Linux."""
+    try:
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+        values = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
+        return 1024 * (values["MemAvailable"] + values.get("SwapFree", 0))
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def _left_to_group(
+    root: Path = Path("/sys/fs/cgroup"),
+) -> int | None:
+    """What a container may still take, caches of files not counted."""
+    for limit, used, stat, cache in (
+        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat",
+         "total_inactive_file"),
+    ):  # fmt: skip
+        with suppress(OSError, ValueError, LookupError):
+            most, now = (int((root / name).read_text("utf-8")) for name in (limit, used))
+            lines = (root / stat).read_text("utf-8").splitlines()
+            files = {name: int(size) for name, size in (line.split() for line in lines)}[cache]
+            return max(most - max(now - files, 0), 0)
+    return None

@@ -1,0 +1,134 @@
+"""Files of the user's: code that registers a task or a position scheme.
+
+A file is loaded because a person named it, on the command line or by an import of their own. A
+model folder names the files that its task and positions came from, so that a message can ask for
+them; it never causes one to be loaded.
+
+A mistake in such a file is told with its name and line, like a mistake in a file of data.
+"""
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translucid.core.errors import InputError, TranslucidError
+from translucid.core.registry import Registry, Source
+
+_LOADED: dict[Path, str] = {}  # files of the user's that were loaded, with their SHA-256
+
+
+class ChangedCode(UserWarning):
+    """A model is used with other code than it was trained with."""
+
+
+def load(file: str | Path) -> Path:
+    """Run a file of the user's, once; what it registers is known from then on."""
+    path = Path(file).resolve()
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(
+            f"--code {file}: there is no such Python file; give the file that registers your task "
+            "or positions, such as my_task.py"
+        )
+    if path in _LOADED:
+        return path
+    module = _module_name(path)
+    spec = importlib.util.spec_from_file_location(module, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded  # before it runs: dataclasses look themselves up there
+    _LOADED[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+    sys.path.insert(0, str(path.parent))  # its neighbours, as for a script
+    try:
+        spec.loader.exec_module(loaded)
+    except BaseException as error:
+        message = None if isinstance(error, TranslucidError) else explain(error)
+        del sys.modules[module], _LOADED[path]
+        if message is None:
+            raise
+        raise InputError(message) from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return path
+
+
+def _module_name(path: Path) -> str:
+    """Its own name, unless that is taken."""
+    return path.stem if path.stem not in sys.modules else f"{path.stem}_{abs(hash(path))}"
+
+
+def explain(error: BaseException) -> str | None:
+    """`my_task.py:42 in encode: KeyError: 'x'` for an error that comes out of a file of the user's;
+    None for others."""
+    if isinstance(error, SyntaxError) and Path(error.filename or "").resolve() in _LOADED:
+        line = (error.text or "").strip()
+        return f"{Path(str(error.filename)).name}:{error.lineno}: {error.msg}: {line}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve() in _LOADED
+    ]
+    if not frames or isinstance(error, KeyboardInterrupt | SystemExit):
+        return None
+    deepest = frames[-1]
+    place = f"{Path(deepest.filename).name}:{deepest.lineno}"
+    if deepest.name != "<module>":
+        place += f" in {deepest.name}"
+    return f"{place}: {type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True)
+class Used:
+    """A file of the user's that a model needs, as a model folder notes it."""
+
+    what: str  # task or position
+    name: str
+    file: str
+    sha256: str
+
+
+def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
+    """The files behind these names; names of the package have none."""
+    sources = [(name, registry, registry.source(name)) for registry, name in names]
+    return [
+        Used(registry.noun, name, source.file, source.sha256)
+        for name, registry, source in sources
+        if source is not None
+    ]
+
+
+def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
+    """Refuse what was trained with code that nobody has named; warn if that code has changed."""
+    known = {registry.noun: registry for registry in registries}
+    parts = {"what", "name", "file", "sha256"}
+    for entry in noted if isinstance(noted, list | tuple) else [noted]:
+        texts = isinstance(entry, dict) and all(isinstance(entry.get(part), str) for part in parts)
+        if not texts or entry["what"] not in known:
+            raise InputError(
+                f"{where}: what it notes of code is {str(entry)[:80]!r}, not a list of objects "
+                f"with {', '.join(sorted(parts))}"
+            )
+        registry = known[entry["what"]]
+        try:
+            source = registry.source(entry["name"])
+        except TranslucidError:
+            raise InputError(
+                f"{where}: its {entry['what']} {entry['name']!r} is defined in {entry['file']}, "
+                f"which is not loaded by itself; name it: --code {entry['file']}, or in Python "
+                "import it before"
+            ) from None
+        if source is not None and source.sha256 != entry["sha256"]:
+            warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
+
+
+def _changed(where: str | Path, noted: Mapping[str, str], source: Source) -> str:
+    return (
+        f"{where}: was trained with another {noted['file']} than {source.file} is now "
+        f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"
+    )

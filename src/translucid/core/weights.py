@@ -1,0 +1,73 @@
+"""The tensors of a network on disk: each once, in a file that is the same for the same weights."""
+
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from translucid.core.errors import InputError
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def own_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Parameters and what else the network saves; a table that two parts share has one name."""
+    saved = network.state_dict()
+    buffers = {name: value for name, value in network.named_buffers() if name in saved}
+    return {name: p.data for name, p in network.named_parameters()} | buffers
+
+
+def save_weights(network: nn.Module, path: Path) -> None:
+    save_file({name: t.contiguous() for name, t in own_tensors(network).items()}, str(path))
+
+
+def declared_sizes(path: Path) -> list[int]:
+    """How many values each tensor of a file has, from its header alone, which fits the file."""
+    try:
+        with safe_open(str(path), "pt") as file:
+            return [prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+@torch.no_grad()
+def load_weights(network: nn.Module, path: Path, today: Callable[[str], str] | None = None) -> None:
+    """Read every tensor of the network; a shared one may stand under any of its names.
+
+    today: what a name in the file is called now, where names have changed since."""
+    try:
+        tensors = load_file(str(path))
+    except SafetensorError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    places = network.state_dict()
+    missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
+    for written, tensor in tensors.items():
+        name = today(written) if today else written
+        if name not in places or places[name].shape != tensor.shape:
+            raise InputError(
+                f"{path}: does not fit its config: {written} of shape {[*tensor.shape]}"
+            )
+        _check_values(path, written, tensor, places[name].dtype)
+        places[name].copy_(tensor)
+        missing.pop(places[name].data_ptr(), None)
+    if missing:
+        raise InputError(f"{path}: does not fit its config: {', '.join(missing.values())} missing")
+
+
+def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
+    """Refuse what would be another number in the network, or no number."""
+    fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
+    if not fits:
+        raise InputError(
+            f"{path}: {name} holds {tensor.dtype}, but {wanted} is wanted; weights are floating "
+            "point numbers and nothing else becomes one silently"
+        )
+    if tensor.is_floating_point() and not tensor.isfinite().all():
+        raise InputError(
+            f"{path}: {name} holds values that are not finite (NaN or infinity), so that nothing "
+            "this model says could be right; use an earlier checkpoint, or train it again"
+        )

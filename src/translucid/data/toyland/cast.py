@@ -1,0 +1,252 @@
+"""Choosing who and what a sentence is about: fitting nouns, articles, adjectives, places, times.
+
+A `Cast` belongs to one sentence. It remembers every phrase it made, so that a pronoun is used
+only where one phrase alone can be meant.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
+
+from translucid.data.toyland import determiners, particles, phrases
+from translucid.data.toyland.adjectives import DESCRIBING, JUDGING
+from translucid.data.toyland.determiners import Determiner
+from translucid.data.toyland.lexicon import Adjective, Name, Noun, Verb
+from translucid.data.toyland.names import AMBIGUOUS, CITIES, COUNTRIES, FIRMS, FIRST, LAST
+from translucid.data.toyland.nouns import NOUNS, SPECIAL
+from translucid.data.toyland.phrases import Phrase
+from translucid.data.toyland.seeded_random import SeededRandom
+from translucid.data.toyland.words import Pair
+
+SINGULAR = ((50, determiners.THE), (34, determiners.A), (12, determiners.THIS))
+PLURAL = (
+    (50, determiners.THE),
+    (15, determiners.THESE),
+    (12, determiners.MANY),
+    (10, determiners.SOME),
+)
+UNCOUNTED = ((50, determiners.THE), (35, determiners.BARE), (15, determiners.THIS))
+SETTLED_SINGULAR = ((80, determiners.THE), (20, determiners.THIS))
+SETTLED_PLURAL = ((80, determiners.THE), (20, determiners.THESE))
+SURNAMES = {
+    title: tuple(
+        Name((last,), (last,), "PER", SPECIAL[title].gender, frozenset({"person"}), "")
+        for last in LAST
+    )
+    for title in ("mister", "mistress")
+}
+COUNTED = tuple(determiners.numeral(*one) for one in particles.NUMERALS)
+Lexeme = TypeVar("Lexeme", Noun, Name)
+
+
+@cache
+def nouns_of(kind: str) -> tuple[Noun, ...]:
+    return tuple(noun for noun in NOUNS if kind in noun.kinds)
+
+
+@cache
+def names_of(kind: str, ambiguous: bool) -> tuple[Name, ...]:
+    every = AMBIGUOUS if ambiguous else (*FIRST, *CITIES, *COUNTRIES, *FIRMS)
+    return tuple(name for name in every if kind in name.kinds)
+
+
+@cache
+def describing(kinds: frozenset[str], predicate: bool = False) -> tuple[Adjective, ...]:
+    """Adjectives for such a thing; some ("the bread is fresh") would judge as a predicate."""
+    without = ("fresh", "warm", "cold", "broken") if predicate else ()
+    if "minor" in kinds:
+        without = (*without, "old", "rich", "young")
+    return tuple(one for one in DESCRIBING if one.kinds & kinds and one.english not in without)
+
+
+@cache
+def judging(kinds: frozenset[str], polarity: int) -> tuple[Adjective, ...]:
+    return tuple(one for one in JUDGING if one.kinds & kinds and one.polarity == polarity)
+
+
+class Cast:
+    def __init__(self, rng: SeededRandom) -> None:
+        self.rng = rng
+        self.mentioned: list[Phrase] = []
+        self.used: set[str] = set()  # nouns, names, verbs, topics
+
+    def remember(self, phrase: Phrase) -> Phrase:
+        self.mentioned.append(phrase)
+        return phrase
+
+    def fresh(self, options: Sequence[Lexeme]) -> Lexeme:
+        """A noun or name that the sentence does not have yet, if luck allows."""
+        drawn = self.rng.pick(options)
+        for _ in range(4):
+            if drawn.key not in self.used:
+                break
+            drawn = self.rng.pick(options)
+        self.used.add(drawn.key)
+        return drawn
+
+    def action(self, options: Sequence[Verb]) -> Verb:
+        """A verb that the sentence does not have yet, if luck allows."""
+        drawn = self.rng.pick(options)
+        for _ in range(4):
+            if drawn.english not in self.used:
+                break
+            drawn = self.rng.pick(options)
+        self.used.add(drawn.english)
+        return drawn
+
+    def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
+        """An adjective on something the sentence has said nothing about: no big room is small."""
+        if not fitting or not self.rng.flip(probability):
+            return None
+        drawn = self.rng.pick(fitting)
+        if drawn.topic in self.used:
+            return None
+        self.used.add(drawn.topic)
+        return drawn
+
+    def can_be_meant(self, phrase: Phrase) -> bool:
+        """Whether he, she, it or they would mean this phrase and no other."""
+        if not phrase.refers or phrase.is_pronoun:
+            return False
+        others = [one for one in self.mentioned if one is not phrase]
+        return all(phrase.refers not in one.rivals for one in others)
+
+    def actor(self, kinds: tuple[str, ...], plain: bool = False, tense: str = "present") -> Phrase:
+        """A subject; `plain` leaves out I, we and indefinite ones.
+
+        In the present tense only "we" speaks: German has a form for "ich" of every verb, and each
+        would be too rare to learn. "I" comes with auxiliaries, modals, and verbs of opinion.
+        """
+        kind = self.rng.pick(kinds)
+        if kind == "firm":
+            return self.firm()
+        if kind == "person":
+            if not plain and self.rng.flip(0.1):
+                return phrases.speaker("we" if tense == "present" else "I")
+            if self.rng.flip(0.38):
+                return self.person_name(ambiguous=0.25)
+        return self.thing((kind,), settled=plain, opening=True)
+
+    def thing(
+        self,
+        kinds: tuple[str, ...],
+        *,
+        settled: bool = False,
+        opening: bool = False,
+        plural: bool | None = None,
+        adjectives: float = 0.33,
+        owner: Phrase | None = None,
+    ) -> Phrase:
+        """A noun phrase; `settled`: a definite one, `opening`: one that may come first."""
+        rng = self.rng
+        noun = self.fresh(nouns_of(rng.pick(kinds)))
+        if plural is None:
+            plural = rng.flip(0.27)
+        plural = plural and bool(noun.english_plural) and "single" not in noun.kinds
+        if owner is not None:
+            determiner = determiners.POSSESSIVES[owner.refers or owner.head.text]
+        else:
+            determiner = self._determiner(noun, plural, settled, opening)
+        if determiner.style == "ein-word":  # these endings differ most, so they come more often
+            adjectives = min(1.0, 1.6 * adjectives)
+        adjective = self.remark(describing(noun.kinds), adjectives)
+        return self.remember(phrases.noun_phrase(noun, determiner, plural, adjective, owner))
+
+    def _determiner(self, noun: Noun, plural: bool, settled: bool, opening: bool) -> Determiner:
+        rng = self.rng
+        if "family" in noun.kinds:
+            return rng.pick((determiners.MY, determiners.THE))
+        if settled:
+            return rng.weighted(SETTLED_PLURAL if plural else SETTLED_SINGULAR)
+        if not noun.english_plural:
+            return determiners.THE if opening else rng.weighted(UNCOUNTED)
+        if not plural:
+            every = opening and "person" in noun.kinds
+            return rng.weighted(((6, determiners.EVERY), *SINGULAR) if every else SINGULAR)
+        if rng.flip(0.2):
+            return rng.pick(COUNTED)
+        if not opening and rng.flip(0.2):
+            return determiners.BARE
+        return rng.weighted(PLURAL)
+
+    def someone(
+        self, settled: bool = False, ambiguous: float = 0.0, plural: bool | None = None
+    ) -> Phrase:
+        """A person as an object."""
+        if plural is not True and self.rng.flip(0.35):
+            return self.person_name(ambiguous)
+        return self.thing(("person",), settled=settled, plural=plural, adjectives=0.25)
+
+    def person_name(self, ambiguous: float = 0.0) -> Phrase:
+        """Anna, Anna Weber, Mr Jordan; an ambiguous name where the verb tells who is meant."""
+        rng = self.rng
+        title = rng.flip(0.16)
+        if title:
+            return self.remember(self.titled_person(rng.pick(("mister", "mistress"))))
+        name = self.fresh(names_of("person", rng.flip(ambiguous)))
+        last = self.fresh(SURNAMES["mister"]).key if name in FIRST and rng.flip(0.16) else ""
+        return self.remember(phrases.proper_name(name, last))
+
+    def titled_person(self, title: str) -> Phrase:
+        name = self.fresh(SURNAMES[title])
+        return phrases.proper_name(name, title=SPECIAL[title])
+
+    def firm(self, ambiguous: float = 0.4) -> Phrase:
+        """Orion, or the company Jordan."""
+        name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
+        if self.rng.flip(0.3):
+            return self.remember(phrases.titled_name(SPECIAL["company"], "", name))
+        return self.remember(phrases.proper_name(name))
+
+    def city(self, kinds: tuple[str, ...] = ("city", "country")) -> Phrase:
+        name = self.fresh(names_of(self.rng.pick(kinds), self.rng.flip(0.35)))
+        return self.remember(phrases.proper_name(name))
+
+    def spot(self, kinds: tuple[str, ...], goal: bool = False) -> tuple[Noun, Phrase]:
+        """A place with its article, as it stands after a preposition."""
+        rng = self.rng
+        nouns = nouns_of(rng.pick(kinds))
+        noun = self.fresh([one for one in nouns if one.toward] if goal else nouns)
+        options = [(80.0, determiners.THE), (10.0, determiners.THIS), (8.0, determiners.A)]
+        if "owned" in noun.kinds:
+            options.append((25.0, determiners.MY))
+        adjective = self.remark(describing(noun.kinds), 0.15)
+        phrase = phrases.noun_phrase(noun, rng.weighted(options), adjective=adjective)
+        return noun, self.remember(phrase)
+
+    def place(self, wild: bool = False) -> Pair:
+        """Where something happens; `wild` for animals."""
+        roll = self.rng.weighted(((20, "spot"), (25, "city"), (55, "place")))
+        if roll == "spot":
+            return phrases.adverbial(
+                self.rng.pick(particles.SPOTS[:3] if wild else particles.SPOTS)
+            )
+        if roll == "city" and not wild:
+            return phrases.prepositional("in", "in", "dat", self.city(("city",)))
+        noun, phrase = self.spot(("outside",) if wild else ("place",))
+        return phrases.prepositional(*noun.place, "dat", phrase)
+
+    def home(self) -> Pair:
+        """Where somebody lives."""
+        if self.rng.flip(0.6):
+            return phrases.prepositional("in", "in", "dat", self.city())
+        noun, phrase = self.spot(("dwelling",))
+        return phrases.prepositional(*noun.place, "dat", phrase)
+
+    def destination(self, kinds: tuple[str, ...]) -> Pair:
+        """Where somebody goes: nach Berlin, zur Schule, ins Museum."""
+        kind = self.rng.pick(kinds)
+        if kind in ("city", "country"):
+            return phrases.prepositional("to", "nach", "dat", self.city((kind,)))
+        noun, phrase = self.spot((kind,), goal=True)
+        case = "dat" if noun.toward == "zu" else "acc"
+        return phrases.prepositional("to", noun.toward, case, phrase)
+
+    def surface(self, case: str) -> Pair:
+        """On the table, under the bed: dative for where, accusative for where to."""
+        english, german = self.rng.pick(particles.SURFACES)
+        noun = self.fresh(nouns_of("surface"))
+        determiner = self.rng.weighted(((85, determiners.THE), (15, determiners.THIS)))
+        adjective = self.remark(describing(noun.kinds), 0.2)
+        phrase = self.remember(phrases.noun_phrase(noun, determiner, adjective=adjective))
+        return phrases.prepositional(english, german, case, phrase)

@@ -1,0 +1,307 @@
+"""A clause: who does what to whom, spoken in English order and in the three German orders.
+
+German puts the finite verb second in a main clause and last in a subordinate one; participles,
+infinitives and separable prefixes stand at the end. Between them lies the middle field:
+
+    subject · pronouns · time · receiver · oft · known object · nicht, schon · manner · place · new
+"""
+
+from dataclasses import dataclass, field
+
+from translucid.data.toyland import german
+from translucid.data.toyland.lexicon import Verb
+from translucid.data.toyland.particles import CONJUNCTIONS
+from translucid.data.toyland.phrases import Phrase
+from translucid.data.toyland.words import English, German, Pair, german_comma
+
+EMPTY = Pair([], [])
+
+
+@dataclass(eq=False, slots=True)
+class Clause:
+    """The plan of a clause; phrases and pairs are used once, so a clause is spoken once."""
+
+    subject: Phrase
+    verb: Verb
+    tense: str = "present"  # present, past, perfect, or the name of a modal verb
+    negation: str = ""  # not, never
+    adverb: Pair = EMPTY  # often, already
+    time: Pair = EMPTY
+    recipient: Phrase | None = None  # dative
+    object: Phrase | None = None
+    object_case: str = "acc"
+    complement: Pair = EMPTY  # predicate, direction, prepositional object
+    manner: Pair = EMPTY
+    place: Pair = EMPTY
+    spoken: "Spoken" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spoken = conjugate(self)
+
+    def renew(self) -> None:
+        """Conjugate again, after the subject was changed."""
+        self.spoken = conjugate(self)
+
+    def objects(self) -> list[tuple[Phrase, str]]:
+        both = ((self.recipient, "dat"), (self.object, self.object_case))
+        return [(phrase, case) for phrase, case in both if phrase is not None]
+
+
+@dataclass(slots=True)
+class Spoken:
+    """The words of the verb, before anything is put in order."""
+
+    before: list[English]  # has, does not, never
+    lexical: list[English]  # the verb and its particle
+    finite: list[English]  # what the German finite verb translates
+    finite_text: str
+    prefix: str = ""
+    prefix_links: tuple[English, ...] = ()
+    nonfinite: list[German] = field(default_factory=list)
+    no: English | None = None  # the word of negation, if nicht or kein has to be said
+    never: Pair = EMPTY
+
+
+def conjugate(clause: Clause) -> Spoken:
+    """The English and the German verb of a clause, its auxiliary and its negation."""
+    verb, subject, tense = clause.verb, clause.subject, clause.tense
+    third = subject.person == 3 and not subject.plural
+    not_ = [English("not")] if clause.negation == "not" else []
+    never = Pair([], [])
+    if clause.negation == "never":
+        word = English("never")
+        never = Pair([word], [German("nie", (word,))])
+    adverbs = [*never.english, *clause.adverb.english]
+
+    particle = [English(verb.particle)] if verb.particle else []
+    if verb.frame == "be":
+        lexical = English(_form_of_be(subject, tense))
+        text = (
+            german.preterite(verb, subject.plural)
+            if tense == "past"
+            else german.present(verb, subject.person, subject.plural)
+        )
+        spoken = Spoken([lexical, *not_, *adverbs], [], [lexical], text)
+    elif tense == "perfect":
+        helper, lexical = English("has" if third else "have"), English(_head(verb.participle))
+        text = german.auxiliary(verb, subject.person, subject.plural)
+        participle = German(verb.german_participle, (lexical, *particle))
+        spoken = Spoken([helper, *not_, *adverbs], [lexical, *particle], [helper], text)
+        spoken.nonfinite = [participle]
+    elif tense in ("present", "past"):
+        spoken = _simple(clause, third, not_, adverbs, particle)
+    else:
+        spoken = _modal(clause, third, not_, adverbs, particle)
+
+    spoken.never = never
+    if not_:
+        spoken.no = not_[0]
+    for word in (*spoken.before, *spoken.lexical[:1]):
+        if word.text not in ("not", "never", "to") and word not in clause.adverb.english:
+            word.subject = subject.head
+    return spoken
+
+
+def _simple(
+    clause: Clause,
+    third: bool,
+    not_: list[English],
+    adverbs: list[English],
+    particle: list[English],
+) -> Spoken:
+    verb, subject, past = clause.verb, clause.subject, clause.tense == "past"
+    text = (
+        german.preterite(verb, subject.plural)
+        if past
+        else german.present(verb, subject.person, subject.plural)
+    )
+    if not_:
+        helper = English("did" if past else "does" if third else "do")
+        lexical = English(verb.english)
+        before, finite = [helper, *not_], [helper, lexical]
+    else:
+        lexical = English(verb.past if past else verb.third if third else verb.english)
+        before, finite = adverbs, [lexical]
+    spoken = Spoken(before, [lexical, *particle], finite, text)
+    if verb.prefix:
+        spoken.prefix = verb.prefix
+        spoken.prefix_links = tuple(particle) or (lexical,)
+    else:
+        spoken.finite = [*finite, *particle]
+    return spoken
+
+
+def _modal(
+    clause: Clause,
+    third: bool,
+    not_: list[English],
+    adverbs: list[English],
+    particle: list[English],
+) -> Spoken:
+    verb, name = clause.verb, clause.tense
+    lexical = English(verb.english)
+    to: list[English] = []
+    if name == "want":
+        to = [English("to")]
+        if not_:
+            helper, want = English("does" if third else "do"), English("want")
+            before, finite = [helper, *not_, want], [helper, want]
+        else:
+            want = English("wants" if third else "want")
+            before, finite = [*adverbs, want], [want]
+    elif name == "can" and not_:
+        not_[0].text = "cannot"
+        before, finite = [*not_], [*not_]
+    else:
+        helper = English(name)
+        before, finite = [helper, *not_, *adverbs], [helper]
+    spoken = Spoken(
+        [*before, *to], [lexical, *particle], finite, german.modal(name, clause.subject.plural)
+    )
+    infinitive = German(verb.prefix + verb.infinitive, (*to, lexical, *particle))
+    spoken.nonfinite = [infinitive]
+    return spoken
+
+
+def _form_of_be(subject: Phrase, tense: str) -> str:
+    if tense == "past":
+        return "were" if subject.plural else "was"
+    return "are" if subject.plural else {1: "am", 3: "is"}[subject.person]
+
+
+def _head(participle: str) -> str:
+    """ "fallen" of "fallen asleep"; the particle is a word of its own."""
+    return participle.split()[0]
+
+
+def english_clause(clause: Clause, front: str = "") -> list[English]:
+    """`front` is time or place where one of them opens the sentence."""
+    verb = clause.spoken
+    inner = [phrase for phrase, _ in clause.objects() if not _is_relative(phrase)]
+    return [
+        *(clause.time.english if front == "time" else []),
+        *(clause.place.english if front == "place" else []),
+        *clause.subject.english(),
+        *verb.before,
+        *verb.lexical,
+        *(word for phrase in inner for word in phrase.english()),
+        *clause.complement.english,
+        *clause.manner.english,
+        *(clause.place.english if front != "place" else []),
+        *(clause.time.english if front != "time" else []),
+    ]
+
+
+def _is_relative(phrase: Phrase) -> bool:
+    return phrase.is_pronoun and bool(phrase.words) and phrase.head is not phrase.words[0]
+
+
+def _subject(clause: Clause) -> list[German]:
+    words = clause.subject.german("nom", None)
+    return [*words, *set_off(clause.subject.relative)]
+
+
+def set_off(relative: Pair | None) -> list[German]:
+    """A relative clause between its commas."""
+    return [german_comma(), *relative.german, german_comma()] if relative else []
+
+
+def _middle(clause: Clause, front: str) -> list[German]:
+    """What stands between the finite verb and the end, the subject left out."""
+    spoken = clause.spoken
+    pronouns: list[German] = []
+    receiver: list[German] = []
+    settled: list[German] = []
+    new: list[German] = []
+    no = spoken.no
+    for phrase, case in clause.objects():
+        if _is_relative(phrase):
+            continue
+        if phrase.is_pronoun:
+            pronouns += phrase.german(case, None)
+        elif phrase.definite:
+            place = receiver if phrase is clause.recipient else settled
+            place += phrase.german(case, None)
+        else:
+            new += phrase.german(case, no)
+            no = None  # said by kein
+    nicht = [German("nicht", (no,))] if no else []
+    late = any(word.text == "schon" for word in clause.adverb.german)
+    return [
+        *pronouns,
+        *(clause.time.german if front != "time" else []),
+        *receiver,
+        *([] if late else clause.adverb.german),  # oft ein Buch, oft das Buch
+        *settled,
+        *(clause.adverb.german if late else []),  # das Buch schon
+        *spoken.never.german,
+        *nicht,
+        *clause.manner.german,
+        *(clause.place.german if front != "place" else []),
+        *new,
+        *clause.complement.german,
+    ]
+
+
+def _end(clause: Clause) -> list[German]:
+    """Relative clauses of objects, which follow the verb."""
+    return [word for phrase, _ in clause.objects() for word in set_off(phrase.relative)]
+
+
+def main_clause(clause: Clause, front: str = "subject") -> Pair:
+    """Verb second. `front`: subject, time, place; "clause" where another clause comes first."""
+    spoken = clause.spoken
+    finite = German(spoken.finite_text, tuple(spoken.finite))
+    prefix = [German(spoken.prefix, spoken.prefix_links)] if spoken.prefix else []
+    if front == "subject":
+        opening = _subject(clause)
+    elif front == "clause":
+        opening = []
+    else:
+        opening = clause.time.german if front == "time" else clause.place.german
+    words = [
+        *opening,
+        finite,
+        *([] if front == "subject" else _subject(clause)),
+        *_middle(clause, front),
+        *prefix,
+        *spoken.nonfinite,
+        *_end(clause),
+    ]
+    return Pair(english_clause(clause, front), words)
+
+
+def verb_last(clause: Clause) -> list[German]:
+    """Subordinate order, after whatever opens it: the finite verb closes the clause."""
+    spoken = clause.spoken
+    links = (*spoken.finite, *spoken.prefix_links)
+    finite = German(spoken.prefix + spoken.finite_text, tuple(dict.fromkeys(links)))
+    return [
+        *([] if _is_relative(clause.subject) else _subject(clause)),
+        *_middle(clause, front=""),
+        *spoken.nonfinite,
+        finite,
+        *_end(clause),
+    ]
+
+
+def subordinate(conjunction: str, clause: Clause) -> Pair:
+    """because, although, that ... with the German verb at its end, without the commas around it."""
+    word = English(conjunction)
+    opening = German(CONJUNCTIONS[conjunction], (word,))
+    return Pair([word, *english_clause(clause)], [opening, *verb_last(clause)])
+
+
+def relative_clause(clause: Clause, pronoun: Phrase, case: str) -> Pair:
+    """A clause whose subject or object is the relative pronoun, which opens it."""
+    opening = [] if pronoun is clause.subject else pronoun.words
+    return Pair(
+        [*opening, *english_clause(clause)], [*pronoun.german(case, None), *verb_last(clause)]
+    )
+
+
+def join_pairs(*parts: Pair) -> Pair:
+    return Pair(
+        [word for part in parts for word in part.english],
+        [word for part in parts for word in part.german],
+    )

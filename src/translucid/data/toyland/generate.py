@@ -1,0 +1,107 @@
+"""Sentences by number: the same seed and index give the same sentence, everywhere and always.
+
+One endless stream of candidates belongs to a seed. The German text of a candidate decides whether
+it is for training, validation or test, so no sentence of either language can ever be in two
+splits, whatever the seed and however many are asked for.
+"""
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import count as numbers
+from itertools import islice
+
+from translucid.core.errors import ConfigError
+from translucid.data.toyland import nested, opinions, sentences
+from translucid.data.toyland.cast import Cast
+from translucid.data.toyland.seeded_random import SeededRandom
+from translucid.data.toyland.words import Pair, Sentence, finish
+
+SPLITS = ("train", "valid", "test")
+LABELS = ("negative", "neutral", "positive")
+MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
+_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
+
+# Weight, name and builder of every family of sentences.
+TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], Pair | None]]], ...] = (
+    (7, ("simple", sentences.simple)),
+    (7, ("fronted", sentences.fronted)),
+    (5, ("perfect", sentences.perfect)),
+    (5, ("modal", sentences.modal)),
+    (6, ("separable", sentences.separable)),
+    (4, ("giving", sentences.giving)),
+    (3, ("things", sentences.things)),
+    (4, ("geography", sentences.geography)),
+    (4, ("business", sentences.business)),
+    (9, ("reported", sentences.reported)),
+    (7, ("coordination", sentences.coordination)),
+    (5, ("chain", sentences.chain)),
+    (5, ("contrast", sentences.contrast)),
+    (12, ("subordinate-last", nested.subordinate_last)),
+    (10, ("subordinate-first", nested.subordinate_first)),
+    (11, ("relative-subject", nested.relative_subject)),
+    (9, ("relative-object", nested.relative_object)),
+)
+JUDGING: tuple[tuple[float, tuple[str, Callable[[Cast, int], Pair | None]]], ...] = (
+    (12, ("evaluation", opinions.evaluation)),
+    (11, ("taste", opinions.taste)),
+    (7, ("naming", opinions.naming)),
+    (18, ("two-sides", opinions.two_sides)),
+    (15, ("concession", opinions.concession)),
+    (10, ("disagreement", opinions.disagreement)),
+    (14, ("grounds", opinions.grounds)),
+    (12, ("hearsay", opinions.hearsay)),
+    (10, ("reputation", opinions.reputation)),
+)
+STRUCTURES = tuple(name for _, (name, _) in (*TELLING, *JUDGING))
+_NEUTRAL_FRACTION = 0.57
+
+
+def candidate(seed: int, index: int) -> Sentence | None:
+    """The sentence with this number, if its words fit; its split is not decided here."""
+    rng = SeededRandom(f"toyland {seed} {index}")
+    cast = Cast(rng)
+    if rng.flip(_NEUTRAL_FRACTION):
+        name, build = rng.weighted(TELLING)
+        parts, label = build(cast), "neutral"
+    else:
+        polarity = rng.pick((1, -1))
+        name, judge = rng.weighted(JUDGING)
+        parts, label = judge(cast, polarity), "positive" if polarity > 0 else "negative"
+    return finish(parts, label, name) if parts else None
+
+
+def split_of(german: str) -> str:
+    digest = blake2b(german.lower().encode(), digest_size=8).digest()
+    slot = int.from_bytes(digest, "big") % 20
+    return next(split for split, slots in _SLOTS.items() if slot in slots)
+
+
+class Toyland:
+    """A world with a seed; iterate over as many of its sentences as needed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def sentences(self, split: str = "train", count: int | None = None) -> Iterator[Sentence]:
+        """The first `count` sentences of a split, all different; endless without a count."""
+        if split not in SPLITS:
+            raise ConfigError(f"split = {split!r}: choose one of {', '.join(SPLITS)}")
+        if count is not None and count < 0:
+            raise ConfigError(f"count = {count}: must be zero or more")
+        return islice(self._stream(split), count)
+
+    def _stream(self, split: str) -> Iterator[Sentence]:
+        seen: set[str] = set()
+        for index in numbers():
+            sentence = candidate(self.seed, index)
+            if sentence is None or not MIN_WORDS <= sentence.length <= MAX_WORDS:
+                continue
+            text = sentence.target.lower()
+            if split_of(text) == split and text not in seen:
+                seen.add(text)
+                yield sentence
+
+
+def generate(count: int, seed: int = 0, split: str = "train") -> Iterator[Sentence]:
+    """The first `count` sentences of a split of the world with this seed."""
+    return Toyland(seed).sentences(split, count)

@@ -1,0 +1,76 @@
+"""The small words: adverbs, conjunctions, modal verbs, numerals, prepositions of place."""
+
+from dataclasses import dataclass
+
+from translucid.data.toyland.lexicon import adverb
+
+PRESENT_TIMES = (
+    adverb("today", "heute"),
+    adverb("now", "jetzt"),
+    adverb("every day", "jeden Tag"),
+    adverb("in the morning", "am Morgen", "01 2"),
+    adverb("in the evening", "am Abend", "01 2"),
+    adverb("in the summer", "im Sommer", "01 2"),
+)
+HABIT_TIMES = PRESENT_TIMES[2:]  # those that go with what always holds
+PERFECT_TIMES = (adverb("today", "heute"),)
+MODAL_TIMES = (adverb("today", "heute"), adverb("tomorrow", "morgen"))
+PAST_TIMES = (adverb("yesterday", "gestern"), adverb("last week", "letzte Woche"))
+
+FREQUENCIES = (
+    adverb("often", "oft"),
+    adverb("always", "immer"),
+    adverb("sometimes", "manchmal"),
+    adverb("rarely", "selten"),
+)
+PERFECT_ADVERBS = (adverb("already", "schon"), adverb("just", "gerade"))
+MANNERS = {
+    "sing": (adverb("loudly", "laut"), adverb("softly", "leise"), adverb("alone", "allein")),
+    "laugh": (adverb("loudly", "laut"), adverb("softly", "leise")),
+    "cry": (adverb("loudly", "laut"), adverb("softly", "leise")),
+    "bark": (adverb("loudly", "laut"),),
+    "swim": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
+    "work": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
+    "dance": (adverb("alone", "allein"), adverb("slowly", "langsam")),
+    "wait": (adverb("patiently", "geduldig"), adverb("alone", "allein")),
+}
+SPOTS = (
+    adverb("here", "hier"),
+    adverb("there", "dort"),
+    adverb("outside", "draußen"),
+    adverb("at home", "zu Hause"),
+)
+VERY = adverb("very", "sehr")
+
+NUMERALS = (("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("ten", "zehn"))
+
+# English and German preposition, for where something lies (dative) or is put (accusative).
+SURFACES = (("on", "auf"), ("under", "unter"), ("behind", "hinter"), ("next to", "neben"))
+
+CONJUNCTIONS = {
+    "because": "weil",
+    "although": "obwohl",
+    "when": "wenn",
+    "if": "wenn",
+    "while": "während",
+    "before": "bevor",
+    "that": "dass",
+    "and": "und",
+    "but": "aber",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Modal:
+    english: str
+    singular: str  # ich, er
+    plural: str  # wir, sie
+
+
+MODALS = {
+    "can": Modal("can", "kann", "können"),
+    "must": Modal("must", "muss", "müssen"),
+    "should": Modal("should", "sollte", "sollten"),
+    "may": Modal("may", "darf", "dürfen"),
+    "want": Modal("want", "will", "wollen"),
+}

@@ -1,0 +1,281 @@
+"""Noun phrases, names, pronouns and prepositional phrases, in both languages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from translucid.data.toyland import german
+from translucid.data.toyland.determiners import A, Determiner
+from translucid.data.toyland.lexicon import Adjective, Adverb, Name, Noun
+from translucid.data.toyland.words import English, German, Pair
+
+# case, and the English word of negation that "kein" would take up
+Declension = Callable[[str, English | None], list[German]]
+
+
+@dataclass(eq=False, slots=True)
+class Phrase:
+    """Something a verb can have as subject or object."""
+
+    words: list[English]
+    head: English
+    german: Declension
+    plural: bool
+    slot: str  # German gender, or "p": decides er, sie, es
+    person: int = 3
+    definite: bool = True
+    is_pronoun: bool = False
+    refers: str = ""  # the English pronoun that may stand for it
+    rivals: frozenset[str] = frozenset()  # the pronouns a reader might take for it
+    kinds: frozenset[str] = frozenset()
+    relative: Pair | None = None  # its relative clause; German may move it to the end
+
+    def english(self) -> list[English]:
+        return [*self.words, *(self.relative.english if self.relative else [])]
+
+
+def article_for(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def noun_phrase(
+    noun: Noun,
+    determiner: Determiner,
+    plural: bool = False,
+    adjective: Adjective | None = None,
+    owner: Phrase | None = None,
+) -> Phrase:
+    """`owner` is whom a possessive speaks of: Peter, in "his dog"."""
+    head = English(noun.english_plural if plural else noun.english)
+    quality = English(adjective.english) if adjective else None
+    article: English | None = None
+    if determiner.english:
+        follower = quality.text if quality else head.text
+        text = article_for(follower) if determiner is A else determiner.english
+        article = English(text, antecedent=owner.head if owner and owner.refers else None)
+    slot = "p" if plural else noun.gender
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        links = tuple(word for word in (no, article) if word is not None)
+        words: list[German] = []
+        style, stem = determiner.style, determiner.german
+        if no is not None and not determiner.definite:
+            style, stem = "ein-word", "kein"
+        if style == "the":
+            words.append(German(german.definite(case, slot), links))
+        elif style in ("der-word", "strong-word"):
+            words.append(German(german.der_word(stem, case, slot), links))
+        elif style == "ein-word":
+            words.append(German(german.ein_word(stem, case, slot), links))
+        elif style == "numeral":
+            words.append(German(stem, links))
+        if adjective and quality:
+            declension = {"the": "weak", "der-word": "weak", "ein-word": "mixed"}.get(
+                style, "strong"
+            )
+            form = german.inflected(adjective, declension, case, slot)
+            words.append(German(form, (quality,)))
+        words.append(German(german.noun_form(noun, case, plural), (head,)))
+        return words
+
+    pronoun = "they" if plural else noun.pronoun
+    rivals = {pronoun} if pronoun else {"he", "she", "it"}
+    return Phrase(
+        words=[word for word in (article, quality, head) if word is not None],
+        head=head,
+        german=decline,
+        plural=plural,
+        slot=slot,
+        definite=determiner.definite,
+        refers=pronoun,
+        rivals=frozenset(rivals),
+        kinds=noun.kinds,
+    )
+
+
+def proper_name(name: Name, last: str = "", title: Noun | None = None) -> Phrase:
+    """A name, with a family name or a title (Mr)."""
+    texts = [*name.english, *([last] if last else [])]
+    words = [
+        English(text, f"{'I' if index else 'B'}-{name.tag}") for index, text in enumerate(texts)
+    ]
+    spoken = [*name.german, *([last] if last else [])]
+    address = English(title.english) if title else None
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        own = [German(text, (word,)) for text, word in zip(spoken, words, strict=True)]
+        if title and address:
+            own.insert(0, German(german.noun_form(title, case, plural=False), (address,)))
+        return own
+
+    pronoun = {"m": "he", "f": "she", "": "it"}[name.gender]
+    return Phrase(
+        words=[*([address] if address else []), *words],
+        head=words[0],
+        german=decline,
+        plural=False,
+        slot=name.gender or "n",
+        refers=pronoun if name.gender else "",
+        rivals=frozenset({pronoun}),
+        kinds=name.kinds,
+    )
+
+
+def titled_name(noun: Noun, middle: str, name: Name) -> Phrase:
+    """the company Jordan, the city of Florence: the noun is declined, the name is not."""
+    article, head, own = English("the"), English(noun.english), proper_name(name)
+    link = [English(middle)] if middle else []
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [
+            German(german.definite(case, noun.gender), (article,)),
+            German(german.noun_form(noun, case, plural=False), (head,)),
+            *own.german(case, None),
+        ]
+
+    return Phrase(
+        words=[article, head, *link, *own.words],
+        head=head,
+        german=decline,
+        plural=False,
+        slot=noun.gender,
+        refers="it",
+        rivals=frozenset({"it"}),
+        kinds=name.kinds | noun.kinds,
+    )
+
+
+def speaker(text: str, is_object: bool = False) -> Phrase:
+    """I and we, me and us."""
+    word = English({"I": "me", "we": "us"}[text] if is_object else text)
+    forms = german.SPEAKERS[text]
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [German(forms[case], (word,))]
+
+    return Phrase(
+        words=[word],
+        head=word,
+        german=decline,
+        plural=text == "we",
+        slot="p" if text == "we" else "m",
+        person=1,
+        is_pronoun=True,
+        kinds=frozenset({"person"}),
+    )
+
+
+_OBJECT_FORMS = {"he": "him", "she": "her", "it": "it", "they": "them"}
+
+
+def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
+    """he, she, it, they: English looks at what it is, German at the gender of its noun."""
+    text = _OBJECT_FORMS[target.refers] if is_object else target.refers
+    word = English(text, antecedent=target.head)
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [German(german.personal_pronoun(case, target.slot), (word,))]
+
+    return Phrase(
+        words=[word],
+        head=word,
+        german=decline,
+        plural=target.plural,
+        slot=target.slot,
+        is_pronoun=True,
+        kinds=target.kinds,
+    )
+
+
+def demonstrative() -> Phrase:
+    """This, as in "this is a good hotel"; German says das whatever follows."""
+    word = English("this")
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [German("das", (word,))]
+
+    return Phrase([word], word, decline, plural=False, slot="n", is_pronoun=True)
+
+
+def relative_phrase(target: Phrase, text: str) -> Phrase:
+    """who or that, as the subject or the object of a relative clause on `target`."""
+    word = English(text)
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [German(german.relative_pronoun(case, target.slot), (word,))]
+
+    return Phrase(
+        words=[word],
+        head=target.head,  # the noun decides the verb
+        german=decline,
+        plural=target.plural,
+        slot=target.slot,
+        is_pronoun=True,
+        kinds=target.kinds,
+    )
+
+
+def silent(target: Phrase) -> Phrase:
+    """A subject that is understood: Anna reads a book and [Anna] drinks a coffee."""
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return []
+
+    return Phrase(
+        words=[],
+        head=target.head,
+        german=decline,
+        plural=target.plural,
+        slot=target.slot,
+        person=target.person,
+        is_pronoun=True,
+        kinds=target.kinds,
+    )
+
+
+def together(first: Phrase, second: Phrase) -> Phrase:
+    """Two phrases joined by "and"; plural, with the first one's head, as treebanks have it."""
+    word = English("and")
+
+    def decline(case: str, no: English | None = None) -> list[German]:
+        return [*first.german(case, None), German("und", (word,)), *second.german(case, None)]
+
+    return Phrase(
+        words=[*first.words, word, *second.words],
+        head=first.head,
+        german=decline,
+        plural=True,
+        slot="p",
+        refers="they",
+        rivals=frozenset({"they"}),
+        kinds=first.kinds & second.kinds,
+    )
+
+
+def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> Pair:
+    """A preposition and its phrase, "in dem" contracted to "im"."""
+    before = [English(text) for text in english.split()]
+    declined = inner.german(case, None)
+    short = german.contracted(german_word, declined[0].text)
+    if short and inner.words[0].text == "the":
+        first = [German(short, (*before, *declined[0].links))]
+        declined = declined[1:]
+    else:
+        first = [German(german_word, tuple(before))]
+    return Pair([*before, *inner.english()], [*first, *declined])
+
+
+def adverbial(adverb: Adverb) -> Pair:
+    """An adverb, ready to stand in a sentence."""
+    words = [English(text) for text in adverb.english]
+    spoken = [
+        German(text, tuple(words[index] for index in links))
+        for text, links in zip(adverb.german, adverb.links, strict=True)
+    ]
+    return Pair(words, spoken)
+
+
+def quality(adjective: Adjective, intensifier: Pair | None = None) -> Pair:
+    """A predicate adjective, which German leaves without an ending."""
+    word = English(adjective.english)
+    before = intensifier or Pair([], [])
+    return Pair([*before.english, word], [*before.german, German(adjective.german, (word,))])

@@ -1,0 +1,179 @@
+"""Training that starts from a trained model: from its folder to the network of the first step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.tokenizers.extended import extended
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.models import Network
+from translucid.models.adapters import check_adapters
+from translucid.runs.fine_tuning.model_keys import with_model_keys
+from translucid.runs.fine_tuning.source import Source, facts_of, open_source
+from translucid.runs.fine_tuning.take_over import reordered, take_over
+from translucid.runs.fine_tuning.vocabulary import (
+    Rows,
+    check_kept,
+    kept_rows,
+    replaced_rows,
+    tokenizers_for,
+)
+from translucid.runs.recipe.examples import Record
+from translucid.runs.recipe.recipe import Recipe
+from translucid.runs.recipe.resources import Prepared
+
+Say = Callable[[str], None]
+SIZES = ("shape", "vocab", "target_vocab")  # of a network, that the source decides
+
+
+@dataclass(frozen=True)
+class Start:
+    """A source, and the recipe with what it decides."""
+
+    source: Source
+    recipe: Recipe
+    # The tokens that stood for each new token of an extended vocabulary, by tokenizer.
+    parts: dict[str, list[list[int]]] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> bool:
+        """Whether all tokens of the source keep their ids."""
+        return self.recipe.tokenizer.vocabulary != "replace"
+
+    @property
+    def shape(self) -> str:
+        return self.source.shape_for(self.recipe.task.kind)
+
+    def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
+        """The source's, perhaps with words of the training data; None: they are learnt from it."""
+        if not self.kept:
+            return None
+        held = tokenizers_for(self.source, self.shape)
+        if self.recipe.tokenizer.vocabulary == "keep":
+            return held
+        if self.recipe.data.store is not None:
+            raise ConfigError('tokenizer.vocabulary = "extend": not with data.store; leave one out')
+        if len(held) > 1 and self.source.config.target_vocab is None:
+            raise ConfigError(
+                'tokenizer.vocabulary = "extend": source and target of this model have a tokenizer '
+                'each and share their rows; use "keep" or "replace"'
+            )
+        for name, tokenizer in held.items():
+            texts = (text for record in train for text in record.texts_of(name))
+            new = extended(tokenizer, texts)
+            held[name], self.parts[name] = new.tokenizer, new.parts
+        return held
+
+    def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of task and data, with what the source decides."""
+        sizes = dict(known) | {"shape": self.shape}
+        if not self.kept:
+            return sizes
+        config = self.source.config
+        tokens, target = sizes["vocab"], sizes.pop("target_vocab", 0)
+        sizes["vocab"] = max(config.vocab, tokens)  # rows that are no token included
+        if self.shape == "encoder-decoder" and config.target_vocab is not None:
+            sizes["target_vocab"] = max(config.target_vocab, target)
+        return sizes
+
+    def begin(self, network: Network, known: Prepared, say: Say) -> dict[str, Any]:
+        """Let the network begin with the source's weights, and say what was done. Returns what a
+        run keeps of it."""
+        rows = self._rows(network, known)
+        taken = take_over(network, self.source, rows, known.labels)
+        lines = [self.source.line(), *self._about_model(), *self._about_vocabulary(rows, known)]
+        if not taken.why_fresh and reordered(self.source, known.labels):
+            lines.append("  labels: the source has them in another order; its rows were reordered")
+        lines += taken.lines(network, self.source)
+        for line in lines:
+            say(line)
+        check_adapters(network, self.recipe.model.get("lora_where", ()))
+        config = network.config.model_dump()
+        sizes = {key: config[key] for key in SIZES}
+        vocabulary = self.recipe.tokenizer.vocabulary
+        return facts_of(self.source) | {
+            "vocabulary": vocabulary, "sizes": sizes, "taken": list(taken.taken),
+            "fresh": list(taken.fresh), "notes": [line.strip() for line in lines[1:]],
+        }  # fmt: skip
+
+    def frozen(self, start: Mapping[str, Any]) -> tuple[str, ...]:
+        """The weights that stay as they are: with adapters, all that was taken over."""
+        chosen = self.recipe.training.freeze
+        if chosen or not self.recipe.model.get("lora_rank"):
+            return chosen
+        fresh = {name.partition(".")[0] for name in start["fresh"] if ".lora." not in name}
+        whole = {name.partition(".")[0] for name in start["taken"]} - fresh
+        apart = [name for name in start["taken"] if name.partition(".")[0] in fresh]
+        return (*(f"{part}.*" for part in sorted(whole)), *apart)
+
+    def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
+        """For each stack."""
+        old, rows = self.source.bundle.tokenizers, {}
+        for stack, side in (("encoder", "source"), ("decoder", "target")):
+            ours = known.tokenizers.get(side) or known.tokenizers.get("tokenizer")
+            theirs = old.get(side) or old.get("tokenizer") or old["source"]
+            if self.kept or ours is None:
+                config = self.source.config
+                target = stack == "decoder" and config.target_vocab is not None
+                count = (config.target_vocab if target else None) or config.vocab
+                new = self.parts.get(side, self.parts.get("tokenizer", []))
+                rows[stack] = kept_rows(count, new, len(theirs))
+            else:
+                rows[stack] = replaced_rows(ours, theirs)
+        return rows
+
+    def _about_model(self) -> list[str]:
+        keys = ("kind", "d_model", "hidden", "heads", "layers", "decoder_layers")
+        model = self.recipe.model
+        shown = " ".join(f"{key}={model[key]}" for key in keys if model.get(key) is not None)
+        return [f"  model: as in the source, {shown}"]
+
+    def _about_vocabulary(self, rows: Mapping[str, Rows], known: Prepared) -> list[str]:
+        lines = []
+        for name, tokenizer in known.tokenizers.items():
+            if self.kept:
+                new = len(self.parts.get(name, ()))
+                more = (
+                    f"extended by {new:,}, each beginning as the mean of the tokens that stood for "
+                    "it, to"
+                )
+                change = "kept," if self.recipe.tokenizer.vocabulary == "keep" else more
+                lines.append(f"  vocabulary ({name}): {change} {len(tokenizer):,} tokens")
+                continue
+            of_stack = rows["decoder" if name == "target" or self.shape == "decoder" else "encoder"]
+            fresh = len(of_stack.begin) - of_stack.equal - of_stack.split
+            lines.append(
+                f"  vocabulary ({name}): replaced, {len(tokenizer):,} tokens: {of_stack.equal:,} "
+                f"rows taken over by equal text, {of_stack.split:,} begin as the mean of the "
+                f"tokens that the text was split into, {fresh:,} fresh"
+            )
+        return lines
+
+
+def open_start(recipe: Recipe) -> Start | None:
+    """What a recipe starts from, if it does."""
+    path = recipe.training.start_from
+    if path is None and recipe.model.get("lora_rank"):
+        raise ConfigError(
+            f"model.lora_rank = {recipe.model['lora_rank']}: adapters learn beside weights that "
+            "are there already; name a trained model with training.start_from (--from), or leave "
+            "it out"
+        )
+    if path is None:
+        return None
+    source = open_source(path, recipe.task.kind)
+    if recipe.tokenizer.vocabulary != "replace":
+        check_kept(recipe.tokenizer.folder)
+    return Start(source, with_model_keys(recipe, source))
+
+
+def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a run has kept of its start, checked: its sizes build a network."""
+    sizes = values.get("sizes")
+    right = isinstance(sizes, dict) and {*sizes} <= {*SIZES} and isinstance(
+        values.get("weights"), str
+    )  # fmt: skip
+    if not right:
+        raise InputError(f"{where} is not what a run writes; copy the run again, whole")
+    return dict(values)

@@ -1,0 +1,176 @@
+"""Settings that fit the data, for people who give only their files.
+
+Rules of thumb, not laws: what they pick is said, stands in the run's recipe, and gives way to
+whatever the user sets. They aim at minutes on a GPU and at an hour or so on two CPU cores.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.data.tokenizers.pipelines import WORDS
+from translucid.runs.recipe.examples import Record
+from translucid.runs.recipe.recipe import Recipe, parse
+from translucid.tasks.options import DataConfig
+from translucid.tasks.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much there is to learn from."""
+
+    examples: int
+    words: int  # separated by spaces, of all texts
+    words_known: int  # different ones
+    # Of a text that is longer than 99 % of the texts:
+    long_words: int = 0
+    long_characters: int = 0
+    long_bytes: int = 0
+
+
+def measure(train: Sequence[Record]) -> Amount:
+    """Count examples and words; numbers count as a word each."""
+    words, known = 0, set[str]()
+    sizes: list[tuple[int, int, int]] = []  # of each text: words, characters, bytes
+    for record in train:
+        words += len(record.values)
+        for text in record.texts:
+            text_words = text.split()
+            words += len(text_words)
+            known.update(text_words)
+            sizes.append((len(text_words), len(text), len(text.encode(errors="replace"))))
+    long = [
+        sorted(column)[math.ceil(LONG * len(column)) - 1] for column in zip(*sizes, strict=True)
+    ]
+    return Amount(len(train), words, len(known), *long)
+
+
+def size_for(amount: Amount) -> "Size":
+    """Few words to learn from: a small model that forgets on purpose. Many: a large one."""
+    return next(size for size in SIZES if amount.words <= size.words)
+
+
+def pick(
+    recipe: Recipe, amount: Amount, device: str, size: "Size | None" = None
+) -> dict[str, dict[str, Any]]:
+    """Settings for this much data, or of this size, in the sections of a recipe."""
+    task = TASKS[recipe.task.kind]
+    if recipe.training.start_from is not None:
+        loss = dict(task.suggested.get("task", {}))  # label smoothing is of tuning too
+        tuning = _tuning(recipe, amount, device)
+        data = max_length(recipe, amount, tuning["batch_tokens"])
+        return {"task": loss, "data": data, "training": tuning}
+    suggested = {section: dict(keys) for section, keys in task.suggested.items()}
+    if recipe.model["kind"] == "mlp":  # which reads no words
+        return suggested
+    size = size_for(amount) if size is None else size
+    settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
+    batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
+    epochs = round(size.epochs * amount.words * PIECES_PER_WORD / batch, -2)
+    steps = settings.get("steps", int(min(max(epochs, 500), 100_000)))
+    training: dict[str, Any] = {
+        "steps": steps,
+        "batch_tokens": batch,
+        "learning_rate": size.learning_rate,
+        "warmup": steps // 20,
+        "evaluate_every": max(steps // 10, 1),
+    }
+    if device == "cuda":
+        training["precision"] = "bfloat16"
+    tokenizer: dict[str, Any] = {}
+    if recipe.tokenizer.kind in ("bpe", "unigram"):
+        tokenizer["vocab_size"] = min(size.vocab_size, max(amount.words_known, 500))
+    elif recipe.tokenizer.kind in WORDS:
+        tokenizer["vocab_size"] = max(amount.words_known + 4, 8)
+    model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
+    if recipe.model["kind"] == "recurrent":
+        model |= {"hidden": size.d_model, "layers": 1 if size.layers < 4 else 2}
+        if task.shape != "decoder":
+            model["bidirectional"] = True
+    else:
+        model |= {"heads": size.d_model // 64 if size.d_model > 128 else 4, "layers": size.layers}
+    data = max_length(recipe, amount, batch)
+    picked = {
+        "task": {}, "data": data, "tokenizer": tokenizer, "model": model, "training": training,
+    }  # fmt: skip
+    return {section: keys | suggested.get(section, {}) for section, keys in picked.items()}
+
+
+def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, Any]:
+    """data.max_length such that 99 % of the texts fit, where the usual one is too short for them;
+    but no more than the learned positions, a batch, or what attention reads in good time."""
+    usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
+    if "long" not in task.data_keys or "kind" not in recipe.model:
+        return {}
+    match recipe.tokenizer.kind:
+        case "char":
+            tokens = amount.long_characters
+        case "bytes":
+            tokens = amount.long_bytes
+        case "word" | "space":
+            tokens = amount.long_words * 2  # punctuation is a token of its own
+        case _:
+            tokens = amount.long_bytes // BYTES_PER_PIECE
+    most = min(MOST_TOKENS, batch_tokens // task.max_files)  # both texts of a pair are in a batch
+    network = recipe.model_config_for(sizes=task.smallest_sizes())
+    if (positions := getattr(network, "context_length", None)) is not None:
+        most = min(most, positions)
+    wanted = min(-(-(tokens + 2) // 64) * 64, most)  # with the special tokens around a text
+    return {"max_length": wanted} if wanted > usual else {}
+
+
+def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
+    """Few passes with short steps, for a model that knows much already."""
+    settings = recipe.training.model_dump(exclude_unset=True)
+    batch = settings.get("batch_tokens", 2048)
+    passes = round(TUNING_EPOCHS * amount.words * PIECES_PER_WORD / batch, -1)
+    steps = settings.get("steps", int(min(max(passes, 100), 20_000)))
+    rate = ADAPTER_RATE if recipe.model.get("lora_rank") else TUNING_RATE
+    training = {
+        "steps": steps, "batch_tokens": batch, "learning_rate": rate,
+        "warmup": steps // 10, "evaluate_every": max(steps // 10, 1),
+    }  # fmt: skip
+    return training | ({"precision": "bfloat16"} if device == "cuda" else {})
+
+
+TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
+ADAPTER_RATE = 5e-4  # adapters begin with nothing and are few: they take ten times as long steps
+PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
+BYTES_PER_PIECE = 3  # fewer than most subwords have, so that the estimate is on the safe side
+LONG = 0.99  # of the texts are to fit
+MOST_TOKENS = 1024  # the time of attention grows with the square of them
+
+
+@dataclass(frozen=True)
+class Size:
+    words: float  # up to this many
+    d_model: int
+    layers: int
+    dropout: float
+    vocab_size: int
+    learning_rate: float
+    batch_tokens: int
+    epochs: int
+
+
+SIZES = (
+    Size(100_000, 128, 2, 0.3, 2000, 2e-3, 2048, 40),
+    Size(2_000_000, 256, 3, 0.3, 8000, 1e-3, 4096, 20),
+    Size(20_000_000, 512, 4, 0.2, 16000, 7e-4, 8192, 10),
+    Size(float("inf"), 512, 6, 0.1, 32000, 5e-4, 16384, 3),
+)
+
+
+def with_picks(recipe: Recipe, picks: dict[str, dict[str, Any]]) -> tuple[Recipe, list[str]]:
+    """The recipe with what was picked where the user said nothing, and what that is."""
+    values: dict[str, dict[str, Any]] = {"model": dict(recipe.model)}
+    for name in ("task", "data", "tokenizer", "training", "decoding"):
+        values[name] = getattr(recipe, name).model_dump(exclude_unset=True)
+    picked = []
+    for section, keys in picks.items():
+        for key, value in keys.items():
+            if key not in values[section]:
+                values[section][key] = value
+                picked.append(f"{section}.{key}={str(value).lower() if value is True else value}")
+    return parse(values), picked

@@ -1,0 +1,167 @@
+"""From the data section of a recipe to records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.readers.loading import Columns, Loading
+from translucid.runs.recipe import split
+from translucid.runs.recipe.recipe import Recipe
+from translucid.tasks.contract import check_record
+from translucid.tasks.options import DataConfig
+from translucid.tasks.registry import TASKS
+
+Record = Any  # of whatever class the task reads
+Part = Literal["test", "valid"]  # of the data
+NO_DATA = (
+    "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
+    "--train FILE ..., or --toyland 20000"
+)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The three parts of the data; test may be empty."""
+
+    train: list[Record]
+    valid: list[Record]
+    test: list[Record]
+    columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
+    # Rows of the files of valid and test that could not be read as examples: reason and count.
+    unread: dict[Part, dict[str, int]] = field(default_factory=dict, kw_only=True)
+
+
+def load_examples(
+    recipe: Recipe, say: Callable[[str], None], columns: Mapping[str, Columns] | None = None
+) -> Examples:
+    """Read the files of a recipe, or make them up. columns: those that the training data had when
+    the run began, if it is read again."""
+    data, task = recipe.data, TASKS[recipe.task.kind]
+    if data.toyland is not None:
+        for part in ("train", "valid", "test"):
+            if getattr(data, part):
+                raise ConfigError(f"data.toyland and data.{part} were both given; leave one out")
+        if data.fold is not None:
+            raise ConfigError("data.toyland and data.fold were both given; leave one out")
+        held_out = _held_out(data.toyland)
+        parts = [
+            list(task.toyland(part, count))
+            for part, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
+        ]
+        say(
+            f"toyland: {data.toyland:,} training sentences, {held_out:,} for each of valid and test"
+        )
+        return Examples(*parts)
+    if not data.train:
+        raise ConfigError(NO_DATA)
+    if data.valid and data.fold is not None:
+        raise ConfigError("data.valid and data.fold were both given; leave one out")
+    loading = Loading(expected=columns or {})
+    train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
+    loadings: dict[Part, Loading] = {  # with the columns of train
+        "valid": Loading(expected=loading.columns), "test": Loading(expected=loading.columns)
+    }  # fmt: skip
+    valid, test = (
+        read_records(recipe.task.kind, data.paths(files), data, say, loadings[part])
+        if files
+        else []
+        for part, files in zip(loadings, (data.valid, data.test), strict=True)
+    )
+    for held_out_records, files in ((valid, data.valid), (test, data.test)):
+        if files:
+            task.check_held_out(train, held_out_records, data.paths(files)[0])
+    if not valid:
+        train, valid = _hold_out(recipe, train, say)
+    unread = {part: loading.lost for part, loading in loadings.items()}
+    return Examples(train, valid, test, columns=loading.columns, unread=unread)
+
+
+def load_held_out(
+    recipe: Recipe,
+    part: Part,
+    say: Callable[[str], None],
+    needed: int | None = None,
+    loading: Loading | None = None,
+) -> list[Record]:
+    """The test or validation examples of a recipe by themselves; none where it names none, and no
+    training examples were held out. needed: of made-up ones no more are made. loading: names the
+    columns of the training data, and notes what happened."""
+    data, task = recipe.data, TASKS[recipe.task.kind]
+    if data.toyland is not None:
+        held_out = _held_out(data.toyland)
+        return list(task.toyland(part, held_out if needed is None else min(needed, held_out)))
+    if files := data.test if part == "test" else data.valid:
+        return read_records(recipe.task.kind, data.paths(files), data, say, loading)
+    if part == "test" or data.store:  # in a store are tokens, not texts
+        return []
+    alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
+    return load_examples(alone, say, loading.expected if loading else None).valid
+
+
+def _held_out(toyland: int) -> int:
+    """Made-up examples for each of valid and test, beside so many to train on."""
+    return min(max(toyland // 20, 50), 500)
+
+
+def _hold_out(
+    recipe: Recipe, records: list[Record], say: Callable[[str], None]
+) -> tuple[list[Record], list[Record]]:
+    """The training examples, and those of them that are held out for validation."""
+    data, files = recipe.data, " + ".join(recipe.data.paths(recipe.data.train))
+    if len(records) == 1:
+        raise InputError(
+            f"{files}: 1 record is too few to hold one out for validation; give more, or a second "
+            "file with --valid"
+        )
+    seed = recipe.training.seed if data.split_seed is None else data.split_seed
+    if data.fold is not None:
+        number, count = map(int, data.fold.split("/"))
+        if count > len(records):
+            raise ConfigError(
+                f"data.fold = {data.fold!r}: {files} has {len(records):,} examples, which are too "
+                f"few for {count:,} folds; use at most one fold per example"
+            )
+        train, valid = split.fold(records, number, count, seed)
+        message = f"fold {number} of {count}: {len(valid):,} of {len(records):,} examples held out"
+    elif data.split == "every-nth":
+        train, valid = split.every_nth(records)
+        message = f"{len(valid):,} of the training examples held out for it"
+        if copies := len(records) - len(train) - len(valid):
+            message += f", {copies:,} that ask the same left out"
+        message = f"data.valid was not given: {message}"
+    else:
+        train, valid = split.stratified(records, seed)
+        message = (
+            f"data.valid was not given: {len(valid):,} of the training examples held out for it"
+        )
+    if not valid:
+        raise InputError(
+            f"{files}: no example can be held out for validation, because training would lose its "
+            "label; give at least two different examples of some label, or a second file with "
+            "--valid"
+        )
+    say(f"{message}{split.explained(records, seed) if data.split == 'stratified' else ''}")
+    return train, valid
+
+
+def read_records(
+    task: str,
+    files: Sequence[str],
+    data: DataConfig,
+    say: Callable[[str], None],
+    loading: Loading | None = None,
+) -> list[Record]:
+    """The records of a task from its file, or from several that belong together."""
+    most = TASKS[task].max_files
+    if not 0 < len(files) <= most:
+        names = ", ".join(files)
+        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {names}")
+    loading = Loading() if loading is None else loading
+    records = list(TASKS[task].read(files, data, loading))
+    for line in loading.lines():
+        say(line)
+    if not records:
+        raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
+    check_record(TASKS[task], records[0])
+    return records

@@ -1,0 +1,259 @@
+"""The recipe: all that a run was told, as one file.
+
+Sections: task, data, tokenizer, model, training, decoding. Every key has a default or is named when
+missing; a key that does not exist is an error with the nearest one that does.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from translucid.core.config import Config, unknown_key, with_overrides
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.renamed import ADDED, KEYS, as_here, is_now, keys_today
+from translucid.models import ModelConfig
+from translucid.models.mlp import MLPConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.tasks.base import Task
+from translucid.tasks.options import DataConfig as DataConfig
+from translucid.tasks.options import DecodingConfig as DecodingConfig
+from translucid.tasks.options import TaskConfig as TaskConfig
+from translucid.tasks.options import TokenizerConfig as TokenizerConfig
+from translucid.tasks.registry import TASKS
+from translucid.training.config import TrainingConfig
+
+MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
+    "transformer": TransformerConfig,
+    "recurrent": RecurrentConfig,
+    "mlp": MLPConfig,
+}
+DATA = "data"  # the folder of a run that holds what a program gave to learn from
+# What the task and the data decide; a recipe does not say it.
+DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
+
+
+SECTIONS: dict[str, type[Config]] = {
+    "task": TaskConfig,
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}  # and "model", whose keys depend on its kind
+
+
+class Recipe(Config):
+    """A whole recipe."""
+
+    task: TaskConfig
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    # The keys of the model's own config, less those the data decides; of one that goes on from
+    # another model, perhaps without its kind, which is then that model's.
+    model: dict[str, Any]
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    def model_config_for(self, *, sizes: Mapping[str, Any]) -> ModelConfig:
+        """The model's full config: the recipe's keys and the sizes of task and data."""
+        options = {key: value for key, value in self.model.items() if key != "kind"}
+        return MODELS[self.model["kind"]](**options, **sizes)
+
+
+def keys_by_section() -> dict[str, list[str]]:
+    """Every key that a recipe may set, of the model those of all families."""
+    keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
+    families = [key for config in MODELS.values() for key in config.model_fields]
+    keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
+    return {name: keys[name] for name in Recipe.model_fields}
+
+
+def full_name(key: str) -> str | None:
+    """`training.steps` of steps, or of what other tools call it, if it stands in one section."""
+    known = keys_by_section()
+    key = as_here(key, [key for keys in known.values() for key in keys]) or key
+    having = [section for section, keys in known.items() if key in keys]
+    return f"{having[0]}.{key}" if len(having) == 1 else None
+
+
+def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
+    """A recipe from nested values; all mistakes are reported at once."""
+    overrides = list(overrides)
+    values = _carrying(with_overrides(values, overrides, full_name))
+    written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
+    old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
+    if old:
+        raise ConfigError(*old)
+    mistakes = [
+        unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
+    ]
+    parsed: dict[str, Any] = {}
+    for name, config in SECTIONS.items():
+        try:
+            parsed[name] = config(**values.get(name, {}))
+        except ConfigError as error:
+            mistakes += [f"{name}.{mistake}" for mistake in error.mistakes]
+    model = dict(values.get("model", {}))
+    task = parsed["task"].kind if "task" in parsed else None
+    starts = "training" in parsed and parsed["training"].start_from is not None
+    mistakes += [f"model.{mistake}" for mistake in _check_model(model, task, starts=starts)]
+    if task is not None:
+        mistakes += _check_carrying(model, task, parsed)
+        mistakes += _of_other_tasks((word.partition("=")[0].strip() for word in overrides), task)
+    if mistakes:
+        raise ConfigError(*mistakes)
+    if parsed["data"].long is None:
+        parsed["data"] = parsed["data"].model_copy(update={"long": TASKS[task or ""].long})
+    return Recipe(model=model, **parsed)
+
+
+def _carrying(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state that is carried in training is carried in evaluation too, unless that is said."""
+    training, decoding = values.get("training", {}), values.get("decoding", {})
+    if training.get("carry_state") is not True or "carry_state" in decoding:
+        return values
+    return {**values, "decoding": {**decoding, "carry_state": True}}
+
+
+def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, Any]) -> list[str]:
+    """Only one recurrent network that reads from left to right has a state to carry."""
+    named = [
+        f"{name}.carry_state = true"
+        for name in ("training", "decoding")
+        if name in parsed and parsed[name].carry_state
+    ]
+    if not named:
+        return []
+    kind, networks = model.get("kind"), model.get("ensemble_size", 1)
+    if (TASKS[task].shape, TASKS[task].head) != ("decoder", "language"):
+        return [f"{key}: for language models, not for task {task}; leave it out" for key in named]
+    if kind not in (None, "recurrent"):
+        return [
+            f"{key}: a {kind} has no state to carry; use model.kind = recurrent, or "
+            "decoding.context for tokens before those that are scored"
+            for key in named
+        ]
+    if networks != 1:
+        return [f"{key}: for one network, not {networks}; set model.ensemble_size = 1"
+                for key in named]  # fmt: skip
+    return []
+
+
+def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
+    """Fill in the kind, and try the keys with sizes that any data could have. starts: from another
+    model, which decides a kind that is not said; the keys must be those of one of them."""
+    if name is None:
+        return []
+    task = TASKS[name]
+    if not starts:
+        model.setdefault("kind", task.models[0])
+    kind = model.get("kind")
+    if kind is not None and kind not in task.models:
+        return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
+    decided = [key for key in model if key in DECIDED]
+    if decided:
+        return [f"{key}: comes from the task and the data; leave it out" for key in decided]
+    options = {key: value for key, value in model.items() if key != "kind"}
+    kinds = task.models if kind is None else (kind,)
+    return min((_mistakes(kind, options, task) for kind in kinds), key=len)
+
+
+def _mistakes(kind: str, options: Mapping[str, Any], task: Any) -> list[str]:
+    fields = MODELS[kind].model_fields
+    unknown = [_unknown_model_key(key, kind, task) for key in options if key not in fields]
+    known = {key: value for key, value in options.items() if key in fields}
+    try:
+        MODELS[kind](**known, **task.smallest_sizes())
+    except ConfigError as error:
+        return [*unknown, *error.mistakes]
+    return unknown
+
+
+def _unknown_model_key(key: str, kind: str, task: Any) -> str:
+    """The message for a key that this family does not have; perhaps another has it."""
+    own = [name for name in MODELS[kind].model_fields if name not in DECIDED]
+    name = as_here(key, own) or as_here(key, keys_by_section()["model"]) or key
+    others = [other for other, config in MODELS.items() if name in config.model_fields]
+    if name in own or not others:
+        return unknown_key(key, own)
+    first = [other for other in others if other in task.models] or others
+    takes = (
+        "" if first[0] in task.models else f"; task {task.name} takes {' or '.join(task.models)}"
+    )
+    declared = [name for name in vars(MODELS[kind])["__annotations__"] if name in own]
+    also = "" if name == key else f" (here {name})"
+    return (
+        f"{key}: a key of model.kind={' or '.join(first)}{also}, not of {kind}{takes}; {kind} has "
+        f"{', '.join(name for name in declared if name != 'kind')}"
+    )
+
+
+def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
+    """The messages for keys, section and all, of which only other tasks make use."""
+    mistakes = []
+    for key in keys:
+        section, _, name = key.partition(".")
+        own = TASKS[task].uses().get(section, ())
+        if name in own or name not in Task.uses().get(section, ()):
+            continue
+        others = [other for other in TASKS.names() if name in TASKS[other].uses()[section]]
+        has = ", ".join(f"{section}.{other}" for other in own) or f"no key of {section}"
+        mistakes.append(
+            f"{key}: a key of task {' or '.join(others)}, not of {task}, which has {has}"
+        )
+    return mistakes
+
+
+def of_run(
+    folder: Path,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recipe:
+    """The recipe of a run folder; a key that came after it was begun has the value of before, and
+    data that stands in the folder is found where the folder is now."""
+    chosen = read(folder / "recipe.toml", overrides, changes, missing=ADDED)
+    data, own = chosen.data, folder / DATA
+    parts = (*data.train, *data.valid, *data.test)
+    if Path(data.folder).name != DATA or not any((own / name).is_file() for name in parts):
+        return chosen
+    here = data.model_copy(update={"folder": str(own)})
+    return chosen.model_copy(update={"data": here})
+
+
+def read(
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """A recipe from a TOML file; `changes` stand in for keys of its sections, `missing` for keys,
+    section and all, that it does not hold."""
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no recipe {path}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8: {error}{_is_data(path)}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}{_is_data(path)}") from None
+    for name, section in values.items():
+        if not isinstance(section, dict):
+            raise InputError(
+                f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
+                "below"
+            )
+    values = keys_today(values, str(path))
+    for name, keys in (changes or {}).items():
+        values[name] = {**values.get(name, {}), **keys}
+    for name, value in (missing or {}).items():
+        section, _, key = name.partition(".")
+        values.setdefault(section, {}).setdefault(key, value)
+    return parse(values, overrides)
+
+
+def _is_data(path: str | Path) -> str:
+    """A hint for a file that is no recipe by its name."""
+    if Path(path).suffix == ".toml":
+        return ""
+    return f"; if it is data, name the task first: translucid train TASK --train {path}"

@@ -1,0 +1,128 @@
+"""The recipe for people and editors: TOML in which every key is explained, and a JSON schema."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import tomlkit
+from pydantic.fields import FieldInfo
+
+from translucid.core.registry import choices as names_of
+from translucid.runs.recipe.recipe import DECIDED, MODELS, SECTIONS, Recipe, read
+from translucid.tasks.registry import TASKS
+
+ORDER = tuple(Recipe.model_fields)
+# What people change first, as far as a recipe has it; the rest may be left out of a file.
+FIRST = (
+    "task.kind", "data.train", "data.valid", "data.test", "model.kind", "model.d_model",
+    "model.hidden", "model.layers", "training.steps",
+)  # fmt: skip
+COMMENT_AT = 36  # the column where explanations begin, unless a value is longer
+
+
+def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
+    """The recipe as TOML: every key, or only these, with its value and what it means. A key that is
+    not set stands there as a comment, since TOML has no null."""
+    sections = [list(_section(recipe, name, only)) for name in ORDER]
+    return "\n".join("\n".join(lines) + "\n" for lines in sections if lines[1:])
+
+
+def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
+    """A recipe file with its comment at the top, and below it every key."""
+    keys = dump(read(path, overrides))  # which refuses what is no recipe
+    top = []
+    for line in path.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        top.append(line)
+    return "\n".join([*top, "", keys] if top else [keys])
+
+
+def _section(recipe: Recipe, name: str, only: Collection[str] | None) -> Iterator[str]:
+    yield f"[{name}]"
+    values: Mapping[str, Any]
+    if name == "model":
+        values = full_model(recipe)
+        kinds = (values["kind"],) if values["kind"] else TASKS[recipe.task.kind].models
+        fields: Mapping[str, FieldInfo] = {
+            key: field for kind in kinds for key, field in MODELS[kind].model_fields.items()
+        }
+    else:
+        values, fields = getattr(recipe, name).model_dump(), SECTIONS[name].model_fields
+    family = f"the family ({' | '.join(TASKS[recipe.task.kind].models)})"
+    for key, value in values.items():
+        if only is not None and f"{name}.{key}" not in only:
+            continue
+        meaning = family if (name, key) == ("model", "kind") else explain(fields[key])
+        shown = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
+        yield f"{shown:<{COMMENT_AT}}  # {meaning}"
+
+
+def full_model(recipe: Recipe) -> dict[str, Any]:
+    """All keys of the model that a recipe may set, with their values; where another model that
+    training starts from decides them, those that are set."""
+    kind = recipe.model.get("kind")
+    if kind is None:
+        return {"kind": None} | recipe.model
+    sizes = TASKS[recipe.task.kind].smallest_sizes()
+    values = recipe.model_config_for(sizes=sizes).model_dump()
+    return {"kind": kind} | {key: value for key, value in values.items() if key not in DECIDED}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inline = tomlkit.inline_table()
+        inline.update(value)
+        return str(inline.as_string())
+    return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
+
+
+def explain(field: FieldInfo) -> str:
+    """What a key means and, where it is one of a few words, which they are."""
+    words = [*names_of(field.metadata)] or choices(field.annotation)
+    return f"{field.description} ({' | '.join(words)})" if words else str(field.description)
+
+
+def choices(annotation: object) -> list[str]:
+    """The words of a Literal, or of a union of them."""
+    if get_origin(annotation) is Literal:
+        return [_word(choice) for choice in get_args(annotation)]
+    if get_origin(annotation) in (Union, UnionType):
+        return [word for part in get_args(annotation) for word in choices(part)]
+    return []
+
+
+def _word(choice: object) -> str:
+    return str(choice).lower() if isinstance(choice, bool) else str(choice)  # as TOML writes it
+
+
+def schema() -> dict[str, Any]:
+    """A JSON schema of the recipe, by which editors complete and check TOML."""
+    sections = {n: _config_schema(c.model_json_schema()) for n, c in SECTIONS.items()}
+    sections["model"] = _model_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Translucid recipe",
+        "type": "object",
+        "properties": {name: sections[name] for name in ORDER},
+        "required": ["task"],
+        "additionalProperties": False,
+    }
+
+
+def _model_schema() -> dict[str, Any]:
+    """The keys of one of the families; without a kind, those of the task's first."""
+    families = []
+    for kind, config in MODELS.items():
+        family = _config_schema(config.model_json_schema(), leave_out=DECIDED)
+        family["properties"]["kind"] = {"const": kind, "description": "the family"}
+        families.append(family)
+    return {"anyOf": families}
+
+
+def _config_schema(full: dict[str, Any], leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    properties = {k: v for k, v in full["properties"].items() if k not in leave_out}
+    required = [k for k in full.get("required", ()) if k not in leave_out]
+    kept = {"type": "object", "description": full["description"], "properties": properties}
+    return kept | {"required": required, "additionalProperties": False}

@@ -1,0 +1,215 @@
+r"""LaTeX as a tree, which MathML and plain text are written from.
+
+Only what the formulas of the catalogue and of worked solutions use is understood: any other command
+is an error, so that nothing is shown that is silently wrong.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from translucid.core.errors import InputError
+
+_NUMBER = r"(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)"  # 1{,}234.5: its commas part no list
+_TOKEN = re.compile(rf"\\[A-Za-z]+|\\.|{_NUMBER}|\s+|.", re.S)
+
+# Symbols by their kind, each with the character that it is drawn as.
+_SYMBOLS = {
+    "letter": {
+        r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
+        r"\eta": "η", r"\theta": "θ", r"\mu": "μ", r"\pi": "π", r"\sigma": "σ", r"\ell": "ℓ",
+        r"\Delta": "Δ", r"\partial": "∂", r"\infty": "∞", r"\top": "⊤", r"\ldots": "…",
+    },
+    "function": {rf"\{name}": name for name in ("exp", "tanh", "log", "ln", "sin", "cos", "max")},
+    "sum": {r"\sum": "∑"},
+    "sign": {  # between two things
+        r"\cdot": "⋅", r"\odot": "⊙", r"\times": "×", r"\le": "≤", r"\ge": "≥", r"\approx": "≈",
+        r"\leftarrow": "←", r"\to": "→", "+": "+", "-": "−", "*": "∗", "/": "/", "=": "=",
+        "<": "<", ">": ">",
+    },
+    "mark": {",": ",", ";": ";", ":": ":"},
+    "open": {"(": "(", "[": "[", r"\lVert": "‖"},
+    "close": {")": ")", "]": "]", r"\rVert": "‖"},
+    "bar": {"|": "|", r"\vert": "|"},  # it opens and closes alike
+    "escaped": {rf"\{sign}": sign for sign in "{}_%&#$"},
+}  # fmt: skip
+_KINDS = {
+    token: (kind, drawn) for kind, known in _SYMBOLS.items() for token, drawn in known.items()
+}
+_SPACES = (r"\,", r"\:", r"\;", r"\ ", r"\quad", r"\qquad")
+_ENDS = ("", "}", "&", r"\\", r"\right", r"\end")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One thing in a formula: a symbol with its text, or what other nodes make up."""
+
+    kind: str
+    text: str = ""
+    parts: "tuple[Node, ...]" = ()
+
+    @property
+    def core(self) -> "Node":
+        """What carries the scripts, where there are any."""
+        return self.parts[0] if self.kind == "scripts" else self
+
+
+def read(latex: str) -> tuple[Node, ...]:
+    """The nodes of a formula, left to right.
+
+    space (text: its command), letter, function, sum, sign, mark, open, close, bar, escaped and
+    number; mathrm, text, mathbf and mathcal with the text inside; group, textstyle, frac, sqrt,
+    accent (text: which), fenced (with its two fences); bmatrix and aligned, with rows of cells;
+    scripts: what carries them, then _, ^ and ' in their order.
+    """
+    reader = _Reader(latex)
+    row = reader.row(())
+    if reader.token:
+        raise reader.error(f"{reader.token} closes nothing")
+    return row
+
+
+def with_formulas(
+    text: str, plain: Callable[[str], str], formula: Callable[[str], str] = "${}$".format
+) -> str:
+    """Plain text in which `$...$` holds formulas, the one and the other written as asked."""
+    return "".join(formula(p) if i % 2 else plain(p) for i, p in enumerate(text.split("$")))
+
+
+class _Reader:
+    """Walks along the tokens; every method leaves it behind what the method has read."""
+
+    def __init__(self, latex: str) -> None:
+        self.latex, self.at = latex, 0
+        self.tokens = _TOKEN.findall(latex)
+
+    @property
+    def token(self) -> str:
+        """The next token, which may be a space; nothing at the end."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def error(self, message: str) -> InputError:
+        return InputError(f"formula {self.latex!r:.200}: {message}")
+
+    def row(self, ends: Sequence[str]) -> tuple[Node, ...]:
+        """Nodes up to one of the end tokens, which is left in place."""
+        nodes: list[Node] = []
+        while self.token and self.token not in ends:
+            if self.token in _ENDS:
+                raise self.error(f"{self.token} closes nothing")
+            if self.token == r"\textstyle":  # of all that follows
+                self._take()
+                self._skip_spaces()
+                nodes.append(Node("textstyle", parts=self.row(ends)))
+            else:
+                base = Node("group") if self.token in ("_", "^", "'") else self._thing()
+                scripts = self._scripts()
+                nodes.append(Node("scripts", parts=(base, *scripts)) if scripts else base)
+        return tuple(nodes)
+
+    def _scripts(self) -> list[Node]:
+        """All that stands above and below to the right of one thing."""
+        scripts: list[Node] = []
+        while self.token in ("_", "^", "'"):
+            kind = self._take()
+            if kind != "'" and any(script.kind == kind for script in scripts):
+                raise self.error(f"two {kind} at one thing; put the first into braces")
+            scripts.append(Node(kind, parts=() if kind == "'" else (self._argument(kind),)))
+        return scripts
+
+    def _thing(self) -> Node:
+        token = self._take()
+        if token.isspace():
+            return Node("space", " ")
+        if token in _SPACES:
+            return Node("space", token)
+        if token in _KINDS:
+            return Node(*_KINDS[token])
+        if token == "{":
+            inside = self.row(("}",))
+            self._expect("}", "{")
+            return Node("group", parts=inside)
+        if re.fullmatch(_NUMBER, token):
+            return Node("number", token.replace("{,}", ","))
+        if token.isalpha():
+            return Node("letter", token)
+        if token.startswith("\\"):
+            return self._command(token[1:])
+        raise self.error(f"the sign {token} is not known")
+
+    def _command(self, name: str) -> Node:
+        match name:
+            case "frac":
+                return Node(name, parts=(self._argument(name), self._argument(name)))
+            case "sqrt":
+                return Node(name, parts=(self._argument(name),))
+            case "hat" | "tilde" | "bar":
+                return Node("accent", name, (self._argument(name),))
+            case "mathrm" | "text" | "mathbf" | "mathcal":
+                return Node(name, self._raw(name))
+            case "left":  # parentheses as tall as what they hold
+                left = self._fence("open", name)
+                inside = self.row((r"\right",))
+                self._expect(r"\right", r"\left")
+                return Node("fenced", parts=(left, *inside, self._fence("close", "right")))
+            case "begin":
+                return self._environment(self._raw(name))
+        raise self.error(f"the command \\{name} is not known")
+
+    def _take(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def _skip_spaces(self) -> None:
+        while self.token.isspace():
+            self.at += 1
+
+    def _argument(self, owner: str) -> Node:
+        """What stands in braces, or the one thing that follows."""
+        self._skip_spaces()
+        if self.token in _ENDS:
+            raise self.error(f"something is missing after {owner}")
+        return self._thing()
+
+    def _expect(self, end: str, start: str) -> None:
+        if self.token != end:
+            raise self.error(f"{start} without {end}")
+        self.at += 1
+
+    def _raw(self, owner: str) -> str:
+        """The characters in braces, as they stand."""
+        self._expect("{", f"\\{owner}")
+        text = ""
+        while self.token not in ("", "}"):
+            token = self._take()
+            command = token[0] == "\\" and token not in (*_SYMBOLS["escaped"], r"\ ")
+            if command or token in "{^_$":
+                raise self.error(f"{token} cannot stand in \\{owner}{{}}")
+            text += token.removeprefix("\\")
+        self._expect("}", f"\\{owner}{{")
+        return text
+
+    def _fence(self, kind: str, side: str) -> Node:
+        token = self._take() if self.token else ""
+        drawn = {**_SYMBOLS[kind], **_SYMBOLS["bar"]}
+        if token not in drawn:
+            name = token.removeprefix("\\")
+            raise self.error(f"\\{side} needs a parenthesis after it, not {name!r}")
+        return Node(kind, drawn[token])
+
+    def _environment(self, kind: str) -> Node:
+        if kind not in ("bmatrix", "aligned"):
+            raise self.error(f"\\begin{{{kind}}} is not known")
+        rows: list[list[Node]] = [[]]
+        while True:
+            rows[-1].append(Node("cell", parts=self.row(("&", r"\\", r"\end"))))
+            if not self.token:
+                raise self.error(f"\\begin{{{kind}}} without \\end{{{kind}}}")
+            mark = self._take()
+            if mark == r"\\":
+                rows.append([])
+            elif mark == r"\end":
+                break
+        if (ended := self._raw("end")) != kind:
+            raise self.error(f"\\begin{{{kind}}} ends with \\end{{{ended}}}")
+        return Node(kind, parts=tuple(Node("row", parts=tuple(row)) for row in rows))

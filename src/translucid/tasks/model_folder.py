@@ -1,0 +1,279 @@
+"""The model folder: what training writes and everything else reads.
+
+    config.json         the model's config, the task, its labels, the tokenizers' fingerprints
+    model.safetensors   the weights
+    source/ target/     the tokenizers; or tokenizer/ where one serves all
+    manifest.json       a SHA-256 of every other file but the card
+    README.md           the model card
+
+A task or positions of the user's own are named in config.json with the file they came from and its
+SHA-256; the file itself is not in the folder, and never loaded because of it.
+
+No pickle. A folder appears whole or not at all: it is written aside and renamed.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from translucid.core import extensions
+from translucid.core.atomic_files import CARD, fault, standing, write_whole
+from translucid.core.config import Config
+from translucid.core.errors import ConfigError, InputError
+from translucid.core.registry import Registry
+from translucid.core.renamed import section_today, weight_today
+from translucid.core.untrusted_files import inside, naming, open_regular, read_object
+from translucid.core.weights import declared_sizes, load_weights, save_weights
+from translucid.data.readers.loading import Columns
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.models import Network, config_from
+from translucid.models.sequence_config import HEADS, SequenceConfig
+from translucid.models.undrawn import build_undrawn
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.base import Task
+from translucid.tasks.options import DecodingConfig, Resources
+from translucid.tasks.registry import TASKS
+from translucid.tasks.vocabulary import set_word_dropout
+
+FORMAT = 2
+RENAMED = 1  # the format before, with names of keys and weights that core/renamed.py knows
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+LARGEST = 1 << 62  # no size of a tensor is
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A trained network with all it needs to be used."""
+
+    network: Network
+    task: str  # its name
+    tokenizers: dict[str, Tokenizer] = field(
+        default_factory=dict
+    )  # "tokenizer", or "source" and "target"
+    labels: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
+    decoding: dict[str, Any] = field(
+        default_factory=dict
+    )  # keys of DecodingConfig, as the run had them
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
+    statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
+    columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
+
+    def __post_init__(self) -> None:
+        set_word_dropout(self.network, self.tokenizers)
+
+
+class _Part(Config):
+    """Of config.json: what must be there, and of which kind."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
+
+
+class _Facts(_Part):
+    step: int = 0
+    valid: dict[str, float] = Field(default_factory=dict)
+
+
+class _Described(_Part):
+    task: str
+    model: dict[str, Any]
+    labels: list[str]
+    tokenizers: dict[str, str]
+    facts: _Facts
+    decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles, nor the next
+    data: dict[str, Any] = Field(default_factory=dict)
+    statistics: dict[str, Any] = Field(default_factory=dict)
+    columns: dict[str, int | str | list[int | str]] = Field(default_factory=dict)
+    code: list[Any] = Field(default_factory=list)
+
+
+def save(bundle: Bundle, folder: Path, card: str = "") -> None:
+    """Write the folder whole, in place of a model that may be there."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} holds other things than a model; give a new folder")
+
+    def fill(aside: Path) -> None:
+        for name, tokenizer in bundle.tokenizers.items():
+            tokenizer.save(aside / name)
+        save_weights(bundle.network, aside / WEIGHTS)
+        config = {
+            "format": FORMAT,
+            "task": bundle.task,
+            "model": bundle.network.config.model_dump(mode="json"),
+            "labels": list(bundle.labels),
+            "decoding": bundle.decoding,
+            "columns": bundle.columns,
+            "data": bundle.data,
+            "statistics": bundle.statistics,
+            "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
+            "facts": bundle.facts,
+        }
+        if noted := extensions.used(own_names(bundle.task, bundle.network.config)):
+            config["code"] = [asdict(source) for source in noted]  # for people; nothing loads it
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        (aside / CONFIG).write_text(text, "utf-8")
+        (aside / CARD).write_text(card, "utf-8")
+
+    write_whole(folder, fill)
+
+
+def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
+    """The names that may be the user's own."""
+    positions = config.model_dump().get("positions")
+    return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
+
+
+def place(folder: str | Path) -> Path:
+    """A model folder itself; of a run folder the best model, or else the newest."""
+    folder = Path(folder)
+    places = [standing(place) for place in (folder, folder / "best", folder / "last")]
+    try:
+        chosen = next((place for place in places if os.path.lexists(place / CONFIG)), folder)
+    except ValueError:  # a NUL in the name
+        raise InputError(f"{str(folder)!r} cannot be the name of a folder") from None
+    return chosen if chosen in (folder, places[0]) else inside(folder, chosen.name, "a run")
+
+
+def load(folder: str | Path, device: str = "cpu") -> Bundle:
+    """Read a model folder, or of a run folder the best model, or else the newest."""
+    folder = place(folder)
+    if not os.path.lexists(folder / CONFIG):
+        raise InputError(
+            f"{folder} is no model folder: it holds no {CONFIG}"
+            + ("" if folder.is_dir() else " (there is no such folder)")
+            + "; give the folder that training wrote, demo:NAME for a model of the package, or "
+            "hf:ORG/NAME for one on the hub"
+        )
+    with naming(folder):
+        opened = _load(folder)
+    opened.network.to(device).eval()
+    return opened
+
+
+def _load(folder: Path) -> Bundle:
+    """Read the folder, whoever may have written it: what it declares is checked against what it
+    holds before anything is made of it."""
+    weights = inside(folder, WEIGHTS, "a model")
+    declared: list[int] = []
+    with suppress(FileNotFoundError), open_regular(weights):
+        declared = declared_sizes(weights)  # before gigabytes of something else are read
+    wrong = fault(folder)
+    if wrong is not None:
+        raise InputError(f"{wrong}; copy the folder again, whole")
+    config = read_object(folder / CONFIG)
+    written = config.get("format")
+    if written not in (FORMAT, RENAMED):
+        raise InputError(
+            f"{folder}: format {str(written)[:80]!r}, but this version reads {RENAMED} and "
+            f"{FORMAT}; a newer version of translucid may read it"
+        )
+    try:
+        described = _Described(**config)
+    except ConfigError as error:
+        raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
+    extensions.require(described.code, (TASKS, POSITIONS), folder)
+    old = written == RENAMED
+    sizes = section_today("model", described.model) if old else described.model
+    if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
+        raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
+    for key in ("layers", "ensemble_size"):  # each layer and each member has tensors of its own
+        if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
+            raise InputError(
+                f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
+                f"tensors; do not use this folder unless you know who made it"
+            )
+    network = build_undrawn(config_from(sizes), declared)
+    load_weights(network, weights, weight_today if old else None)
+    tokenizers = {
+        name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
+        for name, fingerprint in described.tokenizers.items()
+    }
+    decoding = section_today("decoding", described.decoding) if old else described.decoding
+    opened = Bundle(
+        network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding,
+        described.data, described.statistics, _columns(described.columns),
+    )  # fmt: skip
+    _check_fits(opened, folder)
+    return opened
+
+
+def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Columns]:
+    """JSON has no tuples."""
+    return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether a folder holds a model that Translucid wrote: no other tool's config.json has our
+    key `format`. A folder that cannot be read as one is not; opening it says why."""
+    if not path.is_dir():
+        return False
+    with suppress(InputError):
+        folder = place(path)
+        return "format" in read_object(inside(folder, CONFIG, "a model"))
+    return False
+
+
+def _check_fits(opened: Bundle, folder: Path) -> None:
+    """Refuse a network, tokenizers and labels that do not belong together."""
+    config, task = opened.network.config, TASKS[opened.task]
+    sizes, mistakes = task.smallest_sizes(), []
+    if isinstance(config, SequenceConfig) != ("vocab" in sizes):
+        mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
+    # What an encoder labels, a decoder may too: it has read all when it has read the last token.
+    also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
+    for key in ("shape", "head"):
+        wanted = sizes.get(key, "")
+        if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
+            mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
+    if isinstance(config, SequenceConfig):
+        target = config.target_vocab or config.vocab
+        known = {"tokenizer": min(config.vocab, target), "source": config.vocab, "target": target}
+        for name, tokenizer in opened.tokenizers.items():
+            if len(tokenizer) > known.get(name, len(tokenizer)):
+                mistakes.append(f"{name} has {len(tokenizer):,} tokens, the model {known[name]:,}")
+        if task.label_noun is not None and len(opened.labels) != config.outputs:
+            mistakes.append(f"{len(opened.labels)} labels beside {config.outputs} outputs")
+        if not opened.tokenizers:
+            mistakes.append("no tokenizer")
+    if mistakes:
+        raise InputError(
+            f"{folder / CONFIG} does not describe what is beside it: {'; '.join(mistakes)}; copy "
+            "the folder again, whole"
+        )
+
+
+def _reading_limit(held: Bundle) -> int | None:
+    """Tokens to which the model's run truncated long texts, or of their windows; None: it did
+    neither."""
+    limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
+    if limit is not None and (type(limit) is not int or limit < 2):
+        raise InputError(
+            f"the model's data.max_length is {limit!r:.40}, but must be a whole number above 1; "
+            "copy the folder again, whole"
+        )
+    return limit
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    resources = Resources(
+        held.tokenizers,
+        held.labels,
+        characters=getattr(held.network.config, "characters", 0) > 0,
+        decoding=DecodingConfig(**held.decoding),
+        statistics=held.statistics,
+        max_length=_reading_limit(held),
+    )
+    try:
+        return TASKS[held.task].make(resources)
+    except (LookupError, TypeError) as error:
+        raise InputError(
+            f"a model for task {held.task} needs more than its folder holds "
+            f"({type(error).__name__}: {error}); copy the folder again, whole"
+        ) from error

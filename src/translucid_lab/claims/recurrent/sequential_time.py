@@ -1,0 +1,136 @@
+"""C23: steps that wait for each other, and what they cost in time."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from translucid.core.trace import Trace
+from translucid.parts.attention import Layout, SelfAttention
+from translucid.parts.recurrent import Recurrent
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid_lab.engine.experiment import Experiment
+from translucid_lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    decide,
+)
+
+WIDTH = 64
+COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
+
+
+def _times(seed: int, quick: bool) -> Data:
+    """The longest chains of operations by length; and seconds for a pass forward and backward, one
+    text at a time, by turns, the best of several, on one core and, where there is one, on a GPU.
+    Timings: no two runs give the same."""
+    lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
+    torch.manual_seed(seed)
+    nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
+    operations = {name: [dependent_operations(net, length) for length in COUNTED]
+                  for name, net in nets.items()}  # fmt: skip
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        seconds[device] = {name: [] for name in nets}
+        for length in lengths:
+            x = torch.randn(1, length, WIDTH, device=device)
+            taken: dict[str, list[float]] = {name: [] for name in nets}
+            for _ in range(turns + 1):
+                for name, net in nets.items():
+                    taken[name].append(_seconds(net.to(device), x))
+            for name in nets:
+                seconds[device][name].append(min(taken[name][1:]))  # the first one warms up
+    return {"counted": list(COUNTED), "operations": operations, "lengths": list(lengths),
+            "seconds": seconds}  # fmt: skip
+
+
+def _seconds(net: nn.Module, x: Tensor) -> float:
+    began = time.perf_counter()
+    output = net(x)[0] if isinstance(net, Recurrent) else net(x, Layout())
+    output.sum().backward()
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def dependent_operations(net: nn.Module, length: int) -> int:
+    """The longest chain of operations, each of which needs the one before: what no number of cores
+    can do at the same time. Both nets are looked at, so that each does its plain operations."""
+    x, trace = torch.randn(1, length, WIDTH), Trace("*")
+    output = net(x, trace=trace)[0] if isinstance(net, Recurrent) else net(x, Layout(), trace=trace)
+    chain: dict[Any, int] = {}
+    waiting: list[tuple[Any, bool]] = [(output.sum().grad_fn, False)]
+    while waiting:
+        node, seen = waiting.pop()
+        needed = [before for before, _ in node.next_functions if before is not None]
+        if seen:
+            chain[node] = 1 + max((chain[before] for before in needed), default=0)
+        elif node not in chain:
+            waiting += [(node, True), *((before, False) for before in needed)]
+    return chain[node]
+
+
+def _judge_times(data: Sequence[Data]) -> Finding:
+    (first,) = data[:1]
+    counted, lengths = first["counted"], first["lengths"]
+    rnn, attention = (first["operations"][name] for name in ("RNN", "attention"))
+    grows = (rnn[-1] - rnn[0]) / (counted[-1] - counted[0])
+    times = {
+        device: ", ".join(f"{length}: {a / b:.2g}" for length, a, b in
+                          zip(lengths, seconds["RNN"], seconds["attention"], strict=True))
+        for device, seconds in first["seconds"].items()
+    }  # fmt: skip
+    return decide(
+        {
+            "an RNN does at least one after another for every token": grows >= 1,
+            "self-attention does as many at every length": len(set(attention)) == 1,
+        },
+        f"operations that need the one before, by length {', '.join(map(str, counted))}: RNN "
+        f"{', '.join(map(str, rnn))}, {grows:.3g} for every token; self-attention "
+        f"{', '.join(map(str, attention))}. What that takes in time depends on the machine: an RNN "
+        "against self-attention, by length, "
+        + "; ".join(f"on {device} {ratios}" for device, ratios in times.items()),
+        {"for every token": grows},
+    )
+
+
+def _draw_times(data: Sequence[Data]) -> Lines:
+    (first,) = data[:1]
+    return Lines(
+        "Operations that must wait for the one before",
+        Axis("tokens", tuple(map(str, first["counted"]))), "longest chain of operations",
+        {name: np.array(chain, dtype=float) for name, chain in first["operations"].items()},
+        logarithmic=True, note="one layer forward; no number of cores shortens a chain",
+    )  # fmt: skip
+
+
+times = Experiment(
+    name="recurrence-time",
+    title="What an RNN and self-attention must do one after another, by length",
+    varies="the length of a text",
+    measures="the longest chain of operations that need each other; seconds for a pass forward and "
+    "backward, which differ between runs",
+    claims={
+        "C23": Rule(
+            "The claim is about steps that wait for each other; counted is the longest chain of "
+            "operations from input to output, of this library's own RNN and self-attention. "
+            "Supported if the RNN's grows by at least one operation for every token and that of "
+            "self-attention is the same at every length; refuted if either fails. Times are shown, "
+            "and decide nothing: on one core the arithmetic counts, not the chain.",
+            _judge_times,
+            label="identity",
+            beyond="Self-attention does more arithmetic for each token the longer the text; which "
+            "is faster depends on length and machine.",
+        )
+    },
+    run=_times,
+    draw=_draw_times,
+    seconds=15.0,
+    seeds=1,
+    references=("https://arxiv.org/abs/1706.03762",),
+)

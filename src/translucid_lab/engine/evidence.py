@@ -1,0 +1,257 @@
+"""What is known about every claim: its verdict, by which rule, how firm it is, and whether it was
+repeated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from translucid_lab.engine.claims import Claim, Literature, claims, in_plain_words
+from translucid_lab.engine.experiment import UNSEEN, Experiment
+from translucid_lab.engine.frozen import fingerprint
+from translucid_lab.engine.repetition import compared
+from translucid_lab.engine.results import Kept, Results
+from translucid_lab.engine.verdict import Finding, Verdict
+
+BEYOND = "asked beyond the books"
+LIMITS = {  # what a verdict does not say, by what stands behind it
+    "identity": "It holds or fails by algebra: the experiment shows it, and tests this library's "
+    "code; it is no finding about trained models.",
+    "simulation": "Random weights or made-up numbers were measured, not trained models.",
+    "trained toy": "Small nets on made-up tasks were measured; larger ones, and real text, may "
+    "differ.",
+    "timing": "Times are those of one machine and of this library's code.",
+    "real data": "One data set or a few models were measured, not all of them; where weights were "
+    "there already, seeds are samples of texts, not of models.",
+}
+AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known about one claim."""
+
+    claim: Claim
+    experiment: Experiment | None = None
+    kept: Kept | None = None
+    again: Kept | None = None  # the same code with other seeds
+    real: Kept | None = None  # the same claim, beyond toys
+    elsewhere: Kept | None = None  # the same code on another kind of machine
+
+    @property
+    def finding(self) -> Finding | None:
+        return self.kept.findings.get(self.claim.key) if self.kept else None
+
+    @property
+    def state(self) -> str:
+        """A verdict, or why there is none."""
+        if self.finding is not None:
+            return self.finding.verdict
+        return "no experiment yet" if self.experiment is None and self.kept is None else "not run"
+
+    @property
+    def older_rule(self) -> bool:
+        """Was it judged by a rule that is not the one of now?"""
+        made, kept, key = self.experiment, self.kept, self.claim.key
+        if made is None or kept is None or key not in made.claims:
+            return False
+        return kept.hashes.get(key) != fingerprint(made, key)
+
+    @property
+    def rule_text(self) -> str:
+        """Which rule has judged, and since when it stands; a sentence."""
+        if self.kept is None:
+            return ""
+        if self.older_rule:
+            return (
+                "Judged by an older rule than that of now: run it again for a verdict by that one."
+            )
+        key = self.claim.key
+        made, day = self.kept.hashes.get(key, ""), self.kept.frozen.get(key)
+        if not day:
+            return ""
+        seen = self.kept.seeds > 1 and self.kept.first_seed < UNSEEN
+        warning = f" These seeds were seen while it was made: --first-seed {UNSEEN} takes others."
+        return f"The rule {made} is frozen since {day}.{warning * seen}"
+
+    @property
+    def confidence(self) -> list[str]:
+        """Sentences: how far the verdict could be pressed, by which rule, and was it repeated?"""
+        finding = self.finding
+        if finding is None:
+            return []
+        sentences = [self.rule_text]
+        if finding.p is not None:
+            decided = [made for made in finding.comparisons if made.side != "across"]
+            sentences.append(
+                f"It stays the same down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
+                f"of {len(finding.comparisons)} comparisons are decided after Holm's correction."
+            )
+        sentences += [self.repetition, self.other_machine, self.other_size]
+        return [sentence for sentence in sentences if sentence]
+
+    @property
+    def in_words(self) -> str:
+        """What the verdict means, for people; where nobody has written that, its numbers."""
+        if self.finding is None:
+            return ""
+        return in_plain_words(self.claim.key, self.finding.verdict) or self.finding.why
+
+    @property
+    def surprising(self) -> bool:
+        """Is it refuted, or decided otherwise than the literature has it?"""
+        if self.finding is None or self.finding.verdict in ("undecided", "not tested"):
+            return False
+        differs = bool(self.difference) and self.claim.literature != "vague"
+        return self.finding.verdict == "refuted" or differs
+
+    @property
+    def other_machine(self) -> str:
+        """Was it measured on another kind of machine, and what came out? A sentence."""
+        if self.finding is None or self.kept is None or self.kept.quick:
+            return ""
+        other = self.repeated_elsewhere
+        if self.elsewhere is None or other is None:
+            return "Not measured on another kind of machine."
+        begin = f"On another kind of machine ({self.elsewhere.machine}; "
+        begin += f"{self.elsewhere.seeds_text}):"
+        if other.verdict != self.finding.verdict:
+            begin = f"{begin} {other.verdict}. {other.why}"
+        return " ".join([begin, *compared(self.finding, other)])
+
+    @property
+    def other_size(self) -> str:
+        """Was it asked of something else than the toy, larger or smaller? A sentence."""
+        if self.kept is None or self.kept.quick or self.kept.file is not None:
+            return ""
+        finding = self.real.findings.get(self.claim.key) if self.real else None
+        if finding is None:
+            return "Not asked at another size than what was varied here."
+        return f"Asked at another size, beyond the toy: {finding.verdict}."
+
+    @property
+    def beyond_toys(self) -> str:
+        """What real text or real weights say of the claim; a sentence."""
+        if self.real is None or (finding := self.real.findings.get(self.claim.key)) is None:
+            return ""
+        return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
+
+    @property
+    def rule_beyond(self) -> str:
+        """The rule of that second answer, since when it stands, and what it does not say."""
+        key = self.claim.key
+        if self.real is None or key not in self.real.rules:
+            return ""
+        day = self.real.frozen.get(key)
+        frozen = f"The rule {self.real.hashes.get(key)} is frozen since {day}." if day else ""
+        limits = LIMITS.get(self.real.labels.get(key, ""), "")
+        return " ".join(filter(None, [self.real.rules[key], frozen, limits]))
+
+    @property
+    def limits(self) -> str:
+        """What the verdict does not say."""
+        made, key = self.experiment, self.claim.key
+        own = made.claims[key].beyond if made is not None and key in made.claims else ""
+        return " ".join(filter(None, [own, LIMITS.get(self.label, "")]))
+
+    @property
+    def label(self) -> str:
+        """What stands behind the claim: an identity, a simulation, small trained nets, ..."""
+        if self.experiment is not None and self.claim.key in self.experiment.claims:
+            return self.experiment.claims[self.claim.key].label
+        return self.kept.labels.get(self.claim.key, "") if self.kept else ""
+
+    @property
+    def difference(self) -> str:
+        """Where the verdict and the literature differ: a sentence."""
+        return difference(self.claim, self.finding.verdict) if self.finding else ""
+
+    @property
+    def repeated(self) -> Finding | None:
+        """What other seeds gave."""
+        return self.again.findings.get(self.claim.key) if self.again else None
+
+    @property
+    def repeated_elsewhere(self) -> Finding | None:
+        """What another kind of machine gave, with other seeds where there is chance."""
+        return self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
+
+    @property
+    def repetitions(self) -> list[Finding]:
+        """All that was measured again."""
+        return [again for again in (self.repeated, self.repeated_elsewhere) if again is not None]
+
+    @property
+    def repetition(self) -> str:
+        """How other seeds compare: a sentence."""
+        if self.again is None or self.repeated is None or self.finding is None:
+            once = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
+            missing = once and self.finding is not None and self.repeated_elsewhere is None
+            return "Not measured again with other seeds." if missing else ""
+        begin = f"Measured again with {self.again.seeds_text}:"
+        if self.repeated.verdict != self.finding.verdict:
+            begin = f"{begin} {self.repeated.verdict}. {self.repeated.why}"
+        return " ".join([begin, *compared(self.finding, self.repeated)])
+
+    @property
+    def wavers(self) -> bool:
+        """Did a repetition give another verdict?"""
+        first = self.finding
+        return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
+
+
+def difference(claim: Claim, verdict: Verdict) -> str:
+    known = claim.literature
+    if known is None or AGREE.get(known) == verdict:
+        return ""
+    verdict_of_literature = {
+        "right": "calls this right",
+        "partly": "calls this partly right",
+        "wrong": "calls this wrong",
+        "vague": "cannot decide on it, since the wording is vague: the nearest measurable question "
+        "was asked",
+    }[known]
+    measured = {
+        "supported": "these measurements support it",
+        "refuted": "these measurements refute it",
+        "depends": "in these measurements it depends",
+        "undecided": "these measurements do not decide it",
+        "not tested": "these measurements could not test it",
+    }[verdict]
+    return f"The literature {verdict_of_literature}; {measured}."
+
+
+def rows(
+    known: Mapping[str, Experiment],
+    results: Results,
+    again: Results | None = None,
+    real: Results | None = None,
+    elsewhere: Results | None = None,
+) -> list[Row]:
+    """Every claim of the books, what the lab asks beyond them, then the user's own. What was
+    measured `again`, or `elsewhere`, counts only where the code and the setting are the same."""
+    beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
+    repeated, moved = (
+        {name: kept for name, kept in (others or {}).items() if name in results
+         and (kept.code, kept.quick) == (results[name].code, results[name].quick)}
+        for others in (again, elsewhere)
+    )  # fmt: skip
+    deciding = {key: experiment for experiment in known.values() for key in experiment.claims}
+    all_rows = []
+    for key in {**claims(), **deciding}:
+        made = deciding.get(key)
+        claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
+        name = made.name if made else ""
+        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key),
+                            moved.get(name)))  # fmt: skip
+    for kept in results.values():
+        if kept.file is not None:
+            others = repeated.get(kept.experiment), None, moved.get(kept.experiment)
+            all_rows += [Row(claim_of(kept, key), None, kept, *others) for key in kept.findings]
+    return all_rows
+
+
+def claim_of(kept: Kept, key: str) -> Claim:
+    """A claim of the books, or one of which nothing is known but what the experiment says."""
+    if kept.file is not None:
+        return Claim(key, kept.title, None, f"a claim of your own, in {Path(kept.file).name}")
+    return claims().get(key) or Claim(key, kept.title, None, BEYOND)

@@ -1,0 +1,101 @@
+"""What an experiment is, and how one is found: in a module, in a user's file, by its claim."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from translucid.core.errors import ConfigError, TranslucidError, nearest
+from translucid.see.pictures import Picture
+from translucid_lab.engine.claims import claims
+from translucid_lab.engine.verdict import Data, Rule
+
+LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
+
+UNSEEN = 1000  # the first seed of the run that counts: those below were seen while rules were made
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One measurement, for one claim or several.
+
+    run(seed, quick) measures and returns numbers that JSON can hold; with `quick` it does less of
+    the same. Verdicts and pictures are made of the numbers of all seeds, and of nothing else.
+    """
+
+    name: str  # softmax-scale
+    title: str  # what is seen, for a figure
+    varies: str
+    measures: str
+    claims: Mapping[str, Rule]  # by key
+    run: Callable[[int, bool], Data]
+    draw: Callable[[Sequence[Data]], Picture]
+    seconds: float  # of one seed on one core, about
+    seeds: int = LEAST_SEEDS  # 1: there is no chance in it
+    references: tuple[str, ...] = ()
+    beyond_toys: bool = False  # it asks claims a second time, though not of real data
+
+    def __post_init__(self) -> None:
+        if self.seeds != 1 and self.seeds < LEAST_SEEDS:
+            raise ConfigError(
+                f"{self.name}: seeds = {self.seeds}; take {LEAST_SEEDS} or more, or 1 where "
+                "nothing is left to chance"
+            )
+
+    @property
+    def real(self) -> bool:
+        """Does it ask claims again, beyond toys?"""
+        labels = (rule.label for rule in self.claims.values())
+        return self.beyond_toys or "real data" in labels
+
+
+def of_module(module: ModuleType) -> list[Experiment]:
+    return [value for value in vars(module).values() if isinstance(value, Experiment)]
+
+
+def of_file(path: Path, taken: Collection[str] = ()) -> list[Experiment]:
+    """The experiments of a file outside the package; those of the package have taken names."""
+    if not path.is_file():
+        raise ConfigError(
+            f"{path}: no such file; `translucid lab new NAME` writes one to begin with"
+        )
+    experiments = of_module(_loaded(path))
+    if not experiments:
+        raise ConfigError(f"{path}: no Experiment is made in it; see `translucid lab new --help`")
+    names = [experiment.name for experiment in experiments]
+    if twice := [name for name in names if names.count(name) > 1 or name in taken]:
+        raise ConfigError(f"{path}: the name {twice[0]} is taken; give the experiment another")
+    return experiments
+
+
+def _loaded(path: Path) -> ModuleType:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = f"translucid_lab_{path.stem}"  # no name that a file of its own could have
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: not a Python file: its name must end in .py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    try:
+        spec.loader.exec_module(module)
+    except TranslucidError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
+
+
+def for_claim(key: str, known: Mapping[str, Experiment]) -> Experiment:
+    """The experiment that decides on a claim, or that has this name."""
+    if key.lower() in known:
+        return known[key.lower()]
+    for experiment in known.values():
+        if key.lower() in map(str.lower, experiment.claims):
+            return experiment
+    if key.upper() in claims():
+        raise ConfigError(f"{key.upper()}: there is no experiment for this claim yet")
+    close = nearest(key.upper(), claims()) or nearest(key.lower(), known)
+    hint = f"; did you mean {', '.join(close)}?" if close else "; see `translucid lab list`"
+    raise ConfigError(f"{key}: no such claim or experiment{hint}")

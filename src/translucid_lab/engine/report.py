@@ -1,0 +1,238 @@
+"""The page of the lab: every claim with verdict, figure, numbers, rule and code, in one file."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from translucid.core.atomic_files import saving, write_text
+from translucid.core.errors import TranslucidError
+from translucid.see.render.frame import escape, folded, table
+from translucid_lab.engine.evidence import Row
+from translucid_lab.engine.experiment import Experiment, of_file
+from translucid_lab.engine.report_dots import dots
+from translucid_lab.engine.report_figure import as_csv, figure, number, numbers, picture_of
+from translucid_lab.engine.report_front import front, row_id, slug
+from translucid_lab.engine.report_page import VERDICTS, frame, mark
+from translucid_lab.engine.runner import FOLDER, line_of, outside, source_of
+
+PAGE = "index.html"
+FEW = 12  # rows of a table that need no folding
+_REPOSITORY = Path(__file__).parents[3]
+
+
+def write(folder: Path, rows: Sequence[Row]) -> Path:
+    """One file, which needs no other and asks nobody for anything."""
+    path = folder / PAGE
+    with saving(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, page(rows, manual=_manual(folder)))
+    return path
+
+
+def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
+    """Two files for each experiment that has run: NAME.svg, and its numbers in NAME.csv."""
+    measured = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, row in measured.items():
+        if row.experiment is None or row.kept is None:
+            continue
+        picture = picture_of(row.experiment, row.kept)
+        if picture is not None:
+            path = folder / f"{name}.svg"
+            with saving(path):
+                written.append(picture.save(path))
+                path.with_suffix(".csv").write_text(as_csv(picture), "utf-8")
+    return written
+
+
+def page(rows: Sequence[Row], manual: str = "") -> str:
+    """The whole page. manual: where the worked examples stand, as an address on the page."""
+    rows = [_with_code(row) for row in rows]
+    body = [front(rows, manual), *(_section(row) for row in rows if row.kept), _code(rows)]
+    return frame(
+        "The lab",
+        "\n".join(body),
+        {name: sum(row.state == name for row in rows) for name in VERDICTS},
+    )
+
+
+def _with_code(row: Row) -> Row:
+    """A user's own experiment is read from its file again, if it is still there."""
+    if row.experiment is not None or row.kept is None or row.kept.file is None:
+        return row
+    try:
+        experiments = {experiment.name: experiment for experiment in of_file(Path(row.kept.file))}
+    except TranslucidError:
+        return row  # _drawing says that there is no figure, and why
+    return replace(row, experiment=experiments.get(row.kept.experiment))
+
+
+def _manual(folder: Path) -> str:
+    """Within the repository, the page of the worked examples can be linked to."""
+    page, root = _REPOSITORY / "docs" / "work.md", _REPOSITORY.resolve()
+    if not page.is_file() or not folder.resolve().is_relative_to(root):
+        return ""
+    return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
+
+
+# ---- one claim ----
+
+
+def _section(row: Row) -> str:
+    assert row.kept is not None
+    assert row.finding is not None
+    verdict, key = row.finding.verdict, row.claim.key
+    quick = "<small>quick run: it measures less</small>" if row.kept.quick else ""
+    differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
+    plain = f'<p class="why">{escape(row.in_words)}</p>' if row.in_words != row.finding.why else ""
+    drawn, read = _drawing(row)
+    return (
+        f'<section class="card claim" id="{row_id(row)}" data-verdict="{verdict}">'
+        f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
+        '<a class="up" href="#top">all claims</a></p>'
+        f"<h2>{escape(row.claim.says)}</h2>"
+        f'{plain}<p class="why">{escape(_sentence(row.finding.why))}</p>{differs}{drawn}'
+        f'<div class="below"><div>{_numbers(row.finding.numbers)}{_dots(row)}{read}</div>'
+        f"{_facts(row)}</div>"
+        "</section>"
+    )
+
+
+def _drawing(row: Row) -> tuple[str, str]:
+    """The figure, and its numbers; where it cannot be drawn, why."""
+    made, kept = row.experiment, row.kept
+    assert kept is not None
+    if made is None:
+        name = escape(Path(kept.file or kept.experiment).name)
+        return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
+    picture = picture_of(made, kept)
+    if picture is None:
+        return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
+    shown = figure(picture)
+    read = numbers(picture)
+    opened = read.count("<tr>") <= FEW + 1
+    address = f"data:text/csv;charset=utf-8,{quote(as_csv(picture))}"
+    link = f'<p><a download="{escape(made.name)}.csv" href="{address}">as CSV</a></p>'
+    return shown, folded("Numbers of the figure", read + link, opened=opened)
+
+
+def _numbers(values: Mapping[str, Any]) -> str:
+    """What the rule looked at."""
+    if not values:
+        return ""
+    rows = [(escape(str(name)), escape(_as_words(value))) for name, value in values.items()]
+    return f"<h3>What the rule looked at</h3>{table((), rows, numbers=(1,))}"
+
+
+def _dots(row: Row) -> str:
+    """What was compared with what: every seed a dot."""
+    assert row.finding is not None
+    if not row.finding.comparisons:
+        return ""
+    return folded("What was compared, every seed a dot", dots(row.finding.comparisons), opened=True)
+
+
+def _as_words(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, int | float):
+        return number(value) if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_as_words, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_as_words(part)}" for name, part in value.items())
+    return str(value)
+
+
+def _facts(row: Row) -> str:
+    kept, made = row.kept, row.experiment
+    assert kept is not None
+    known = row.claim.literature
+    facts = [
+        ("rule", escape(kept.rules.get(row.claim.key, ""))),
+        ("varied", escape(kept.varies)),
+        ("measured", escape(kept.measures)),
+        ("literature", escape(f"{known.capitalize()}. " * bool(known) if known else "")
+         + escape(row.claim.notes)),
+        ("references", "<br>".join(map(_reference, kept.references))),
+        ("code", _link(made) if made else ""),
+        ("ran", escape(kept.when)),
+        ("kind", escape(row.label)),
+        ("how sure", "<br>".join(map(escape, row.confidence))),
+        ("holds beyond the toy?", escape(row.beyond_toys)),
+        ("rule beyond the toy", escape(row.rule_beyond)),
+        ("does not say", escape(row.limits)),
+    ]  # fmt: skip
+    return (
+        "<dl>"
+        + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts if text)
+        + ("</dl>")
+    )
+
+
+def _reference(reference: str) -> str:
+    if not reference.startswith(("https://", "http://")):
+        return escape(reference)
+    return (
+        f'<a href="{escape(reference)}" rel="noreferrer">{escape(reference.split("://", 1)[1])}</a>'
+    )
+
+
+def _sentence(text: str) -> str:
+    """From a capital letter to a full stop, unless a formula begins it."""
+    first = text.split(" ", 1)[0]
+    begun = text[:1].upper() + text[1:] if first.isalpha() and len(first) > 1 else text
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+
+
+# ---- the code ----
+
+
+def _link(made: Experiment) -> str:
+    line = line_of(made)
+    return f'<a href="#{_place(made)}-line-{line}">{escape(_named(made))}, line {line}</a>'
+
+
+def _place(made: Experiment) -> str:
+    """The name of its file's listing on the page."""
+    return f"{'own-' * outside(made)}code-{slug(_named(made).removesuffix('.py'))}"
+
+
+def _named(made: Experiment) -> str:
+    """translucid_lab/claims/attention/softmax.py; of a user's own the name alone: a path is
+    nobody's business."""
+    path = source_of(made)
+    if outside(made):
+        return path.name
+    return f"translucid_lab/{path.relative_to(FOLDER).as_posix()}"
+
+
+def _code(rows: Sequence[Row]) -> str:
+    """Every file that measured something, once, so that the page holds all of its evidence."""
+    made = {row.experiment.name: row.experiment for row in rows if row.kept and row.experiment}
+    files: dict[Path, list[Experiment]] = {}
+    for experiment in made.values():
+        files.setdefault(source_of(experiment), []).append(experiment)
+    parts = "".join(_listing(path, of_file_) for path, of_file_ in files.items())
+    return f'<section class="group" id="code"><h2>The code that measured</h2>{parts}</section>'
+
+
+def _listing(path: Path, experiments: Sequence[Experiment]) -> str:
+    place = _place(experiments[0])
+    marked = {line_of(experiment) for experiment in experiments}
+    lines = "\n".join(_anchored(path.read_text("utf-8").splitlines(), marked, place))
+    return (
+        f'<details id="{place}"><summary><code>{escape(_named(experiments[0]))}</code></summary>'
+        f"<pre>{lines}</pre></details>"
+    )
+
+
+def _anchored(lines: Sequence[str], marked: set[int], place: str) -> Iterator[str]:
+    for at, line in enumerate(lines, 1):
+        text = escape(line)
+        yield f'<span id="{place}-line-{at}">{text}</span>' if at in marked else text

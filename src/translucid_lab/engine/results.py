@@ -1,0 +1,212 @@
+"""The last result of every experiment, in one file: what was found, by which rule, when and where.
+
+A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
+package. The numbers of every seed are in it, so that a report needs no further file. What was
+measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
+measured, or one of fewer seeds than the rule asks for, in `quick.json`: neither takes a full
+result's place. What was measured again on another
+kind of machine stands in `elsewhere.json`. What was asked again of real text and real weights
+stands in `real.json`, as a second answer.
+"""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from translucid._version import __version__
+from translucid.core.atomic_files import saving, write_text
+from translucid.core.errors import InputError
+from translucid_lab.engine.experiment import UNSEEN, Experiment
+from translucid_lab.engine.frozen import fingerprint, frozen_since
+from translucid_lab.engine.intervals import Comparison
+from translucid_lab.engine.runner import Result, digest, outside, source_of
+from translucid_lab.engine.verdict import Data, Finding
+
+FILE, AGAIN, QUICK, REAL = "results.json", "again.json", "quick.json", "real.json"
+ELSEWHERE = "elsewhere.json"
+_PACKAGE = Path(__file__).parents[1]
+# Within an installed package, or in the documentation beside `src` in the repository.
+SHIPPED = (_PACKAGE, _PACKAGE.parents[1] / "docs" / "lab")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result as it is kept: with the rule as it was when it was applied."""
+
+    experiment: str
+    title: str
+    varies: str
+    measures: str
+    references: tuple[str, ...]
+    quick: bool
+    seeds: int
+    seconds: float  # of all seeds together, each on one core
+    date: str  # of the day, as 2026-03-01T12:00:00Z
+    machine: str
+    version: str
+    code: str  # digest of the file
+    file: str | None  # of an experiment outside the package
+    rules: Mapping[str, str]  # by claim
+    findings: Mapping[str, Finding]
+    data: tuple[Data, ...]
+    first_seed: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)  # by claim: what stands behind it
+    hashes: Mapping[str, str] = field(default_factory=dict)  # by claim: of the rule that judged
+    frozen: Mapping[str, str] = field(default_factory=dict)  # by claim: the day it is frozen since
+
+    @classmethod
+    def of(cls, result: Result) -> "Kept":
+        made = result.experiment
+        return cls(
+            experiment=made.name,
+            title=made.title,
+            varies=made.varies,
+            measures=made.measures,
+            references=made.references,
+            quick=result.quick,
+            seeds=len(result.data),
+            seconds=round(result.seconds, 3),
+            date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            machine=machine(),
+            version=__version__,
+            code=digest(made),
+            file=str(source_of(made)) if outside(made) else None,
+            rules={key: rule.text for key, rule in made.claims.items()},
+            findings=dict(result.findings),
+            data=result.data,
+            first_seed=result.first,
+            labels={key: rule.label for key, rule in made.claims.items()},
+            hashes={key: fingerprint(made, key) for key in made.claims},
+            frozen={key: day for key in made.claims if (day := frozen_since(made, key))},
+        )
+
+    @property
+    def when(self) -> str:
+        """On which day, where, and how much of it."""
+        much = "quick, " if self.quick else ""
+        return (
+            f"{much}{self.seeds_text}, {self.date[:10]}, {self.machine}, translucid {self.version}"
+        )
+
+    @property
+    def seeds_text(self) -> str:
+        begin = f" from {self.first_seed} on" if self.first_seed else ""
+        return f"{self.seeds} seed{'s' * (self.seeds != 1)}{begin}"
+
+    def stale(self, experiment: Experiment) -> bool:
+        """Has the experiment changed since?"""
+        return digest(experiment) != self.code
+
+
+Results = dict[str, Kept]  # by experiment
+
+
+# ---- reading and writing ----
+
+
+def read(folder: Path, file: str = FILE) -> Results:
+    """What ran with this folder; nothing, if nothing has."""
+    path = folder / file
+    return _read(path) if path.exists() else {}
+
+
+def shipped(file: str = FILE) -> Results:
+    """The full lab as it ran before this version was published."""
+    return next((read(folder, file) for folder in SHIPPED if (folder / file).exists()), {})
+
+
+def latest(folder: Path, file: str = FILE) -> Results:
+    """The user's own results, and where there are none, those that come with the package; where
+    those are missing too, what a quick run has measured."""
+    quick = read(folder, QUICK) if file == FILE else {}
+    return {**quick, **shipped(file), **read(folder, file)}
+
+
+def keep(folder: Path, result: Result) -> Kept:
+    """Add a result to the folder's; it takes the place of an older one of its kind."""
+    made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
+    first = read(folder).get(made.experiment)
+    if file == AGAIN and first is not None and first.machine != made.machine:
+        file = ELSEWHERE
+    decides = not result.quick and len(result.data) == result.experiment.seeds
+    file = QUICK if not decides else REAL if result.experiment.real else file
+    results = {**read(folder, file), made.experiment: made}
+    content = {"about": "what `translucid lab run` measured last", "results": []}
+    content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / file, json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n")
+    return made
+
+
+def _as_dict(kept: Kept) -> dict[str, Any]:
+    return {**asdict(kept), "data": list(kept.data)}
+
+
+def _read(path: Path) -> Results:
+    try:
+        entries = json.loads(path.read_text("utf-8"))["results"]
+        return {entry["experiment"]: _kept(_numbers(entry)) for entry in entries}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}: {error}); remove it, and run again: "
+            "what was measured is kept beside it"
+        ) from None
+
+
+def _kept(entry: dict[str, Any]) -> Kept:
+    findings = {key: _finding(finding) for key, finding in entry.pop("findings").items()}
+    for name in ("data", "references"):
+        entry[name] = tuple(entry[name])
+    return Kept(findings=findings, **entry)
+
+
+def _finding(entry: dict[str, Any]) -> Finding:
+    made = entry.pop("comparisons", ())
+    comparisons = (Comparison(**{**value, "values": tuple(value["values"])}) for value in made)
+    return Finding(comparisons=tuple(comparisons), **entry)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no word for infinity or for what is no number; here it is {"float": "inf"}."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return value
+
+
+def finite(value: Any) -> Any:
+    """For scripts: what is not a number is null."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        if list(value) == ["float"] and isinstance(value["float"], str):
+            return float(value["float"])
+        return {key: _numbers(part) for key, part in value.items()}
+    return [_numbers(part) for part in value] if isinstance(value, list) else value
+
+
+def machine() -> str:
+    """What the numbers may depend on, and no name of a computer or a person."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{platform.system()} {platform.machine()}, {cores} core{'s' * (cores != 1)}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}"
+    )

@@ -1,0 +1,336 @@
+"""Runs experiments, seed by seed, and keeps what they measured.
+
+A seed's numbers stand in a file of their own, under a name made of the code and the settings: what
+was measured before is not measured again, a run that was interrupted goes on, and changed code
+measures anew.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from importlib import import_module
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from translucid._version import __version__
+from translucid.core.atomic_files import saving
+from translucid.core.errors import InputError, TranslucidError
+from translucid_lab.engine.experiment import Experiment, of_file, of_module
+from translucid_lab.engine.verdict import Data, Finding
+
+LAB = "translucid_lab."
+FOLDER = Path(__file__).parents[1]  # of the lab
+
+
+@dataclass(frozen=True)
+class Job:
+    """One seed of one experiment."""
+
+    experiment: Experiment
+    seed: int
+    quick: bool
+    path: Path
+
+    @property
+    def kept(self) -> bool:
+        """Was it measured before?"""
+        return self.path.exists()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One seed that is there now, for those who watch."""
+
+    experiment: Experiment
+    done: int  # seeds of this experiment
+    of: int
+    kept: bool  # it was measured in an earlier run
+
+
+Progress = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A seed that went wrong, or a rule. All other seeds are kept, but there is no verdict."""
+
+    experiment: Experiment
+    seed: int | None  # None: all seeds are there, and the rule cannot be applied to them
+    error: Exception
+
+    def __str__(self) -> str:
+        kind = "" if isinstance(self.error, TranslucidError) else f"{type(self.error).__name__}: "
+        place = "its rule" if self.seed is None else f"seed {self.seed}"
+        return f"{self.experiment.name}, {place}: {kind}{self.error}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What all seeds of an experiment measured, and what follows for its claims."""
+
+    experiment: Experiment
+    data: tuple[Data, ...]
+    quick: bool
+    seconds: float
+    first: int = 0  # the first seed's number
+
+    @cached_property
+    def findings(self) -> dict[str, Finding]:
+        return {key: self.finding(key) for key in self.experiment.claims}
+
+    def finding(self, key: str) -> Finding:
+        """For one claim: by its rule, if there are as many seeds as it asks for."""
+        finding, wanted = self.experiment.claims[key].finding(self.data), self.experiment.seeds
+        if len(self.data) != wanted:
+            seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
+            why = f"{seeds} measured, and the rule asks for {wanted}, neither fewer nor more"
+            return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
+        if self.quick and finding.verdict in ("refuted", "depends"):
+            why = "a quick run measures too little to say where a claim fails"
+            return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
+        return finding
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment.name,
+            "quick": self.quick,
+            "seeds": len(self.data),
+            "first_seed": self.first,
+            "seconds": round(self.seconds, 2),
+            "claims": {key: asdict(finding) for key, finding in self.findings.items()},
+            "data": list(self.data),
+        }
+
+
+def digest(experiment: Experiment) -> str:
+    """Of the code that measures: the experiment's file, the files of the lab that it imports, and
+    the version of the library."""
+    made = hashlib.sha256(__version__.encode())
+    for path in sorted(_with_imports(source_of(experiment))):
+        made.update(path.read_bytes())
+    return made.hexdigest()[:12]
+
+
+def _with_imports(path: Path) -> set[Path]:
+    """The file and those of the lab that it needs, but for those that only judge or run."""
+    files, waiting = set(), [path]
+    while waiting:
+        here = waiting.pop()
+        if here in files:
+            continue
+        files.add(here)
+        for node in ast.walk(ast.parse(here.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
+                name = (node.module or "").removeprefix(LAB)
+                if name == "engine.fit" or not name.startswith("engine."):
+                    place = FOLDER / name.replace(".", "/")  # a module, or a package of several
+                    inside = [place / f"{alias.name}.py" for alias in node.names]
+                    waiting += inside if place.is_dir() else [place.with_suffix(".py")]
+    return files
+
+
+def source_of(experiment: Experiment) -> Path:
+    """The file that its measuring function stands in."""
+    return Path(inspect.getsourcefile(_function(experiment)) or "")
+
+
+def line_of(experiment: Experiment) -> int:
+    """Where in that file."""
+    return _function(experiment).__code__.co_firstlineno
+
+
+def outside(experiment: Experiment) -> bool:
+    """Is it a user's own, from a file outside the package?"""
+    return not _function(experiment).__module__.startswith(LAB)
+
+
+def _function(experiment: Experiment) -> Any:
+    function: Any = experiment.run
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def jobs_of(
+    experiment: Experiment,
+    out: Path,
+    *,
+    seeds: int | None = None,
+    first: int = 0,
+    quick: bool = False,
+) -> list[Job]:
+    """The seeds `first`, `first` + 1 and so on; an experiment without chance has but one, 0."""
+    if experiment.seeds == 1:
+        seeds, first = 1, 0
+    numbers = range(first, first + (seeds or experiment.seeds))
+    kind = "quick" if quick else "full"
+    folder = out / experiment.name / f"{kind}-{digest(experiment)}"
+    return [Job(experiment, seed, quick, folder / f"seed-{seed}.json") for seed in numbers]
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """Measure one seed, or read what it measured before."""
+    if job.kept:
+        return _read(job.path)
+    began = time.perf_counter()
+    with one_thread():
+        data = job.experiment.run(job.seed, job.quick)
+    text = _as_text({"seconds": time.perf_counter() - began, "data": data})
+    with saving(job.path):
+        job.path.parent.mkdir(parents=True, exist_ok=True)
+        part = job.path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(text, "utf-8")
+        os.replace(part, job.path)
+    kept: dict[str, Any] = json.loads(text)  # as it will be read later
+    return kept
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return {"seconds": float(kept["seconds"]), "data": kept["data"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); remove it to measure anew") from None
+
+
+def _as_text(data: dict[str, Any]) -> str:
+    try:
+        return json.dumps(data, allow_nan=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"run() returned something that JSON cannot hold ({error}); return numbers, texts, "
+            "lists and dictionaries: float(x) of a tensor, x.tolist() of an array"
+        ) from None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums in another order round otherwise: with one thread, the number of cores and of processes
+    changes no number."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def run(
+    chosen: Sequence[Experiment],
+    out: Path,
+    *,
+    seeds: int | None = None,
+    first: int = 0,
+    quick: bool = False,
+    processes: int = 1,
+    progress: Progress = lambda step: None,
+) -> Iterator[Result | Failure]:
+    """The results, each as soon as all its seeds are there, and what went wrong, at once."""
+    waiting = {
+        experiment.name: jobs_of(experiment, out, seeds=seeds, first=first, quick=quick)
+        for experiment in chosen
+    }
+    measured_by_name: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in waiting}
+    kept = {job.path for jobs in waiting.values() for job in jobs if job.kept}
+    for job, measured in _measured([job for jobs in waiting.values() for job in jobs], processes):
+        if isinstance(measured, Exception):
+            yield Failure(job.experiment, job.seed, measured)
+            continue
+        rows = measured_by_name[job.experiment.name]
+        rows[job.seed] = measured
+        of = len(waiting[job.experiment.name])
+        progress(Step(job.experiment, len(rows), of, job.path in kept))
+        if len(rows) == of:
+            ordered = [rows[seed] for seed in sorted(rows)]
+            data = tuple(row["data"] for row in ordered)
+            total = sum(row["seconds"] for row in ordered)
+            yield _judged(Result(job.experiment, data, quick, total, min(rows)))
+
+
+def _judged(result: Result) -> Result | Failure:
+    try:
+        result.findings  # noqa: B018  (kept with the result)
+    except Exception as error:
+        return Failure(result.experiment, None, error)
+    return result
+
+
+Measured = Iterator[tuple[Job, dict[str, Any] | Exception]]
+
+
+def _measured(jobs: Sequence[Job], processes: int) -> Measured:
+    """What was measured before comes first: it is there at once, and no process need start."""
+    ordered = sorted(jobs, key=lambda job: not job.kept)
+    here = ordered if processes == 1 else [job for job in ordered if job.kept]
+    for job in here:
+        try:
+            yield job, measure(job)
+        except Exception as error:  # of code that may be a user's
+            yield job, error
+    if len(here) < len(ordered):
+        yield from _in_processes(ordered[len(here) :], processes)
+
+
+def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
+    # Started afresh, not forked: a fork copies locks that other threads hold.
+    pool = ProcessPoolExecutor(
+        min(processes, len(jobs)), get_context("spawn"), initializer=_begin_process
+    )
+    pending: dict[Future[dict[str, Any]], Job] = {}
+    try:
+        # The longest first: so no core waits long for the last.
+        for job in sorted(jobs, key=lambda job: -job.experiment.seconds):
+            made = job.experiment
+            where = source_of(made) if outside(made) else _function(made).__module__
+            words = (made.name, where, job.seed, job.quick, job.path)
+            pending[pool.submit(_by_name, *words)] = job
+        while pending:
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise TranslucidError(
+                        "a process that measures died: was it killed, or out of memory? Take "
+                        "fewer processes; the same command goes on where this one stopped"
+                    ) from None
+                job = pending.pop(future)
+                yield job, error if isinstance(error, Exception) else future.result()
+    finally:
+        if pending:  # interrupted: what is half measured is measured again
+            for process in (pool._processes or {}).values():
+                process.terminate()
+        pool.shutdown(cancel_futures=True)
+
+
+def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -> dict[str, Any]:
+    """In another process, where functions are found by name: in a file, or a module of the lab."""
+    experiments = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
+    (made,) = (experiment for experiment in experiments if experiment.name == name)
+    return measure(Job(made, seed, quick, path))
+
+
+def _begin_process() -> None:
+    """Ctrl-C reaches every process of a terminal; the first one ends the others. And if that one is
+    killed, they end by themselves: nobody waits for their numbers any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
