@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from train import packages, workloads
 from train_peers import marian, texts, torch_transformer
 
-from translucid.fast.cpu_dropout import LargeDropout
+from translucid.fast.dropout import LargeDropout
 from translucid.models import TransformerConfig, build
 from translucid.tasks.batch import cross_entropy
 

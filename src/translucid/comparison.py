@@ -8,8 +8,8 @@ from typing import Any
 from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.tasks.base import Score
-from translucid.tasks.resampling import Sums, interval, p_value, paired
 from translucid.tasks.score import Criterion
+from translucid.tasks.statistics import Sums, interval, p_value, paired
 
 SAMPLES, SEED = 1000, 12345  # as sacrebleu's
 RARE = 0.05  # a p-value below it is hardly luck

@@ -226,7 +226,7 @@ class Model:
         out, and what decides the score.
         """
         from translucid.tasks.base import check_length
-        from translucid.tasks.evaluation_progress import reporting
+        from translucid.tasks.in_batches import reporting
 
         self.task.check_files()
         settings = self.settings(**options)
@@ -288,7 +288,7 @@ class Model:
     ) -> tuple[Sequence[Any], Coverage]:
         """The examples, and how many they are; long ones as `classify` and `tag` read them."""
         from translucid.data.readers.loading import Loading
-        from translucid.runs.recipe.scored_examples import ScoredExamples
+        from translucid.runs.recipe.scoring import ScoredExamples
         from translucid.tasks.long_texts import text_limit
 
         data, loading = self.settings(**options).data, Loading(expected=self._bundle.columns)
@@ -311,7 +311,7 @@ class Model:
     ) -> list[tuple[str, str | None]]:
         """The examples of files, or of a part of the run's data, as people type them: each a text
         and the right answer, which `trace`, `gradients` and `saliency` take."""
-        from translucid.runs.recipe.scored_examples import ScoredExamples
+        from translucid.runs.recipe.scoring import ScoredExamples
 
         data = self.settings().data
         examples = ScoredExamples(self._bundle, self.folder)
@@ -328,7 +328,7 @@ class Model:
     def history(self) -> list[dict[str, Any]]:
         """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
         each line of progress and each evaluation."""
-        from translucid.runs.recipe.scored_examples import run_of
+        from translucid.runs.recipe.scoring import run_of
 
         run = run_of(self.folder, "metrics.jsonl")
         if run is None:

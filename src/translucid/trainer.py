@@ -15,13 +15,12 @@ from translucid.data.python_rows import write_rows
 from translucid.model import Model, load
 from translucid.runs.folder import free_folder
 from translucid.runs.log import Listener
-from translucid.runs.recipe.changes import in_sections
-from translucid.runs.recipe.named import Named, named
+from translucid.runs.recipe.named import Named, in_sections, named
 from translucid.runs.recipe.recipe import DATA
 from translucid.runs.run import resume_run, train_recipe
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
-from translucid.training.random_state import random_state_kept
+from translucid.training.state import random_state_kept
 from translucid.training.stop_request import StopRequest
 
 # Is told each line of metrics.jsonl; False, or StopTraining, ends the training.

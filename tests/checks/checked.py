@@ -9,8 +9,7 @@ import torch
 from translucid.models import Network, build
 from translucid.runs.checks import startup
 from translucid.runs.recipe import recipe
-from translucid.runs.recipe.examples import Examples, load_examples
-from translucid.runs.recipe.resources import Prepared, prepare
+from translucid.runs.recipe.examples import Examples, Prepared, load_examples, prepare
 from translucid.tasks.findings import Finding
 
 SMALL = {"d_model": 16, "layers": 1}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.runs.checks import data, data_facts
-from translucid.runs.checks.labels import of_labels
+from translucid.runs.checks import data
+from translucid.runs.checks.data import of_labels
 from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
@@ -174,22 +174,22 @@ def test_empty_sides_copies_and_odd_lengths_are_found() -> None:
 
 
 def test_facts() -> None:
-    measured = data_facts.facts_of([*PAIRS, Pair("one", "eins zwei", 61)])
+    measured = data.facts_of([*PAIRS, Pair("one", "eins zwei", 61)])
     assert measured.examples == 61
-    assert measured.lengths["source"] == data_facts.Lengths(1, 5, 5, 5)
+    assert measured.lengths["source"] == data.Lengths(1, 5, 5, 5)
     assert measured.lengths["target"].least == 2
-    assert data_facts.facts_of(TEXTS).labels == {"bad": 30, "good": 30}
-    assert data_facts.facts_of(TAGGED).labels == {"B-PER": 20, "I-PER": 20, "O": 20}
-    assert data_facts.facts_of([Numbers((1.0,), (2.0,), 1)]).lines() == []
+    assert data.facts_of(TEXTS).labels == {"bad": 30, "good": 30}
+    assert data.facts_of(TAGGED).labels == {"B-PER": 20, "I-PER": 20, "O": 20}
+    assert data.facts_of([Numbers((1.0,), (2.0,), 1)]).lines() == []
 
 
 def test_unseen_words_are_counted_by_side() -> None:
-    finding = data_facts.unseen_words(PAIRS, [Pair("the dog Hund", "der Hund schläft", 1)], "valid")
+    finding = data.unseen_words(PAIRS, [Pair("the dog Hund", "der Hund schläft", 1)], "valid")
     assert finding.ok
     assert (
         "16.7% of the 6 words of valid do not occur in train; most often 'Hund' 1" in finding.words
     )
-    assert data_facts.unseen_words(PAIRS, [Pair("a b c", "d e f", 1)], "valid").mark == "!"
+    assert data.unseen_words(PAIRS, [Pair("a b c", "d e f", 1)], "valid").mark == "!"
 
 
 def test_a_sample_comes_from_the_whole_length() -> None:

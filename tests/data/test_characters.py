@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.characters import MAX_BYTES, pad_characters, spell
+from translucid.data.batching import MAX_BYTES, pad_characters, spell
 from translucid.parts.characters import NUMBERS
 
 words = st.lists(

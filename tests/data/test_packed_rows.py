@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data import packed_rows
+from translucid.data import packing
 from translucid.data.batching import plan_batches
-from translucid.data.packed_rows import MULTIPLE, ROW, Packing, Texts, row_lengths
+from translucid.data.packing import MULTIPLE, ROW, Packing, Texts, row_lengths
 from translucid.parts import masks
 
 SIZES = st.lists(st.tuples(st.integers(1, 90), st.integers(1, 40)), min_size=1, max_size=60)
@@ -57,7 +57,7 @@ def test_an_epoch_is_a_function_of_its_number_and_little_of_it_is_padding() -> N
 
 
 def test_many_texts_are_laid_out_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_rows, "CHUNK", 7)
+    monkeypatch.setattr(packing, "CHUNK", 7)
     sizes = np.full((30, 2), 9)
     plan = Packing(sizes, 500).plan(0, 0)
     assert sorted(np.concatenate(plan.batches).tolist()) == list(range(30))

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from translucid.core.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.data.batching import plan_batches
-from translucid.data.corpus import encode, reuse, scan, token_store, workers
-from translucid.data.corpus.build import build_store
-from translucid.data.corpus.reuse import ensure_store
+from translucid.data.corpus import build, encode, token_store, workers
+from translucid.data.corpus.build import build_store, ensure_store
 from translucid.data.corpus.token_store import Store, open_store, read_manifest
 from translucid.data.packing import pack
 from translucid.data.readers.lines import LineRule, Span
@@ -112,7 +111,7 @@ def test_the_store_is_what_memory_holds(
     paths = [folder / f"{number}.txt" for number in range(len(files))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encode, "_BATCH", batch)
-        patch.setattr(scan, "_BLOCK", batch)  # line ends across blocks, too
+        patch.setattr(encode, "_BLOCK", batch)  # line ends across blocks, too
         patch.setattr(os, "fsync", lambda handle: None)
         for path, data in zip(paths, files, strict=True):
             path.write_bytes(data)
@@ -230,9 +229,9 @@ def test_cuts_do_not_depend_on_how_a_file_is_read(tmp_path: Path, unit, monkeypa
     path.write_bytes(b"one\n\ntwo\r\n\r\nthree\nfour\n \nfive\n\n\n\nsix\n\n" * 3 + b"end")
     found = []
     for block in (1 << 20, 1, 2, 3, 5, 8):
-        monkeypatch.setattr(scan, "_BLOCK", block)
-        scanned: list[scan.Scanned] = []
-        found.append(list(scan.cut([str(path)], unit, 4, scanned)))
+        monkeypatch.setattr(encode, "_BLOCK", block)
+        scanned: list[encode.Scanned] = []
+        found.append(list(encode.cut([str(path)], unit, 4, scanned)))
         assert scanned[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     # Reading a file may change when it was read last; all else about a piece is the same.
     plain = [[[replace(piece, stat=None) for piece in job] for job in jobs] for jobs in found]
@@ -291,7 +290,7 @@ def test_a_file_that_changes_while_it_is_read(
 
 
 def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
-    jobs = scan.cut([str(text)], "line", 9000, [])
+    jobs = encode.cut([str(text)], "line", 9000, [])
     next(jobs)
     os.truncate(text, 10_000)
     with pytest.raises(InputError, match=r"corpus\.txt: the file changed while it was read"):
@@ -303,7 +302,7 @@ def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: b
     path = tmp_path / "a"
     path.write_bytes(b"some old text\n")
     settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
-    piece = scan.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
+    piece = encode.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
     with pytest.raises(InputError, match="a: the file changed while it was read"):
         encode.encode_job((piece,), 0, settings, WordCache(tokenizer), lambda count: None)
@@ -376,7 +375,7 @@ def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer)
 
 def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
-    (job,) = scan.cut([str(text)], "line", 10**9, [])
+    (job,) = encode.cut([str(text)], "line", 10**9, [])
     stop = multiprocessing.Event()
     stop.set()
     for name, value in {
@@ -607,8 +606,8 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens of ")
     assert said[0].endswith("MB/s, 1 process")
     with monkeypatch.context() as patch:  # nothing is read, nothing is locked
-        patch.setattr(reuse, "digest_of", None)
-        patch.setattr(reuse, "locked", None)
+        patch.setattr(build, "digest_of", None)
+        patch.setattr(build, "locked", None)
         assert ensure().manifest == first
         assert said[-1].startswith(f"reused {tmp_path / 's'}: {first.tokens:,} tokens")
         moved = text.rename(tmp_path / "moved.txt")
@@ -618,7 +617,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     touched = ensure().manifest
     assert touched.build == first.build  # the same content at another time
     with monkeypatch.context() as patch:
-        patch.setattr(reuse, "digest_of", None)  # and this is known from now on
+        patch.setattr(build, "digest_of", None)  # and this is known from now on
         assert ensure().manifest == touched
 
     text.write_bytes(text.read_bytes().replace(b"cat", b"mat"))

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from translucid.data.tokenizers.pipelines import KINDS
-from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_pieces import WordPieces
+from translucid.data.tokenizers.tokenizer import Tokenizer, WordPieces
 
 CORPUS = ["the cat's mat, a straße", "über don't they'll 42 x_1", "New York at on"] * 5
 WORDS = [

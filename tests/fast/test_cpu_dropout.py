@@ -8,8 +8,8 @@ from tests.runs.test_resume import same_runs, stop_and_resume
 from tests.runs.test_runs import small
 from torch import nn
 
-from translucid.fast import cpu_dropout
-from translucid.fast.cpu_dropout import LARGE, LargeDropout, noise
+from translucid.fast import dropout
+from translucid.fast.dropout import LARGE, LargeDropout, noise
 from translucid.runs.run import train_recipe
 
 
@@ -57,7 +57,7 @@ def test_a_resumed_run_draws_what_the_uninterrupted_one_draws(
 ) -> None:
     chosen = small("tag", "transformer", steps=4, evaluate_every=9)
     train_recipe(chosen, tmp_path / "torch", quiet=True)
-    monkeypatch.setattr(cpu_dropout, "LARGE", 1)
+    monkeypatch.setattr(dropout, "LARGE", 1)
     train_recipe(chosen, tmp_path / "straight", quiet=True)
     stop_and_resume(chosen, tmp_path / "stopped", [1, 2])
     same_runs(tmp_path / "straight", tmp_path / "stopped")

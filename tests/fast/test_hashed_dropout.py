@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.fast.hashed_dropout import HashedDropout, kept
+from translucid.fast.dropout import HashedDropout, kept
 from translucid.models import TransformerConfig, build
 
 CPU = torch.device("cpu")

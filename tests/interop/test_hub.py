@@ -14,7 +14,7 @@ import translucid as tl
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.untrusted_files import inside, open_regular
 from translucid.interop.hub import HubName, fetched, parse, repository_of
-from translucid.runs.fine_tuning.source import digest_of, open_source
+from translucid.runs.fine_tuning.take_over import digest_of, open_source
 from translucid.studio.library import open_folders
 
 hub = pytest.importorskip("huggingface_hub")

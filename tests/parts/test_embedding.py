@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from tests.invariants.cases import random_text, randomised, transformer, whole
 
-from translucid.fast.padded_linear import PaddedLinear, linear_in_eights, pad_heads
+from translucid.fast.packed_linear import PaddedLinear, linear_in_eights, pad_heads
 from translucid.models.base import Network
 
 

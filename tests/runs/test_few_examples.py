@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import translucid as tl
-from translucid.runs.few_examples import DEVIATIONS, FEW, lowest_of_all_right
+from translucid.runs.checks.data import DEVIATIONS, FEW, lowest_of_all_right
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1}
 TRAINING = {"steps": 2, "batch_tokens": 400, "warmup": 1, "device": "cpu"}

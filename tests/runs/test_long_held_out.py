@@ -9,7 +9,7 @@ import pytest
 from tests.in_process import run
 
 from translucid.model import load
-from translucid.tasks.evaluation_progress import PAUSE, advance, reporting
+from translucid.tasks.in_batches import PAUSE, advance, reporting
 
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
          "training.steps=2", "training.batch_tokens=300", "training.device=cpu",

@@ -10,8 +10,8 @@ import pytest
 from tests.runs.test_runs import small
 
 from translucid.core.errors import Interrupted
-from translucid.runs import pace
-from translucid.runs.pace import Forecast, Pace, evaluation_seconds
+from translucid.runs import forecast
+from translucid.runs.forecast import Forecast, Pace, evaluation_seconds
 from translucid.runs.run import resume_run, train_recipe
 from translucid.runs.setup import set_up
 from translucid.training import loop
@@ -43,8 +43,8 @@ def test_measuring_changes_nothing(
     assert "a step" not in (tmp_path / "plain/log.txt").read_text("utf-8"), (
         "it is too quick for that"
     )
-    monkeypatch.setattr(pace, "QUICK", 0.0)
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    monkeypatch.setattr(forecast, "QUICK", 0.0)
+    monkeypatch.setattr(forecast, "FIRST_SECONDS", 0.0)
     train_recipe(chosen, tmp_path / "told", quiet=True)
     log = (tmp_path / "told/log.txt").read_text("utf-8")
     assert re.search(
@@ -163,7 +163,7 @@ def test_a_run_tells_its_pace_of_every_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[float] = []
-    monkeypatch.setattr(pace.Pace, "evaluated", lambda self, seconds: taken.append(seconds))
+    monkeypatch.setattr(forecast.Pace, "evaluated", lambda self, seconds: taken.append(seconds))
     train_recipe(small("classify", "still", steps=8, evaluate_every=3), tmp_path, quiet=True)
     assert len(taken) == 3
     assert all(seconds > 0 for seconds in taken)
@@ -172,7 +172,7 @@ def test_a_run_tells_its_pace_of_every_evaluation(
 def test_an_evaluation_is_measured_on_some_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = set_up(small("classify", "still"), lambda line: None)
     clock, counts = [0.0], []
-    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: clock[0])
 
     def evaluate(network: Any, items: list[Any]) -> None:
         clock[0] += 0.02 * len(items) + 10 * (not counts)  # the first makes kernels, say

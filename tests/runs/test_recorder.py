@@ -15,8 +15,7 @@ from tests.runs.test_runs import small
 from translucid.core.errors import InputError, Interrupted, TrainingError
 from translucid.model import Model, load
 from translucid.runs import recorder
-from translucid.runs.probe import probe, table_of
-from translucid.runs.recorder import about, goes_on, lines
+from translucid.runs.recorder import about, goes_on, lines, probe, table_of
 from translucid.runs.run import resume_run, train_recipe
 from translucid.runs.session import Recording
 from translucid.runs.setup import set_up

@@ -9,15 +9,14 @@ import pytest
 import torch
 from tests.in_process import run
 
-from translucid.runs import time_budget
+from translucid.runs import forecast
+from translucid.runs.forecast import USED, Picks, fit, step_seconds
 from translucid.runs.recipe import automatic_sizes, recipe
 from translucid.runs.recipe.automatic_sizes import Amount
-from translucid.runs.recipe.examples import load_examples
+from translucid.runs.recipe.examples import load_examples, prepare
 from translucid.runs.recipe.recipe import Recipe
-from translucid.runs.recipe.resources import prepare
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
-from translucid.runs.time_budget import USED, Picks, fit, step_seconds
 
 Clock = Callable[[int], float]  # from d_model to the seconds of a step
 
@@ -32,8 +31,8 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Clock, float], list[in
             tried.append(chosen.model["d_model"])
             return step(chosen.model["d_model"])
 
-        monkeypatch.setattr(time_budget, "step_seconds", seconds)
-        monkeypatch.setattr(time_budget, "evaluation_seconds", lambda *rest: evaluation)
+        monkeypatch.setattr(forecast, "step_seconds", seconds)
+        monkeypatch.setattr(forecast, "evaluation_seconds", lambda *rest: evaluation)
         return tried
 
     return at
@@ -138,8 +137,8 @@ def test_what_the_user_sets_stays(clocked: Any) -> None:
 )  # fmt: skip
 def test_sizes_that_are_set_are_not_open(overrides: list[str], is_open: bool) -> None:
     asked = recipe.parse({"task": {"kind": "tag"}}, ["training.minutes=3", *overrides])
-    assert time_budget.is_open(asked) == is_open
-    assert not time_budget.is_open(recipe.parse({"task": {"kind": "tag"}}, overrides))
+    assert forecast.is_open(asked) == is_open
+    assert not forecast.is_open(recipe.parse({"task": {"kind": "tag"}}, overrides))
 
 
 def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +150,7 @@ def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> N
     )  # fmt: skip
     setup = set_up(asked, lambda line: None)
     times = iter(range(0, 1000, 5))
-    monkeypatch.setattr(time_budget.time, "monotonic", lambda: float(next(times)))
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: float(next(times)))
     before = [p.clone() for p in setup.network.parameters()]
     seconds = step_seconds(setup.network, asked, setup.task, setup.items, torch.device("cpu"))
     assert seconds == 5.0

@@ -19,8 +19,7 @@ from tests.studio.test_guard import FORGED, TOKEN, filled, guard
 from tests.studio.trained import recorded
 
 from translucid.model import load
-from translucid.runs.probe import table_of
-from translucid.runs.recorder import lines
+from translucid.runs.recorder import lines, table_of
 from translucid.studio.library import followed_runs, open_folders
 from translucid.studio.run_follower import (
     AT_ONCE,

@@ -22,8 +22,8 @@ from translucid.runs.run import train_recipe
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import task_of
 from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.outputs import Scale
 from translucid.tasks.regress import Regress, RegressItem
-from translucid.tasks.scale import Scale
 
 Row = tuple[float, ...]
 SMALL = {"steps": 30, "batch_tokens": 64, "warmup": 2, "learning_rate": 0.01, "device": "cpu"}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.data.characters import spell
+from translucid.data.batching import spell
 from translucid.data.records import Tagged
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.tag import SpanDecoding, Tag

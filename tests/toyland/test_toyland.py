@@ -18,11 +18,9 @@ from translucid.data.toyland import (
     STRUCTURES,
     Sentence,
     Toyland,
-    adjectives,
     entity_records,
     generate,
     language_lines,
-    names,
     nouns,
     particles,
     pharaoh,
@@ -54,9 +52,9 @@ def test_the_lexicon_has_at_least_250_lexemes() -> None:
     words = {
         *(("noun", one.german) for one in nouns.NOUNS),
         *(("verb", one.prefix + one.infinitive) for one in verbs.VERBS),
-        *(("adjective", one.german) for one in adjectives.ADJECTIVES),
-        *(("name", one.english) for one in names.NAMES),
-        *(("name", (one,)) for one in names.LAST),
+        *(("adjective", one.german) for one in nouns.ADJECTIVES),
+        *(("name", one.english) for one in nouns.NAMES),
+        *(("name", (one,)) for one in nouns.LAST),
         *(("conjunction", one) for one in particles.CONJUNCTIONS),
         *(("modal", one) for one in particles.MODALS),
         *(("numeral", one) for one, _ in particles.NUMERALS),
@@ -202,7 +200,7 @@ def test_negation_and_contrast_flip_the_label(many: list[Sentence]) -> None:
     """The same judging words, in another order or with one "not" more, and the opposite label."""
     stems = tuple(verb.english[:-1] for verb in verbs.OPINIONS)
     small = {"not", "never", "but", "although"}
-    judging = small | {one.english for one in adjectives.JUDGING}
+    judging = small | {one.english for one in nouns.JUDGING}
     bags: dict[tuple[str, ...], set[str]] = defaultdict(set)
     without: dict[str, set[str]] = defaultdict(set)
     for one in many:
@@ -290,7 +288,7 @@ def bag_of_words_accuracy(
             for word in one.english:
                 if word in vocabulary:
                     counts[row, vocabulary[word]] += 1
-        return counts, torch.tensor([names.index(one.sentiment) for one in sentences])
+        return counts, torch.tensor([nouns.index(one.sentiment) for one in sentences])
 
     x, y = tensors(train)
     torch.manual_seed(0)
@@ -422,7 +420,7 @@ def test_subjects_and_antecedents_point_at_the_right_kind_of_word(
 def test_he_she_and_it_fit_their_antecedents(sentences: list[Sentence]) -> None:
     people = {one.english for one in nouns.PEOPLE}
     women = {"woman", "mother", "sister", "daughter", "nurse"}
-    ladies = {name.english[0] for name in names.NAMES if name.gender == "f"}
+    ladies = {name.english[0] for name in nouns.NAMES if name.gender == "f"}
     for one in sentences:
         for pronoun, antecedent in one.antecedents:
             word, head = one.english[pronoun], one.english[antecedent]

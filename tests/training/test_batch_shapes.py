@@ -12,7 +12,7 @@ from translucid.runs.batches import Stream, epoch_plan
 from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.setup import Setup, set_up
 from translucid.tasks.batch import Batch
-from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
+from translucid.training.cuda_graphs import SMALLEST, few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 
 TASKS = ["translate", "language", "classify", "tag", "embed"]

@@ -14,7 +14,7 @@ from tests.runs.test_runs import SMALL, small
 from torch import Tensor
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.streams import plan_streams
+from translucid.data.batching import plan_streams
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import load
 from translucid.models.build import build

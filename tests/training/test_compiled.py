@@ -18,7 +18,7 @@ from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
 from translucid.tasks.batch import cross_entropy
-from translucid.training import compilation
+from translucid.training import automatic
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
 
@@ -128,12 +128,14 @@ def test_whether_layers_are_compiled(
 ) -> None:
     """What counts is the work of the whole run: weights times tokens."""
     model = TransformerConfig(shape="decoder", **SHAPE)
-    tokens = compilation.MUCH / 1000 / build(model).parameters_count
+    tokens = automatic.WORTH_COMPILING / 1000 / build(model).parameters_count
     training = TrainingConfig(batch_tokens=math.ceil(tokens), **changed)
     for triton in (True, False):
-        monkeypatch.setattr(compilation, "has_triton", lambda has=triton: has)
+        monkeypatch.setattr(automatic, "has_triton", lambda has=triton: has)
         asked = changed.get("compile", False) is True
-        assert compilation.decide(training, model, device).compile is (wanted and (triton or asked))
+        assert automatic.with_compilation(training, model, device).compile is (
+            wanted and (triton or asked)
+        )
 
 
 def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
@@ -141,12 +143,14 @@ def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
         shape="decoder", vocab=20, d_model=8, hidden=8, layers=1, head="language"
     )
     with pytest.raises(ConfigError, match=r"only the layers of a transformer.*set it to false"):
-        compilation.decide(TrainingConfig(compile=True), recurrent, CUDA)
+        automatic.with_compilation(TrainingConfig(compile=True), recurrent, CUDA)
     left_open = TrainingConfig()
-    assert compilation.decide(left_open, recurrent, CUDA).compile is False
+    assert automatic.with_compilation(left_open, recurrent, CUDA).compile is False
     transformer = TransformerConfig(shape="decoder", **SHAPE)
     with pytest.raises(ConfigError, match=r"training.deterministic = true asks; set one to false"):
-        compilation.decide(TrainingConfig(compile=True, deterministic=True), transformer, CUDA)
+        automatic.with_compilation(
+            TrainingConfig(compile=True, deterministic=True), transformer, CUDA
+        )
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from translucid.models import TransformerConfig
-from translucid.training import early_start
+from translucid.training import prefetch
 from translucid.training.config import TrainingConfig
 
 CODE = """
@@ -34,11 +34,11 @@ def test_training_does_not_import_torchs_compiler(tmp_path: Path) -> None:
 def test_on_a_cpu_nothing_is_begun() -> None:
     model = TransformerConfig(shape="decoder", head="language", vocab=8, d_model=8, layers=1)
     before = threading.active_count()
-    early_start.begin(TrainingConfig(compile=True), model, torch.device("cpu"))
+    prefetch.begin(TrainingConfig(compile=True), model, torch.device("cpu"))
     assert threading.active_count() == before
 
 
 def test_what_cannot_be_loaded_early_is_left_to_who_needs_it() -> None:
     sys.modules.pop("wave", None)
-    early_start._load(torch.device("cpu"), ["wave", "no_such_module_of_ours", "wave"])
+    prefetch._load(torch.device("cpu"), ["wave", "no_such_module_of_ours", "wave"])
     assert "wave" in sys.modules

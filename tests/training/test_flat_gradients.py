@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from translucid.models import TransformerConfig, build
-from translucid.training.flat_gradients import ALIGNED, FlatGradients
+from translucid.training.gradients import ALIGNED, FlatGradients
 
 SHAPE: dict[str, Any] = {
     "shape": "decoder", "head": "language", "vocab": 11, "d_model": 8, "heads": 2, "layers": 1,

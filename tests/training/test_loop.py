@@ -17,10 +17,9 @@ from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.score import Criterion
 from translucid.training import loop
-from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import Progress, Watchers, train
-from translucid.training.state import Best, State
+from translucid.training.state import Average, Best, State
 
 TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "a day", "good bad"]
 RECORDS = [Labelled(text, "yes" if "good" in text else "no", i) for i, text in enumerate(TEXTS)]

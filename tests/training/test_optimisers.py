@@ -10,8 +10,19 @@ from torch import nn
 
 from translucid.models import TransformerConfig, build
 from translucid.training.config import TrainingConfig
-from translucid.training.muon import STEPS, A, B, C, Muon, orthogonal, product_dtype
-from translucid.training.optimisers import OptimizerName, ScheduleName, make_optimizer, rate
+from translucid.training.optimisers import (
+    STEPS,
+    A,
+    B,
+    C,
+    Muon,
+    OptimizerName,
+    ScheduleName,
+    make_optimizer,
+    orthogonal,
+    product_dtype,
+    rate,
+)
 from translucid.training.state import State
 
 

@@ -16,7 +16,7 @@ from translucid.runs.recipe import recipe
 from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
-from translucid.training import packing
+from translucid.training import automatic
 from translucid.training.distributed import Processes
 
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
@@ -101,7 +101,7 @@ def test_left_open_rows_are_shared_where_graphs_gain_by_it() -> None:
 
     def decided(items: Any, **changed: Any) -> bool:
         config = captured.model_copy(update=changed)
-        return packing.decide(config, model, setting.task, items).packing is True
+        return automatic.with_packing(config, model, setting.task, items).packing is True
 
     assert decided(setting.items)
     assert not decided(setting.items, cuda_graphs=False)

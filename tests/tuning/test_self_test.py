@@ -7,13 +7,11 @@ import pytest
 from tests.tuning.small import classifier, language_model, write_reviews
 
 from translucid.models import build
-from translucid.runs.checks.startup import self_test
-from translucid.runs.checks.tuning import of_start
+from translucid.runs.checks.startup import of_start, self_test
 from translucid.runs.fine_tuning.start import open_start
 from translucid.runs.recipe import recipe
-from translucid.runs.recipe.examples import load_examples
+from translucid.runs.recipe.examples import load_examples, prepare
 from translucid.runs.recipe.recipe import Recipe
-from translucid.runs.recipe.resources import prepare
 from translucid.tasks.findings import Finding
 from translucid.training.parameter_groups import freeze
 

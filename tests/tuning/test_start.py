@@ -33,7 +33,7 @@ from translucid.models import Network, build
 from translucid.runs.recipe import recipe, toml
 from translucid.runs.setup import Setup
 from translucid.tasks import model_folder
-from translucid.training.random_state import random_state_kept, seed_generators
+from translucid.training.state import random_state_kept, seed_generators
 
 
 def fresh(setup: Setup) -> Network:

@@ -46,7 +46,7 @@ def check(
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """
-    from translucid.runs.checks.data_facts import facts_of, unseen_words
+    from translucid.runs.checks.data import facts_of, unseen_words
     from translucid.runs.checks.startup import of_data, parts_of
     from translucid.runs.recipe.examples import load_examples
 

@@ -202,7 +202,7 @@ def _span_decoding(text: str) -> "SpanDecoding":
 def _open(held: "Model", file: str, data: "DataConfig") -> "Source":
     from dataclasses import replace
 
-    from translucid.data.prediction_formats import SOURCES, format_for
+    from translucid.data.predictions import SOURCES, format_for
     from translucid.data.readers.loading import Loading
 
     roles = held.task.asks_about

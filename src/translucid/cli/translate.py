@@ -134,7 +134,7 @@ def translate(
 
 def _check_lines(file: str, folder: Path) -> None:
     """Refuse what is no file of lines: a text, or a table, whose rows would be read as texts."""
-    from translucid.data.prediction_formats import format_for
+    from translucid.data.predictions import format_for
 
     if file == "-":
         return

@@ -1,6 +1,7 @@
-"""Items into batches of equal cost: similar lengths together, a budget of tokens, little padding.
+"""Batches of equal cost: similar lengths together, a token budget, little padding; also rows of
+one long text in order, and words as characters.
 
-The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run goes on with
+The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run continues with
 the batch it would have seen. Shapes: ids and mask (batch, length), True at real tokens.
 """
 
@@ -223,3 +224,47 @@ def pad(
     ids = np.full(mask.shape, pad_id, np.int64)
     ids[mask] = np.fromiter(chain.from_iterable(sequences), np.int64, int(lengths.sum()))
     return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+MAX_BYTES = 20  # characters of a word; where it begins and how it ends tell the most
+
+
+def spell(word: str) -> bytes:
+    """The word's bytes; of a long one its beginning and its end."""
+    characters = word.encode()
+    half = MAX_BYTES // 2
+    return characters if len(characters) <= MAX_BYTES else characters[:half] + characters[-half:]
+
+
+def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
+    """(batch, length, characters), as long as the longest row and as wide as the longest word."""
+    length = max((len(row) for row in rows), default=0)
+    width = max((len(word) for row in rows for word in row), default=0)
+    padded = np.zeros((len(rows), length, max(width, 1)), dtype=np.int64)
+    for row, words in zip(padded, rows, strict=True):
+        for place, word in zip(row, words, strict=False):
+            place[: len(word)] = np.frombuffer(word, dtype=np.uint8)
+            place[: len(word)] += 1
+    return torch.from_numpy(padded)
+
+
+def plan_streams(lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0) -> Plan:
+    """Every row exactly once. lengths: (rows, 1), all alike but the last of the text.
+
+    An epoch begins at a row of its own, and behind the last row of the text comes the first: so
+    rows meet others in every epoch. The last streams may end before the others; then batches have
+    fewer rows.
+    """
+    rows, max_length = len(lengths), int(lengths.max())
+    streams = max(min(budget // max_length, rows), 1)
+    per_stream = -(-rows // streams)
+    start = int(permutation(rows, seed, epoch)[0])
+    order = (np.arange(rows) + start) % rows
+    batches = [order[place::per_stream] for place in range(per_stream)]
+    sizes = [(len(batch), int(lengths[batch].max())) for batch in batches]
+    return Plan(
+        batches,
+        tokens=int(lengths.sum()),
+        slots=sum(count * length for count, length in sizes),
+        shapes=len(set(sizes)),
+    )

@@ -1,12 +1,133 @@
-"""Documents into full rows, for language models: no padding but in the last row, nothing lost."""
+"""Sequence packing: several texts in one row of a batch, so that hardly any of it is padding.
 
-from collections.abc import Iterable, Sequence
+For language models, documents are cut into full rows. For pairs and labelled texts, which lengths
+share a row is found once: texts are placed, longest first, into the first row with room for all
+their sides (first-fit decreasing, Johnson 1973). In every epoch, texts of equal lengths change
+places and rows are combined anew, which takes no time. Token masks hold the number of each token's
+text, counted from 1, and 0 at padding: see `parts.masks`.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.core.errors import ConfigError, InputError
+from translucid.data.batching import Plan, permutation
+
+ROW = 64  # tokens of a row, unless a text is longer: attention is cheap up to there
+MULTIPLE = 8  # of which the lengths of rows are
+CHUNK = 4096  # texts that are laid into rows together
+
+
+@dataclass(frozen=True, eq=False)
+class PackedPlan(Plan):
+    """Batches in which each row has several items."""
+
+    rows: list[list[NDArray[np.int64]]]  # of every batch, the items of each row
+
+
+class Packing:
+    """Rows for items of these sizes (items, sides)."""
+
+    def __init__(self, sizes: NDArray[np.int64], budget: int) -> None:
+        """budget: tokens of a batch, padding and all sides counted."""
+        self.lengths = row_lengths(sizes)
+        self._sizes = sizes
+        chosen = permutation(len(sizes), 0, 0)
+        chunks = [chosen[i : i + CHUNK] for i in range(0, len(chosen), CHUNK)]
+        self._filled = [row for part in chunks for row in _fill(part, sizes, self.lengths)]
+        most = max(1, budget // sum(self.lengths))
+        batches = -(-len(self._filled) // most)
+        self.rows = -(-len(self._filled) // batches)  # of a batch: the last one is full, too
+        self._kinds = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def plan(self, seed: int, epoch: int) -> PackedPlan:
+        """Every item exactly once: a function of the sizes, the seed and the epoch alone."""
+        moved = np.empty(len(self._sizes), np.int64)
+        order = permutation(len(self._sizes), seed, epoch)
+        moved[np.argsort(self._kinds, kind="stable")] = order[
+            np.argsort(self._kinds[order], kind="stable")
+        ]
+        filled = self._filled
+        rows = [moved[filled[i]] for i in permutation(len(filled), seed, epoch, stream=1)]
+        batches = [rows[i : i + self.rows] for i in range(0, len(rows), self.rows)]
+        return PackedPlan(
+            [np.concatenate(batch) for batch in batches],
+            tokens=int(self._sizes.sum()),
+            slots=len(batches) * self.rows * sum(self.lengths),
+            shapes=1,
+            rows=batches,
+        )
+
+
+def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
+    """Of each side: as much room as its tokens need beside those of the longest side."""
+    max_lengths, tokens = sizes.max(axis=0), sizes.sum(axis=0)
+    wanted = np.maximum(np.ceil(ROW * tokens / tokens.max()).astype(np.int64), max_lengths)
+    return tuple((-(-wanted // MULTIPLE) * MULTIPLE).tolist())
+
+
+def _fill(
+    items: NDArray[np.int64], sizes: NDArray[np.int64], lengths: tuple[int, ...]
+) -> list[NDArray[np.int64]]:
+    """First-fit decreasing, by the side that takes more of its row."""
+    fractions = (sizes[items] / np.array(lengths)).max(axis=1)
+    order = items[np.argsort(-fractions, kind="stable")]
+    left = np.repeat(np.array(lengths)[:, None], len(items), axis=1)  # (sides, rows)
+    rows: list[list[int]] = []
+    for item, size in zip(order.tolist(), sizes[order], strict=True):
+        fits = (left[:, : len(rows) + 1] >= size[:, None]).all(axis=0)
+        row = int(fits.argmax())  # the last of these rows is empty: there is always one
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(item)
+        left[:, row] -= size
+    return [np.array(row) for row in rows]
+
+
+class Texts:
+    """Many texts as one array of ids: rows are put together without a loop over tokens."""
+
+    def __init__(self, texts: Iterable[Sequence[int]], count: int) -> None:
+        lengths = array("q")
+
+        def ids() -> Iterator[int]:
+            for text in texts:
+                lengths.append(len(text))
+                yield from text
+
+        self._ids = np.fromiter(ids(), np.int32)
+        self.lengths = np.array(lengths, np.int64)
+        assert len(self.lengths) == count
+        self._starts = self.lengths.cumsum() - self.lengths
+
+    def join(
+        self, rows: Sequence[NDArray[np.int64]], pad_id: int, *, count: int, length: int
+    ) -> tuple[Tensor, Tensor]:
+        """The texts of each row one after the other: ids, and the number of each token's text, both
+        (count, length). Rows that are not there are padding."""
+        chosen = np.concatenate(rows)
+        lengths = self.lengths[chosen]
+        per_row = np.array([len(row) for row in rows])
+        firsts = per_row.cumsum() - per_row  # of each row, among the chosen
+        before = lengths.cumsum() - lengths  # tokens before each text,
+        before_row = np.repeat(before[firsts], per_row)  # and before its row
+        number = np.arange(len(chosen)) - np.repeat(firsts, per_row) + 1
+        place = np.arange(int(lengths.sum())) - np.repeat(before, lengths)  # within its text
+        row = np.repeat(np.arange(len(rows)), per_row)
+        to = np.repeat(row * length + before - before_row, lengths) + place
+        ids = np.full(count * length, pad_id, np.int64)
+        texts = np.zeros(count * length, np.int64)
+        ids[to] = self._ids[np.repeat(self._starts[chosen], lengths) + place]
+        texts[to] = np.repeat(number, lengths)
+        shape = (count, length)
+        return torch.from_numpy(ids).view(shape), torch.from_numpy(texts).view(shape)
 
 
 class Packed(NamedTuple):

@@ -1,7 +1,8 @@
-"""Rows that a model is asked about, and the same rows with its predictions.
+"""Input rows of a model, and the same rows with its predictions.
 
 A table comes out as the table that went in, with new columns; CoNLL as CoNLL, JSON lines as JSON
-lines. Rows are read one by one, so that standard input is answered as it comes.
+lines. The format is detected from the file name, or else from the first lines. Rows are read one by
+one, so that standard input is processed without waiting for end of file.
 """
 
 import csv
@@ -10,17 +11,31 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
 from translucid.data.readers.cells import as_list, as_number, as_text
-from translucid.data.readers.columns import USUAL, cell, note_columns, open_columns
-from translucid.data.readers.conll import COMMENT, Sentence, read_sentences
-from translucid.data.readers.conll_layouts import CONLLU, declared_columns
+from translucid.data.readers.columns import (
+    USUAL,
+    cell,
+    note_columns,
+    note_numbers,
+    open_columns,
+    open_numbers,
+)
+from translucid.data.readers.conll import (
+    COMMENT,
+    CONLLU,
+    Sentence,
+    declared_columns,
+    read_sentences,
+)
 from translucid.data.readers.lines import read_lines
 from translucid.data.readers.loading import Loading
-from translucid.data.readers.number_columns import note_numbers, open_numbers
-from translucid.data.readers.tables import Column, Table, TableRule, format_of
+from translucid.data.readers.standard_input import standard_input
+from translucid.data.readers.tables import Column, Format, Table, TableRule, format_of
 
 NUMBERS = "input"  # the role of columns of numbers
 Question = str | tuple[str, ...] | tuple[float, ...]  # a text, its words, or numbers
@@ -257,3 +272,66 @@ def _as_cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+PEEKED = 50  # lines that are looked at
+
+SOURCES: dict[Format, type[Source]] = {
+    "text": TextLines,
+    "conll": ConllSentences,
+    "tsv": TableRows,
+    "csv": TableRows,
+    "jsonl": TableRows,
+    "parquet": TableRows,
+    "datasets": TableRows,
+}
+
+
+def format_for(file: str, roles: Sequence[str], labels: Collection[str] = ()) -> Format:
+    """By the name's ending, or else by how the file begins: an object of JSON, or for someone who
+    asks for words, columns with known tags in one of them."""
+    by_name = None if file == "-" else format_of(file, "text")
+    if by_name not in (None, "text"):
+        return by_name
+    lines = _beginning(file)
+    first = next((line for line in lines if line.strip()), "")
+    if first.startswith("{") and _is_object(first):
+        return "jsonl"
+    if "words" in roles and _has_columns(lines, labels):
+        return "conll"
+    return "text"
+
+
+def _beginning(file: str) -> list[str]:
+    if file == "-":
+        lines = standard_input().peek().decode("utf-8", "replace").split("\n")
+        return [line.removesuffix("\r") for line in lines[:PEEKED]]
+    if not Path(file).is_file():  # what comes once is not looked at twice
+        return []
+    return [line or "" for _, line in islice(read_lines(file, may_be_empty=True), PEEKED)]
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _has_columns(lines: Sequence[str], labels: Collection[str]) -> bool:
+    """Of the first sentence."""
+    rows: list[list[str]] = []
+    for line in lines:
+        if not line.strip():
+            if rows:
+                break
+            continue
+        if line.startswith(COMMENT) and "=" in line:
+            return True
+        rows.append(line.split("\t") if "\t" in line else line.split())
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or widths == {1}:
+        return False
+    return any("\t" in line for line in lines) or any(
+        set(column) <= set(labels) for column in zip(*rows, strict=True)
+    )

@@ -22,8 +22,8 @@ from translucid.core.device import has_triton
 from translucid.fast import cpu_kernels, plain_kernels
 from translucid.fast.known import BIASED, known
 from translucid.fast.layers_at_once import LayersAtOnce
-from translucid.fast.merged import Merged
 from translucid.fast.packed_linear import of_rows
+from translucid.fast.precision import Merged
 from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline

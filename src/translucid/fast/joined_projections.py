@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.core.trace import NO_TRACE, NoTrace
-from translucid.fast.swapped_methods import swapped
+from translucid.fast.unchanged import swapped
 from translucid.models.base import Encoded
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention

@@ -8,8 +8,7 @@ from collections.abc import Collection
 
 from torch import nn
 
-from translucid.fast.packed_linear import Int8Linear, PackedLinear
-from translucid.fast.padded_linear import PaddedLinear
+from translucid.fast.packed_linear import Int8Linear, PackedLinear, PaddedLinear
 from translucid.fast.unchanged import parts_of, unchanged
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import Layer, TransformerDecoder

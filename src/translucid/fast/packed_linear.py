@@ -1,4 +1,5 @@
-"""Linear layers whose weights are packed once for a processor: in float32, or in 8 bits.
+"""Linear layers in another layout: packed once for a CPU, in float32 or in 8 bits; or padded, so
+that an output head with an odd vocabulary size trains at full speed on a GPU.
 
 `F.linear` rearranges the weights for the processor's kernel at every call. Here that is done once,
 and a call only multiplies. In 8 bits a weight is a whole number times the scale of its row:
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 
 from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
+from translucid.parts.embedding import LanguageHead
 
 LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
 # Rows for which two multiplications of 4 bits are faster than one of 8, whose tiles have more rows.
@@ -227,3 +229,42 @@ def _engine(name: str) -> Iterator[None]:
         yield
     finally:
         torch.backends.quantized.engine = before
+
+
+class PaddedLinear(nn.Linear):
+    """W x + b, while training computed by `linear_in_eights`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        return linear_in_eights(x, self.weight, self.bias)
+
+
+def linear_in_eights(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b, computed with rows of 0 below W up to a multiple of 8, which are cut off again.
+
+    A GPU's matrix units want rows that begin at multiples of 16 bytes: forward and backward take
+    several times as long for a vocabulary of an odd size.
+    """
+    rows = weight.shape[0]
+    spare = -rows % 8
+    if not spare:
+        return F.linear(x, weight, bias)
+    bias = None if bias is None else F.pad(bias, (0, spare))
+    return F.linear(x, F.pad(weight, (0, 0, 0, spare)), bias)[..., :rows]
+
+
+def pad_heads(network: nn.Module) -> None:
+    """Let the language heads of a network be trained like that. It keeps its parameters."""
+    for head in network.modules():
+        if isinstance(head, LanguageHead) and type(head.linear) is nn.Linear:
+            head.linear = _padded(head.linear)
+
+
+def _padded(linear: nn.Linear) -> PaddedLinear:
+    with_bias = linear.bias is not None
+    padded = PaddedLinear(linear.in_features, linear.out_features, bias=with_bias, device="meta")
+    padded.weight, padded.training = linear.weight, linear.training
+    if with_bias:
+        padded.bias = linear.bias
+    return padded

@@ -1,10 +1,10 @@
-"""In which numbers a network decodes: a copy of it made ready for its device, and how far what it
-says then lies from what it said before."""
+"""The precision in which a network decodes: a copy prepared for its device, with LoRA adapters
+merged, and how far its outputs differ from the original's."""
 
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,12 @@ from translucid.core.renamed import value_today
 from translucid.data.batching import pad
 from translucid.fast import cpu_kernels
 from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
+from translucid.fast.unchanged import parts_of
 from translucid.models.adapters import merge
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
+from translucid.parts.lora import AdaptedLinear
 
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
 N = TypeVar("N", bound=Network)
@@ -131,3 +133,29 @@ def _log_probs(
         source_mask = None if sources.mask is None else sources.mask[row].to(device)
         logits = network(sources.source[row].to(device), ids, source_mask, mask)
     return logits.float().log_softmax(dim=-1)[mask].cpu()
+
+
+class Merged:
+    """A copy of an adapted network, which `refresh` brings up to date; of another, itself."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self._own = model, None
+        if any(isinstance(part, AdaptedLinear) for part in parts_of(model)):
+            self._own = model
+            self.model = deepcopy(model)
+            merge(self.model)
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Take over weights that have been trained since."""
+        if self._own is None:
+            return
+        there = dict(self.model.named_parameters())
+        for name, parameter in self._own.named_parameters():
+            if name in there:
+                there[name].copy_(parameter)
+        for name, module in self._own.named_modules():
+            if isinstance(module, AdaptedLinear):
+                there[f"{name}.weight"].copy_(module.weight)
+                if module.bias is not None:
+                    there[f"{name}.bias"].copy_(module.bias)

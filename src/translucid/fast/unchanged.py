@@ -1,11 +1,14 @@
-"""Whether a network is as the library made it: only then may a shortcut stand in for it.
+"""Whether a network is as the library made it (only then may a fast path replace it), and
+temporary replacement of methods.
 
-A hook, a subclass, a method put into one object or into a class, a parametrised weight: whoever
-changed a part of the network wants to see what it does then, and the plain step shows it.
+A hook, a subclass, a method assigned to one object or to a class, a parametrised weight: whoever
+changed a part of the network wants to see its effect, so the plain step is used.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice
 from operator import is_, methodcaller
@@ -112,3 +115,15 @@ class Snapshot:
 
     def _read(self) -> list[Any]:
         return [*map(type, self.parts), *chain.from_iterable(map(VALUES, self._dicts))]
+
+
+@contextmanager
+def swapped(parts: Sequence[nn.Module], name: str, method: Callable[..., Any]) -> Iterator[None]:
+    """Within the block, `part.name(...)` is `method(part, ...)`."""
+    for part in parts:
+        vars(part)[name] = types.MethodType(method, part)
+    try:
+        yield
+    finally:
+        for part in parts:
+            del vars(part)[name]

@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translucid.core.errors import ConfigError
-from translucid.data.batching import Plan, plan_batches
-from translucid.data.packed_rows import PackedPlan, Packing
-from translucid.data.streams import plan_streams
+from translucid.data.batching import Plan, plan_batches, plan_streams
+from translucid.data.packing import PackedPlan, Packing
 from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.in_batches import sizes_of
 from translucid.tasks.registry import TASKS
-from translucid.training.batch_shapes import few, in_few_shapes, without_needless_masks
+from translucid.training.cuda_graphs import few, in_few_shapes, without_needless_masks
 from translucid.training.distributed import ALONE, Processes
 
 

@@ -41,7 +41,7 @@ from translucid.runs.trackers import check_installed
 from translucid.tasks.model_folder import Bundle, own_names
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
-from translucid.training.random_state import random_state_kept
+from translucid.training.state import random_state_kept
 from translucid.training.stop_request import Left, leaving
 
 

@@ -22,15 +22,15 @@ from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
+from translucid.runs.forecast import Pace, evaluation_seconds
 from translucid.runs.log import RunLog
-from translucid.runs.pace import Pace, evaluation_seconds
 from translucid.runs.recipe.own_files import OwnFiles, own_files
 from translucid.runs.recipe.scoring import settings_of
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks import model_folder
 from translucid.tasks.base import Score
-from translucid.tasks.evaluation_progress import reporting
+from translucid.tasks.in_batches import reporting
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes

@@ -12,32 +12,32 @@ from translucid.core.atomic_files import fault
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import Plan
-from translucid.data.packed_rows import Packing
+from translucid.data.packing import Packing
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.models.sequence_config import SequenceConfig
-from translucid.runs import few_examples, time_budget
+from translucid.runs import forecast
 from translucid.runs.batches import epoch_plan, shared_rows
+from translucid.runs.checks.data import few_examples_warning
 from translucid.runs.checks.startup import startup
 from translucid.runs.fine_tuning.start import open_start
 from translucid.runs.recipe import automatic_sizes
 from translucid.runs.recipe.automatic_sizes import Amount
-from translucid.runs.recipe.examples import Examples, Part, load_examples
+from translucid.runs.recipe.examples import Examples, Part, load_examples, prepare
 from translucid.runs.recipe.recipe import DataConfig, Recipe
-from translucid.runs.recipe.resources import prepare
 from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Coverage
 from translucid.tasks.vocabulary import set_word_dropout
-from translucid.training import compilation, cuda_graphs, early_start, packing
+from translucid.training import automatic, cuda_graphs, prefetch
 from translucid.training.config import TrainingConfig
 from translucid.training.memory import check_memory
 from translucid.training.parameter_groups import frozen
-from translucid.training.random_state import seed_generators
+from translucid.training.state import seed_generators
 
 Say = Callable[[str], None]
 EXAMPLES = 50  # validation texts among which a page's example is looked for
@@ -93,10 +93,10 @@ def set_up(
     if starting is not None:
         recipe = starting.recipe
     smallest = TASKS[recipe.task.kind].smallest_sizes()
-    early_start.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
+    prefetch.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times, and build different models.
-    timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
+    timed = pick and forecast.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
     valid: Sequence[Any]
     held_rows: Sequence[Any] | None = None
@@ -131,7 +131,7 @@ def set_up(
         "test": test_coverage.with_unread(unread.get("test", {})),
     }
     if timed:
-        picks, lines = time_budget.fit(open_recipe, amount, known, items, valid, device)
+        picks, lines = forecast.fit(open_recipe, amount, known, items, valid, device)
         recipe, words = automatic_sizes.with_picks(open_recipe, picks)
         _say_picks(words, amount, say)
         for line in lines:
@@ -140,8 +140,8 @@ def set_up(
     sizes = known.sizes if starting is None else starting.sizes(known.sizes)
     config = recipe.model_config_for(sizes=sizes | (start["sizes"] if start is not None else {}))
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
-    training = packing.decide(training, config, known.task, items)
-    training = compilation.decide(training, config, device)
+    training = automatic.with_packing(training, config, known.task, items)
+    training = automatic.with_compilation(training, config, device)
     if training.best_metric is None and known.task.metric != TASKS[known.task.name].metric:
         training = training.model_copy(update={"best_metric": known.task.metric})  # by the data
     recipe = recipe.model_copy(update={"training": training})
@@ -163,7 +163,7 @@ def set_up(
     packed = shared_rows(known.task, items, recipe)
     plan = epoch_plan(known.task, items, recipe, 0, packed)
     _say_about(known.tokenizers, plan, examples, recipe, say)
-    if few := few_examples.warning(known.task, valid, recipe.data):
+    if few := few_examples_warning(known.task, valid, recipe.data):
         say(few)
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)

@@ -14,7 +14,7 @@ from translucid.see.render.mathml import mathml
 from translucid.studio.opened import Opened
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.run_follower import RunFollower
-from translucid.tasks.masked_tokens import MaskedTokens
+from translucid.tasks.fill import MaskedTokens
 from translucid.tasks.outputs import Outputs, Values
 
 

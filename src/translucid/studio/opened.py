@@ -11,7 +11,7 @@ from translucid.core.catalogue import describe, entry, formula
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit
 from translucid.models.variants import formulas
-from translucid.runs.fine_tuning.source import digest_of
+from translucid.runs.fine_tuning.take_over import digest_of
 from translucid.see.adapters import has_adapters
 from translucid.see.of_points import scale_of
 from translucid.see.render.mathml import mathml

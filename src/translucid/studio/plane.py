@@ -20,7 +20,7 @@ from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.training.optimisers import make_optimizer
-from translucid.training.random_state import random_state_kept
+from translucid.training.state import random_state_kept
 
 Kind = Literal["perceptron", "mlp"]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))

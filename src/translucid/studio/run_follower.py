@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.core.untrusted_files import check_tree, open_regular
-from translucid.runs.probe import table_of
 from translucid.runs.recipe import recipe
-from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
+from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on, table_of
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.runs.recipe.scored_examples import NAMES, run_of
+from translucid.runs.recipe.scoring import NAMES, run_of
 from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
-from translucid.data.tokenizers.roles import Role
-from translucid.data.tokenizers.special_tokens import Frame
+from translucid.data.tokenizers.special_tokens import Frame, Role
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import Batch, PackedItems
 from translucid.tasks.example import Example

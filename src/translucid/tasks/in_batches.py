@@ -1,6 +1,9 @@
-"""A model asked about many items: in few batches, answered in the order of the items."""
+"""Evaluate many items in few batches: results in the order of the items, progress reported."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -8,12 +11,41 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from translucid.core.progress import Progress
 from translucid.data.batching import plan_batches
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.modes import evaluating
 from translucid.tasks.batch import Batch
-from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.outputs import Outputs
+
+PAUSE = 10.0  # seconds between two lines
+
+_current: ContextVar[Progress | None] = ContextVar("evaluation progress", default=None)
+
+
+@contextmanager
+def reporting(
+    say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """Whatever is evaluated in here says how far it is, if it takes long."""
+    token = _current.set(Progress("examples", live=False, every=PAUSE, say=say, clock=clock))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def advance(done: int, total: int) -> None:
+    """So many items are done."""
+    progress = _current.get()
+    if progress is None:
+        return
+    progress.total = total
+    if done == total:  # of one pass; another one may follow
+        progress.restart()
+    else:
+        progress.remark(f"evaluating: {done:,} of {total:,} examples{progress.left(done)}")
+
 
 Item = TypeVar("Item")
 Item_contra = TypeVar("Item_contra", contravariant=True)

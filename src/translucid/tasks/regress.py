@@ -26,11 +26,10 @@ from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
-from translucid.tasks.outputs import Values
+from translucid.tasks.outputs import Scale, Values
 from translucid.tasks.registry import task
-from translucid.tasks.resampling import Sums, of_lines, ratio
-from translucid.tasks.scale import Scale
 from translucid.tasks.score import Baseline, one_answer
+from translucid.tasks.statistics import Sums, of_lines, ratio
 from translucid.tasks.words import Words
 
 LARGEST = torch.finfo(torch.float32).max

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import InputError
-from translucid.data.batching import pad
-from translucid.data.characters import pad_characters, spell
+from translucid.data.batching import pad, pad_characters, spell
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
 from translucid.data.spans import Span, first_subwords, scheme_of, split_words, tag_spans
@@ -30,9 +29,9 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import text_limit
 from translucid.tasks.options import DataConfig, Long, Resources, SpanDecoding
 from translucid.tasks.registry import task
-from translucid.tasks.resampling import Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.span_decoder import best_tags, tag_transitions
+from translucid.tasks.statistics import Sums, of_lines, ratio
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.words import Words, readable
 

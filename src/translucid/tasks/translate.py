@@ -2,14 +2,19 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.batching import pad
+from translucid.data.packing import Texts
 from translucid.data.readers import dialect, tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
@@ -30,14 +35,59 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
-from translucid.tasks.packed_pairs import PackedPairs
-from translucid.tasks.packed_pairs import TranslateItem as TranslateItem
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
-from translucid.tasks.resampling import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.score import Baseline, degenerate_outputs
+from translucid.tasks.statistics import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
+
+
+@dataclass(frozen=True, slots=True)
+class TranslateItem:
+    source: list[int]  # with the end token
+    target: list[int]  # without start and end
+    line: int
+    # The target as it is written, of what is scored; None: as its tokens say, which may lack words.
+    reference: str | None = field(default=None, compare=False)
+
+
+class PackedPairs:
+    """Rows of several pairs, side by side in source and target, that do not see one another."""
+
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]
+    ) -> None:
+        self._source_pad, self._target_pad, count = source.pad_id, target.pad_id, len(items)
+        (start,), self._end = target.start_ids, target.eos_id
+        self._source = Texts((item.source for item in items), count)
+        self._target = Texts(([start, *item.target] for item in items), count)
+        self._lines = np.fromiter((item.line for item in items), np.int64, count)
+
+    def collate(
+        self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
+    ) -> Batch:
+        source, source_mask = self._source.join(
+            rows, self._source_pad, count=count, length=lengths[0]
+        )
+        target, target_mask = self._target.join(
+            rows, self._target_pad, count=count, length=lengths[1]
+        )
+        inputs = {
+            "source": source, "target": target,
+            "source_mask": source_mask, "target_mask": target_mask,
+        }  # fmt: skip
+        lines = tuple(self._lines[np.concatenate(rows)].tolist())
+        return Batch(
+            inputs, self._targets(target, target_mask), int(target_mask.count_nonzero()), lines
+        )
+
+    def _targets(self, target: Tensor, texts: Tensor) -> Tensor:
+        """What follows each token: the next one of its text, or the end."""
+        next_ids, next_texts = (F.pad(t[:, 1:], (0, 1)) for t in (target, texts))
+        following = torch.where(texts == next_texts, next_ids, self._end)
+        return torch.where(texts == 0, IGNORE, following)
+
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be

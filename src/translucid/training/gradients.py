@@ -1,16 +1,17 @@
-"""From a batch to its gradients: forward and backward, launched as Python goes along."""
+"""Forward and backward pass of a batch, launched from Python; the gradients of several processes
+are summed in one flat buffer."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from translucid.fast.attention_kernels import ShortRows
 from translucid.fast.compiled import CompiledLayers
-from translucid.fast.cpu_dropout import LargeDropout
-from translucid.fast.hashed_dropout import HashedDropout
+from translucid.fast.dropout import HashedDropout, LargeDropout
 from translucid.fast.joined_projections import JoinedProjections
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
@@ -84,3 +85,23 @@ class Gradients:
         """Forget the gradients of a step."""
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
+
+
+ALIGNED = 64  # values: kernels read several at a time, from places that are multiples of 256 bytes
+
+
+class FlatGradients:
+    """Makes every gradient a view into one buffer. Parameters of one dtype, on one device."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        sizes = [-(-p.numel() // ALIGNED) * ALIGNED for p in parameters]
+        self.buffer = parameters[0].new_zeros(sum(sizes))
+        for p, part in zip(parameters, self.buffer.split(sizes), strict=True):
+            p.grad = part[: p.numel()].view(p.shape)
+
+    def sum(self) -> None:
+        """Over all processes, in place. On a GPU the CPU does not wait for it."""
+        dist.all_reduce(self.buffer)
+
+    def zero(self) -> None:
+        self.buffer.zero_()

@@ -16,14 +16,13 @@ from translucid.core.errors import TrainingError
 from translucid.fast.compiled import CompiledLayers
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
-from translucid.tasks.evaluation_progress import reporting
+from translucid.tasks.in_batches import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
 from translucid.training.gradients import Gradients
 from translucid.training.optimisers import rate
-from translucid.training.random_state import seed_generators
-from translucid.training.state import State
+from translucid.training.state import State, seed_generators
 from translucid.training.stop_request import Left, leaving
 from translucid.training.update import CapturedUpdate, Update
 

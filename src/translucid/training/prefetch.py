@@ -1,12 +1,21 @@
-"""Batches made by a second thread while a GPU works on those before."""
+"""Work for a GPU run done in background threads: batches prepared while the GPU computes, and slow
+libraries loaded while the data are read."""
 
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import import_module
+from threading import Thread
 
+import torch
+
+from translucid.core.device import has_triton
+from translucid.models import ModelConfig
 from translucid.tasks.batch import Batch
+from translucid.training import automatic
+from translucid.training.config import TrainingConfig
 
 QUEUE_SIZE = 8  # batches at most that wait to be taken
 
@@ -72,3 +81,25 @@ class Prefetcher:
             while not self._made.empty():  # it may wait for room
                 self._made.get_nowait()
             self._thread.join(0.01)
+
+
+KERNELS = ("translucid.fast.short_attention", "translucid.fast.loss_kernel")
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile")
+
+
+def begin(config: TrainingConfig, model: ModelConfig, device: torch.device) -> None:
+    """model: as far as it is known before the data are."""
+    if device.type != "cuda":
+        return
+    modules = list(KERNELS) if has_triton() else []
+    if modules and automatic.likely(config, model):
+        modules += COMPILER
+    Thread(target=_load, args=(device, modules), name="early start", daemon=True).start()
+
+
+def _load(device: torch.device, modules: list[str]) -> None:
+    with suppress(Exception):  # whoever needs it meets the same, and tells of it
+        some = torch.ones(16, 16, device=device)
+        some @ some  # the device, and its library of matrix multiplications
+        for module in modules:
+            import_module(module)

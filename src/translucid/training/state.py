@@ -1,24 +1,71 @@
-"""All that changes while a model trains: what a checkpoint holds, and what a resume puts back."""
+"""Everything that changes during training, which a checkpoint stores and a resume restores:
+weights, their exponential moving average, the optimizer, the random generators."""
 
 import copy
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError
 from translucid.core.weights import own_tensors
-from translucid.fast.padded_linear import pad_heads
+from translucid.fast.packed_linear import pad_heads
 from translucid.tasks.score import Criterion
-from translucid.training.averaging import Average
 from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
 from translucid.training.optimisers import make_optimizer
 from translucid.training.parameter_groups import freeze, rate_factors
+
+
+class Average:
+    """mean = d * mean + (1 - d) * weights after every step n, d = min(decay, n / (n + 10))."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.steps = decay, 0
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        # Two lists in the same order; to gather them anew would take as long as to average.
+        self._means = list(self.weights.values())
+        self._own: list[Tensor] = list(model.parameters())
+
+    @torch.no_grad()
+    def update(self) -> None:
+        weight = self.next_weight()
+        self.steps += 1
+        torch._foreach_lerp_(self._means, self._own, weight)
+
+    def next_weight(self) -> float:
+        """1 - d of the next step."""
+        steps = self.steps + 1
+        return 1 - min(self.decay, steps / (steps + 10))  # a young mean forgets its start
+
+    @torch.no_grad()
+    def move(self, weight: Tensor) -> None:
+        """The same by a weight that the GPU knows; steps are counted by the caller."""
+        apart = torch._foreach_sub(self._own, self._means)
+        torch._foreach_mul_(apart, weight)
+        torch._foreach_add_(self._means, apart)
+
+    @contextmanager
+    def swapped_in(self) -> Iterator[None]:
+        """Within the block the model has the mean weights; afterwards its own."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for mean, own in zip(self._means, self._own, strict=True):
+            kept = own.clone()
+            own.copy_(mean)
+            mean.copy_(kept)
 
 
 class Best:
@@ -170,3 +217,35 @@ class State:
                 ours = means.get(name, own_tensors(self.network)[name])
                 tensor.copy_(whole(ours))
         yield self._whole
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators that a network on this device draws from, and no others.
+
+    `torch.manual_seed` seeds those of all accelerators, also of one that is not in use yet: then as
+    soon as it is, behind the back of whoever uses it first.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+    elif device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
+
+
+@contextmanager
+def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
+    """Whatever is drawn or seeded inside, afterwards all generators of the process go on as if
+    nothing had been. `device`: the one in use, if it is not the CPU."""
+    on_cpu = device is None or device.type == "cpu"
+    accelerator = None if on_cpu else torch.get_device_module(device)
+    ours, theirs = random.getstate(), np.random.get_state()
+    before = torch.get_rng_state()
+    there = None if accelerator is None else accelerator.get_rng_state(device)
+    try:
+        yield
+    finally:
+        random.setstate(ours)
+        np.random.set_state(theirs)
+        torch.set_rng_state(before)
+        if accelerator is not None:
+            accelerator.set_rng_state(there, device)

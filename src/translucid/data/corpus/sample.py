@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.corpus.encode import parts
-from translucid.data.corpus.scan import Unit
+from translucid.data.corpus.encode import Unit, parts
 from translucid.data.readers.lines import (
     DEFAULT,
     LineRule,

@@ -11,8 +11,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 
 from translucid.core.errors import TranslucidError
-from translucid.data.corpus.encode import TOKENIZER, Settings, Shard, encode_job
-from translucid.data.corpus.scan import Job
+from translucid.data.corpus.encode import TOKENIZER, Job, Settings, Shard, encode_job
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
 

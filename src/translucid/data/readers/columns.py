@@ -1,12 +1,19 @@
-"""Which column plays which part: told by number or name, or found by the usual names."""
+"""Which column has which role: set by number or name, or found by its usual names."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.spelling import quoted
+from translucid.data.readers.cells import is_number
 from translucid.data.readers.dialect import unlike_the_rest
-from translucid.data.readers.language_names import is_language
+from translucid.data.readers.headers import (
+    header_over_labels,
+    header_over_texts,
+    label_place,
+    of_two,
+)
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.parquet import open_arrow
 from translucid.data.readers.tables import (
@@ -19,12 +26,32 @@ from translucid.data.readers.tables import (
     open_delimited,
     open_jsonl,
 )
-from translucid.data.readers.two_columns import (
-    header_over_labels,
-    header_over_texts,
-    label_place,
-    of_two,
-)
+
+NAMES = """
+    arabic bengali bulgarian catalan chinese croatian czech danish dutch english estonian finnish
+    french german greek hebrew hindi hungarian icelandic indonesian irish italian japanese korean
+    latin latvian lithuanian malay norwegian persian polish portuguese romanian russian serbian
+    slovak slovene slovenian spanish swahili swedish tamil thai turkish ukrainian urdu vietnamese
+    welsh
+    deutsch englisch französisch spanisch italienisch niederländisch polnisch russisch tschechisch
+    français anglais allemand espagnol italien español inglés alemán francés italiano tedesco
+    inglese francese português polski nederlands svenska dansk norsk suomi čeština türkçe русский
+"""
+CODES = """
+    ar bg bn ca cs da de el en es et fa fi fr ga he hi hr hu id is it ja ko la lt lv ms nl no pl pt
+    ro ru sk sl sr sv sw ta th tr uk ur vi zh
+    ara ces chi dan deu dut eng est fas fin fra fre ger gre heb hin hrv hun ind ita jpn kor lat lav
+    lit nld nob nor pol por ron rus slk slv spa srp swe tur ukr urd vie zho
+"""
+KNOWN = frozenset((NAMES + CODES).split())
+
+
+def is_language(name: str) -> bool:
+    """Is it the name of a language or its code, perhaps with one more word: German, de, de_DE,
+    english_sentence?"""
+    first, *others = re.split(r"[\s_.-]+", name.strip().lower())
+    return first in KNOWN and len(others) <= 1
+
 
 Following = Callable[[], list[Sequence[object]]]
 
@@ -231,3 +258,71 @@ def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | s
         f"data.{role}_column={quoted(str(column))}"
         for role, column in zip(unknown, free, strict=False)
     )
+
+
+Places = list[int | str]
+
+
+def open_numbers(
+    path: str | Path,
+    inputs: Sequence[Column] | None,
+    targets: Sequence[Column] | None,
+    rule: TableRule,
+    loading: Loading,
+    *,
+    answered: bool = True,
+) -> tuple[Table, Places, Places]:
+    """The table, and where its rows have inputs and targets; none of those where it need not be
+    `answered`. Not chosen, they are those of the training data of a model, if the table has them;
+    else the last column is the target, and all others are inputs."""
+    named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
+    table = open_table(
+        path, rule, loading, lambda row, _: named or not any(is_number(c) for c in row)
+    )
+    inputs = inputs or _expected(table, loading, "input")
+    if not answered:
+        if not inputs:
+            inputs = _columns(table)
+        return table, [table.place(column, "inputs") for column in inputs], []
+    targets = targets or _expected(table, loading, "output") or _columns(table)[-1:]
+    places_y = [table.place(column, "targets") for column in targets]
+    chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in places_y]
+    places_x = [table.place(column, "inputs") for column in chosen]
+    if not places_x:
+        raise InputError(f"{path}: no column is left for the inputs; {table.describe()}")
+    return table, places_x, places_y
+
+
+def note_numbers(
+    table: Table, inputs: Places, targets: Places, gives: str, loading: Loading
+) -> None:
+    """Which columns were taken, always, with the first row as an example."""
+    roles = {"input": inputs, "output": targets}
+    taken = (
+        f"{role}s = {', '.join(table.title(place) for place in places)}"
+        for role, places in roles.items()
+        if places
+    )
+    loading.notes.append(f"columns: {'; '.join(taken)}; {gives}")
+    loading.columns |= {
+        role: tuple(table.column(place) for place in places)
+        for role, places in roles.items()
+        if places
+    }
+
+
+def _columns(table: Table) -> list[Column]:
+    return list(table.names) if table.width == 0 else list(range(1, table.width + 1))
+
+
+def _expected(table: Table, loading: Loading, role: str) -> list[Column]:
+    """The columns that a model's training data had; by number, if this table has as many."""
+    columns = loading.expected.get(role, ())
+    known: list[Column] = list(columns) if isinstance(columns, tuple) else [columns]
+    lacking = [column for column in known if not table.has(column)]
+    if any(isinstance(column, str) for column in lacking) and table.names:
+        raise InputError(
+            f"{table.file}: the model was trained on the columns {', '.join(map(repr, known))}, "
+            f"but {table.describe()}; choose the columns with data.{role}_columns"
+        )
+    return [] if lacking else known

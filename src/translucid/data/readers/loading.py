@@ -1,13 +1,19 @@
-"""What happened while a file was read: the counts that are printed at the end of loading.
+"""What was read and what was left out of a file: the counts printed after loading, labels that
+are missing among them.
 
-Nothing is left out silently: what a reader leaves out it counts here, with the first line.
+Nothing is left out silently: whatever a reader leaves out is counted here, with its first line.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import quoted
+from translucid.data.readers.cells import MISSING
+from translucid.data.records import Labelled
 
 Columns = int | str | tuple[int | str, ...]
 Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
@@ -96,3 +102,46 @@ def check_labels(
         f"{file}:{line}: the model knows no {what} {label!r}; {hint}{more} "
         f"A model can only be tested on {what}s it was trained with."
     )
+
+
+AUTO = ("auto",)
+FEW = 0.05  # of all labels: rarer words for a missing value are read as one
+
+
+def has_no_label(value: object) -> bool:
+    """Whether a cell of labels holds none, however its words are read."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    return isinstance(value, str) and not value.strip()
+
+
+def with_label(
+    records: Sequence[Labelled], missing: Collection[str], file: str, loading: Loading
+) -> list[Labelled]:
+    """The records whose label is one. missing: the labels that mean there is none; auto: by their
+    words. Those left out are counted."""
+    counts = Counter(record.label for record in records)
+    words = [label for label in counts if label.lower() in MISSING]
+    if tuple(missing) != AUTO:
+        words = [label for label in counts if label in missing]
+    else:
+        _ask_about_frequent(words, counts, file)
+    if words:
+        named = ", ".join(f"{label!r} ({counts[label]:,})" for label in words)
+        loading.notes.append(
+            f"read as a missing label: {named} (data.missing_labels=[] if it is a class)"
+        )
+    for record in records:
+        if record.label in words:
+            loading.leave_out("no label", record.line)
+    return [record for record in records if record.label not in words]
+
+
+def _ask_about_frequent(words: Sequence[str], counts: Counter[str], file: str) -> None:
+    for label in words:
+        if label.lower() != "nan" and counts[label] >= FEW * counts.total():
+            raise InputError(
+                f"{file}: {counts[label]:,} of {counts.total():,} labels are {label!r}; is it a "
+                "class, or a missing label? Set data.missing_labels=[] if it is a class, or "
+                f"data.missing_labels={quoted(label)} to leave these rows out"
+            )

@@ -12,12 +12,10 @@ from typing import Literal
 
 from translucid.core.errors import InputError
 from translucid.data.readers.cells import as_label, as_list, as_number, as_text
-from translucid.data.readers.columns import cell, read_columns
+from translucid.data.readers.columns import cell, note_numbers, open_numbers, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
-from translucid.data.readers.loading import Loading
-from translucid.data.readers.missing_labels import AUTO, has_no_label, with_label
-from translucid.data.readers.number_columns import note_numbers, open_numbers
+from translucid.data.readers.loading import AUTO, Loading, has_no_label, with_label
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
 

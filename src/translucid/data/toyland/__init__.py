@@ -9,15 +9,15 @@ From the bottom up: `lexicon` says what a word is; `nouns`, `verbs`, `adjectives
 `generate` numbers them; `views` and `files` hand them out.
 """
 
-from translucid.data.toyland.files import write_toyland
-from translucid.data.toyland.generate import LABELS, SPLITS, STRUCTURES, Toyland, generate
-from translucid.data.toyland.views import (
+from translucid.data.toyland.files import (
     entity_records,
     language_lines,
     pharaoh,
     sentiment_records,
     translation_pairs,
+    write_toyland,
 )
+from translucid.data.toyland.generate import LABELS, SPLITS, STRUCTURES, Toyland, generate
 from translucid.data.toyland.words import Sentence
 
 __all__ = [

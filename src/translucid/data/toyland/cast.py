@@ -8,26 +8,34 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TypeVar
 
-from translucid.data.toyland import determiners, particles, phrases
-from translucid.data.toyland.adjectives import DESCRIBING, JUDGING
-from translucid.data.toyland.determiners import Determiner
-from translucid.data.toyland.lexicon import Adjective, Name, Noun, Verb
-from translucid.data.toyland.names import AMBIGUOUS, CITIES, COUNTRIES, FIRMS, FIRST, LAST
-from translucid.data.toyland.nouns import NOUNS, SPECIAL
+from translucid.data.toyland import particles, phrases
+from translucid.data.toyland.lexicon import Adjective, Name, Noun, SeededRandom, Verb
+from translucid.data.toyland.nouns import (
+    AMBIGUOUS,
+    CITIES,
+    COUNTRIES,
+    DESCRIBING,
+    FIRMS,
+    FIRST,
+    JUDGING,
+    LAST,
+    NOUNS,
+    SPECIAL,
+)
+from translucid.data.toyland.particles import Determiner
 from translucid.data.toyland.phrases import Phrase
-from translucid.data.toyland.seeded_random import SeededRandom
 from translucid.data.toyland.words import Pair
 
-SINGULAR = ((50, determiners.THE), (34, determiners.A), (12, determiners.THIS))
+SINGULAR = ((50, particles.THE), (34, particles.A), (12, particles.THIS))
 PLURAL = (
-    (50, determiners.THE),
-    (15, determiners.THESE),
-    (12, determiners.MANY),
-    (10, determiners.SOME),
+    (50, particles.THE),
+    (15, particles.THESE),
+    (12, particles.MANY),
+    (10, particles.SOME),
 )
-UNCOUNTED = ((50, determiners.THE), (35, determiners.BARE), (15, determiners.THIS))
-SETTLED_SINGULAR = ((80, determiners.THE), (20, determiners.THIS))
-SETTLED_PLURAL = ((80, determiners.THE), (20, determiners.THESE))
+UNCOUNTED = ((50, particles.THE), (35, particles.BARE), (15, particles.THIS))
+SETTLED_SINGULAR = ((80, particles.THE), (20, particles.THIS))
+SETTLED_PLURAL = ((80, particles.THE), (20, particles.THESE))
 SURNAMES = {
     title: tuple(
         Name((last,), (last,), "PER", SPECIAL[title].gender, frozenset({"person"}), "")
@@ -35,7 +43,7 @@ SURNAMES = {
     )
     for title in ("mister", "mistress")
 }
-COUNTED = tuple(determiners.numeral(*one) for one in particles.NUMERALS)
+COUNTED = tuple(particles.numeral(*one) for one in particles.NUMERALS)
 Lexeme = TypeVar("Lexeme", Noun, Name)
 
 
@@ -144,7 +152,7 @@ class Cast:
             plural = rng.flip(0.27)
         plural = plural and bool(noun.english_plural) and "single" not in noun.kinds
         if owner is not None:
-            determiner = determiners.POSSESSIVES[owner.refers or owner.head.text]
+            determiner = particles.POSSESSIVES[owner.refers or owner.head.text]
         else:
             determiner = self._determiner(noun, plural, settled, opening)
         if determiner.style == "ein-word":  # these endings differ most, so they come more often
@@ -155,18 +163,18 @@ class Cast:
     def _determiner(self, noun: Noun, plural: bool, settled: bool, opening: bool) -> Determiner:
         rng = self.rng
         if "family" in noun.kinds:
-            return rng.pick((determiners.MY, determiners.THE))
+            return rng.pick((particles.MY, particles.THE))
         if settled:
             return rng.weighted(SETTLED_PLURAL if plural else SETTLED_SINGULAR)
         if not noun.english_plural:
-            return determiners.THE if opening else rng.weighted(UNCOUNTED)
+            return particles.THE if opening else rng.weighted(UNCOUNTED)
         if not plural:
             every = opening and "person" in noun.kinds
-            return rng.weighted(((6, determiners.EVERY), *SINGULAR) if every else SINGULAR)
+            return rng.weighted(((6, particles.EVERY), *SINGULAR) if every else SINGULAR)
         if rng.flip(0.2):
             return rng.pick(COUNTED)
         if not opening and rng.flip(0.2):
-            return determiners.BARE
+            return particles.BARE
         return rng.weighted(PLURAL)
 
     def someone(
@@ -207,9 +215,9 @@ class Cast:
         rng = self.rng
         nouns = nouns_of(rng.pick(kinds))
         noun = self.fresh([one for one in nouns if one.toward] if goal else nouns)
-        options = [(80.0, determiners.THE), (10.0, determiners.THIS), (8.0, determiners.A)]
+        options = [(80.0, particles.THE), (10.0, particles.THIS), (8.0, particles.A)]
         if "owned" in noun.kinds:
-            options.append((25.0, determiners.MY))
+            options.append((25.0, particles.MY))
         adjective = self.remark(describing(noun.kinds), 0.15)
         phrase = phrases.noun_phrase(noun, rng.weighted(options), adjective=adjective)
         return noun, self.remember(phrase)
@@ -246,7 +254,7 @@ class Cast:
         """On the table, under the bed: dative for where, accusative for where to."""
         english, german = self.rng.pick(particles.SURFACES)
         noun = self.fresh(nouns_of("surface"))
-        determiner = self.rng.weighted(((85, determiners.THE), (15, determiners.THIS)))
+        determiner = self.rng.weighted(((85, particles.THE), (15, particles.THIS)))
         adjective = self.remark(describing(noun.kinds), 0.2)
         phrase = self.remember(phrases.noun_phrase(noun, determiner, adjective=adjective))
         return phrases.prepositional(english, german, case, phrase)

@@ -13,7 +13,7 @@ from itertools import islice
 from translucid.core.errors import ConfigError
 from translucid.data.toyland import nested, opinions, sentences
 from translucid.data.toyland.cast import Cast
-from translucid.data.toyland.seeded_random import SeededRandom
+from translucid.data.toyland.lexicon import SeededRandom
 from translucid.data.toyland.words import Pair, Sentence, finish
 
 SPLITS = ("train", "valid", "test")

@@ -1,10 +1,14 @@
-"""What a word of Toyland is, in both languages at once.
+"""What a word of Toyland is, in both languages at once, and the random generator that chooses
+words the same way on every machine.
 
 Every lexeme pairs one English with one German word. `kinds` say what a thing is, so that people
 read books and dogs chase cats; verbs and adjectives name the kinds they go with.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
 
 GENDERS = ("m", "f", "n")
 
@@ -207,3 +211,27 @@ def first_person(infinitive: str) -> str:
     if infinitive.endswith("ern"):
         return infinitive[:-1] + "e"
     return infinitive[:-2] + "e"
+
+
+T = TypeVar("T")
+
+
+class SeededRandom:
+    def __init__(self, key: str) -> None:
+        self._random = Random(key).random
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[int(self._random() * len(options))]
+
+    def flip(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._random() < probability
+
+    def weighted(self, options: Sequence[tuple[float, T]]) -> T:
+        """Weights need not sum to one."""
+        left = self._random() * sum(weight for weight, _ in options)
+        for weight, option in options:
+            left -= weight
+            if left < 0:
+                return option
+        return options[-1][1]

@@ -1,7 +1,6 @@
 """The families with a subordinate or a relative clause inside."""
 
 from translucid.data.toyland import phrases
-from translucid.data.toyland.adjectives import HINDERING
 from translucid.data.toyland.cast import Cast
 from translucid.data.toyland.clauses import (
     Clause,
@@ -11,6 +10,7 @@ from translucid.data.toyland.clauses import (
     subordinate,
 )
 from translucid.data.toyland.lexicon import Verb
+from translucid.data.toyland.nouns import HINDERING
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import (
     description,

@@ -1,6 +1,7 @@
-"""The things, people and places of Toyland."""
+"""The nouns, names and adjectives of Toyland. Some names mean a person in one sentence and a city
+or a firm in the next; some adjectives describe, others praise or blame."""
 
-from translucid.data.toyland.lexicon import Noun, noun
+from translucid.data.toyland.lexicon import Adjective, Name, Noun, adjective, name, noun
 
 PEOPLE = (
     noun("man/men", "Mann", "m", "Männer", "person"),
@@ -122,3 +123,126 @@ SPECIAL = {
 }
 
 NOUNS: tuple[Noun, ...] = (*PEOPLE, *ANIMALS, *FOOD, *TEXTS, *THINGS, *PLACES, *SPECIAL.values())
+
+
+DESCRIBING = (
+    adjective("big", "groß", "animal thing place vehicle furniture fruit", topic="size"),
+    adjective("small", "klein", "animal thing place vehicle furniture fruit", topic="size"),
+    adjective("old", "alt", "person animal thing place vehicle furniture text show", topic="age"),
+    adjective("new", "neu", "thing built vehicle furniture text show idea", topic="age"),
+    adjective("young", "jung", "person animal", topic="age"),
+    adjective("tired", "müde", "person animal", stem="müd"),
+    adjective("hungry", "hungrig", "person animal"),
+    adjective("thirsty", "durstig", "person animal"),
+    adjective("sick", "krank", "person animal"),
+    adjective("curious", "neugierig", "person pet"),
+    adjective("rich", "reich", "person", topic="money"),
+    adjective("poor", "arm", "person", topic="money"),
+    adjective("red", "rot", "colored fruit", topic="color"),
+    adjective("green", "grün", "colored fruit door", topic="color"),
+    adjective("blue", "blau", "colored door", topic="color"),
+    adjective("white", "weiß", "colored door pet", topic="color"),
+    adjective("black", "schwarz", "colored pet", topic="color"),
+    adjective("long", "lang", "lengthy clothing", topic="length"),
+    adjective("short", "kurz", "lengthy", topic="length"),
+    adjective("heavy", "schwer", "portable furniture"),
+    adjective("warm", "warm", "warmable baked", topic="warmth"),
+    adjective("cold", "kalt", "warmable", topic="warmth"),
+    adjective("fresh", "frisch", "food"),
+    adjective("important", "wichtig", "paper idea"),
+    adjective("broken", "kaputt", "repaired"),
+)
+
+JUDGING = (
+    adjective("good", "gut", "review", polarity=1),
+    adjective("bad", "schlecht", "review", polarity=-1),
+    adjective("great", "großartig", "review", polarity=1),
+    adjective("terrible", "schrecklich", "review", polarity=-1),
+    adjective("wonderful", "wunderbar", "review", polarity=1),
+    adjective("awful", "furchtbar", "review", polarity=-1),
+    adjective("excellent", "ausgezeichnet", "review", polarity=1),
+    adjective("horrible", "entsetzlich", "review", polarity=-1),
+    adjective("delicious", "lecker", "dish", polarity=1),
+    adjective("disgusting", "ekelhaft", "dish", polarity=-1),
+    adjective("exciting", "spannend", "story", polarity=1),
+    adjective("boring", "langweilig", "story", polarity=-1),
+    adjective("beautiful", "schön", "pretty stay", polarity=1),
+    adjective("ugly", "hässlich", "pretty stay", polarity=-1),
+    adjective("friendly", "freundlich", "expert", polarity=1),
+    adjective("unfriendly", "unfreundlich", "expert", polarity=-1),
+)
+
+# A state that passes and would keep most people from doing things.
+HINDERING = ("tired", "hungry", "thirsty", "sick")
+
+ADJECTIVES: tuple[Adjective, ...] = (*DESCRIBING, *JUDGING)
+BY_NAME: dict[str, Adjective] = {one.english: one for one in ADJECTIVES}
+
+
+FIRST = (
+    *(name(one, "PER", "person", gender="m") for one in
+      ("Peter", "Paul", "Thomas", "Max", "Felix")),
+    *(name(one, "PER", "person", gender="f") for one in
+      ("Anna", "Maria", "Julia", "Laura", "Lisa")),
+)  # fmt: skip
+
+LAST = ("Weber", "Schmidt", "Fischer", "Keller", "Hansen", "Jordan", "Lincoln")
+
+CITIES = (
+    name("Berlin", "LOC", "city", inside="Germany"),
+    name("Munich/München", "LOC", "city", inside="Germany"),
+    name("Cologne/Köln", "LOC", "city", inside="Germany"),
+    name("Vienna/Wien", "LOC", "city", inside="Austria"),
+    name("Rome/Rom", "LOC", "city", inside="Italy"),
+    name("London", "LOC", "city", inside="England"),
+    name("Madrid", "LOC", "city", inside="Spain"),
+    name("New York", "LOC", "city", inside="America"),
+    name("Los Angeles", "LOC", "city", inside="America"),
+)
+
+COUNTRIES = (
+    name("Germany/Deutschland", "LOC", "country", inside="Europe"),
+    name("Austria/Österreich", "LOC", "country", inside="Europe"),
+    name("Italy/Italien", "LOC", "country", inside="Europe"),
+    name("France/Frankreich", "LOC", "country", inside="Europe"),
+    name("England", "LOC", "country", inside="Europe"),
+    name("Spain/Spanien", "LOC", "country", inside="Europe"),
+    name("Australia/Australien", "LOC", "country"),
+    name("America/Amerika", "LOC", "country"),
+)
+CONTINENTS = (
+    name("Europe/Europa", "LOC", "continent"),
+    name("Asia/Asien", "LOC", "continent"),
+)
+
+FIRMS = (
+    name("Lumina", "ORG", "firm"),
+    name("Orion", "ORG", "firm"),
+    name("Nordwind", "ORG", "firm"),
+    name("Alpha Software", "ORG", "firm"),
+    name("Nova Motors", "ORG", "firm"),
+    name("Delta Systems", "ORG", "firm"),
+)
+
+# One spelling, several types: only the words around it tell. In German the cities and countries
+# among them may change their form, the people never do.
+AMBIGUOUS = (
+    name("Jordan", "PER", "person", gender="m"),
+    name("Jordan/Jordanien", "LOC", "country", inside="Asia"),
+    name("Jordan", "ORG", "firm"),
+    name("Florence", "PER", "person", gender="f"),
+    name("Florence/Florenz", "LOC", "city", inside="Italy"),
+    name("Sydney", "PER", "person", gender="f"),
+    name("Sydney", "LOC", "city", inside="Australia"),
+    name("Paris", "PER", "person", gender="f"),
+    name("Paris", "LOC", "city", inside="France"),
+    name("Austin", "PER", "person", gender="m"),
+    name("Austin", "LOC", "city", inside="America"),
+    name("Austin", "ORG", "firm"),
+    name("Lincoln", "PER", "person", gender="m"),
+    name("Lincoln", "LOC", "city", inside="England"),
+    name("Lincoln", "ORG", "firm"),
+    name("Hansen", "ORG", "firm"),
+)
+
+NAMES: tuple[Name, ...] = (*FIRST, *CITIES, *COUNTRIES, *CONTINENTS, *FIRMS, *AMBIGUOUS)

@@ -4,7 +4,7 @@ The label is drawn first, then whether to negate, then words of the polarity tha
 word, and no form of a word, goes with one label more than with the other: only structure tells.
 """
 
-from translucid.data.toyland import determiners, particles, phrases
+from translucid.data.toyland import particles, phrases
 from translucid.data.toyland.cast import Cast, describing, judging, nouns_of
 from translucid.data.toyland.clauses import Clause, main_clause, relative_clause
 from translucid.data.toyland.nested import first, last
@@ -29,10 +29,10 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
     nouns = nouns_of("expert" if rng.flip(people) else "review")
     noun = cast.fresh([one for one in nouns if one is not SPECIAL["weather"]] if liked else nouns)
     plural = bool(noun.english_plural) and rng.flip(0.2)
-    demonstrative = determiners.THESE if plural else determiners.THIS
-    determiner = rng.weighted(((75, determiners.THE), (25, demonstrative)))
+    demonstrative = particles.THESE if plural else particles.THIS
+    determiner = rng.weighted(((75, particles.THE), (25, demonstrative)))
     if noun is SPECIAL["weather"]:
-        determiner = determiners.THE
+        determiner = particles.THE
     adjective = cast.remark(describing(noun.kinds, predicate=True), 0.2)
     return cast.remember(phrases.noun_phrase(noun, determiner, plural, adjective))
 
@@ -119,7 +119,7 @@ def _venue(cast: Cast) -> Phrase:
     if cast.rng.flip(0.5):
         return cast.city(("city",))
     noun = cast.rng.pick([one for one in nouns_of("review") if one.place[0] == "in"])
-    return cast.remember(phrases.noun_phrase(noun, determiners.THIS))
+    return cast.remember(phrases.noun_phrase(noun, particles.THIS))
 
 
 def taste(cast: Cast, label: int) -> Pair:
@@ -140,7 +140,7 @@ def naming(cast: Cast, label: int) -> Pair:
         subject = cast.remember(cast.titled_person("mister"))
         noun = rng.pick(nouns_of("expert"))
         word = rng.pick(judging(PRAISE, polarity))
-    judged = phrases.noun_phrase(noun, determiners.A, adjective=word)
+    judged = phrases.noun_phrase(noun, particles.A, adjective=word)
     return main_clause(
         Clause(subject, BE, tense, negation=negation, object=judged, object_case="nom")
     )

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from translucid.data.toyland import german
-from translucid.data.toyland.determiners import A, Determiner
 from translucid.data.toyland.lexicon import Adjective, Adverb, Name, Noun
+from translucid.data.toyland.particles import A, Determiner
 from translucid.data.toyland.words import English, German, Pair
 
 # case, and the English word of negation that "kein" would take up

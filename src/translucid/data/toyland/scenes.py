@@ -6,12 +6,11 @@ At most one of negation, adverb and time goes into a clause, so that it stays so
 from collections.abc import Sequence
 from functools import cache
 
-from translucid.data.toyland import determiners, particles, phrases
-from translucid.data.toyland.adjectives import BY_NAME
+from translucid.data.toyland import particles, phrases
 from translucid.data.toyland.cast import Cast, describing, nouns_of
 from translucid.data.toyland.clauses import EMPTY, Clause
 from translucid.data.toyland.lexicon import Verb
-from translucid.data.toyland.nouns import SPECIAL
+from translucid.data.toyland.nouns import BY_NAME, SPECIAL
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.verbs import ALONE, BE, DOING, GIVING, HAVE, HELPING, MOVING, SPLITTING
 from translucid.data.toyland.words import Pair
@@ -171,7 +170,7 @@ def _deniable(cast: Cast, kind: str) -> Phrase:
     rng = cast.rng
     noun = rng.pick(nouns_of(kind))
     plural = bool(noun.english_plural) and rng.flip(0.35)
-    determiner = determiners.A if noun.english_plural and not plural else determiners.BARE
+    determiner = particles.A if noun.english_plural and not plural else particles.BARE
     adjective = cast.remark(describing(noun.kinds), 0.2)
     return cast.remember(phrases.noun_phrase(noun, determiner, plural, adjective))
 
@@ -196,12 +195,12 @@ def in_state(
 
 
 def weather(cast: Cast, warm: bool, tense: str = "present") -> Clause:
-    subject = cast.remember(phrases.noun_phrase(SPECIAL["weather"], determiners.THE))
+    subject = cast.remember(phrases.noun_phrase(SPECIAL["weather"], particles.THE))
     word = BY_NAME["warm" if warm else "cold"]
     return Clause(subject, BE, tense, complement=phrases.quality(word))
 
 
 def has_time(subject: Phrase, time: bool, tense: str = "present") -> Clause:
     """she has time; she has no time."""
-    determiner = determiners.BARE if time else determiners.NO
+    determiner = particles.BARE if time else particles.NO
     return Clause(subject, HAVE, tense, object=phrases.noun_phrase(SPECIAL["time"], determiner))

@@ -5,12 +5,11 @@ A family returns None where the words it drew do not make its kind of sentence.
 
 from collections.abc import Sequence
 
-from translucid.data.toyland import determiners, phrases
+from translucid.data.toyland import particles, phrases
 from translucid.data.toyland.cast import Cast
 from translucid.data.toyland.clauses import Clause, join_pairs, main_clause, subordinate
 from translucid.data.toyland.lexicon import Name, Verb
-from translucid.data.toyland.names import AMBIGUOUS, CITIES, CONTINENTS, COUNTRIES
-from translucid.data.toyland.nouns import NOUNS
+from translucid.data.toyland.nouns import AMBIGUOUS, CITIES, CONTINENTS, COUNTRIES, NOUNS
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import (
     description,
@@ -162,7 +161,7 @@ def place_fact(cast: Cast, place: Name) -> Clause:
     inside = phrases.prepositional("in", "in", "dat", around)
     if not is_city or "sight" in subject.kinds or rng.flip(0.6):
         return Clause(subject, LIE, complement=inside)
-    city = phrases.noun_phrase(CITY, determiners.A)
+    city = phrases.noun_phrase(CITY, particles.A)
     return Clause(subject, BE, object=city, object_case="nom", complement=inside)
 
 

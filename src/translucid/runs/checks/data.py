@@ -1,18 +1,24 @@
-"""Mistakes that stand in the data: twice the same, seen before the test, out of balance.
+"""Checks of the data: its size, lengths and labels; duplicates, examples that also occur in
+another part, imbalance, labels missing from a part or spelled in two ways, too few examples.
 
 Each check takes records and returns a Finding. Records are compared by hashes of 8 bytes each, so
-that millions of them can be; what seems equal is then compared itself.
+that millions fit in memory; those with equal hashes are then compared themselves.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from translucid.core.errors import InputError
 from translucid.runs.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding
+from translucid.tasks.options import DataConfig
 
 MANY_TWICE = 0.1  # the share of repeated training examples that is worth a word
 MOSTLY = 0.5  # held-out examples that stand in the training data: it is the same file
@@ -113,3 +119,177 @@ def _also_in(
 
 def _long_enough(record: Record) -> bool:
     return any(len(text.split(maxsplit=SHORT_TEXT)) >= SHORT_TEXT for text in record.texts)
+
+
+SHOWN = 5  # labels, before the rest is counted
+
+
+def of_labels(
+    task: type[Task[Any, Any]],
+    parts: Mapping[str, Sequence[Record]],
+    files: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """What `check` and the start of a training print about labels. parts: with train; files: those
+    of the other parts, as far as they have one."""
+    noun = task.label_noun
+    if noun is None or "train" not in parts:
+        return []
+    counts = {
+        part: Counter(label for record in records for label in record.labels)
+        for part, records in parts.items()
+    }
+    findings = [_spelling(noun, counts["train"])]
+    for part in parts:
+        if part != "train":
+            file = (files or {}).get(part)
+            findings.append(_of_part(task, noun, part, parts, counts, file))
+    return findings
+
+
+def _of_part(
+    task: type[Task[Any, Any]],
+    noun: str,
+    part: str,
+    parts: Mapping[str, Sequence[Record]],
+    counts: Mapping[str, Counter[str]],
+    file: str | None,
+) -> Finding:
+    """Held-out labels that training never shows, and labels of training that are not held out."""
+    name, train = f"{noun}s of {part}", counts["train"]
+    if file is not None:
+        try:
+            task.check_labels(parts[part], sorted(train), file)
+        except InputError as error:
+            return Finding(name, False, str(error), serious=True)
+    absent = [label for label, _ in train.most_common() if label not in counts[part]]
+    if not absent:
+        return Finding(name, True, f"the same {len(counts[part]):,} as in the training data")
+    shown = ", ".join(f"{label!r} ({train[label]:,})" for label in absent[:SHOWN])
+    more = f" and {len(absent) - SHOWN:,} more" if len(absent) > SHOWN else ""
+    words = (
+        f"{len(absent):,} of {len(train):,} {noun}s (examples in train) do not occur in {part}: "
+        f"{shown}{more}; the score says nothing about them"
+    )
+    return Finding(name, False, words)
+
+
+def _spelling(noun: str, counts: Counter[str]) -> Finding:
+    """Labels that differ only in case or white space."""
+    name, alike = f"spelling of {noun}s", dict[str, list[str]]()
+    for label in counts:
+        alike.setdefault("".join(label.split()).casefold(), []).append(label)
+    several = [sorted(labels, key=lambda x: -counts[x]) for labels in alike.values() if labels[1:]]
+    if not several:
+        return Finding(name, True, f"no two {noun}s differ only in case or white space")
+    shown = "; ".join(
+        " and ".join(f"{label!r} ({counts[label]:,})" for label in labels)
+        for labels in several[:SHOWN]
+    )
+    more = f"; and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
+    words = (
+        f"{shown}{more} are different {noun}s, though they differ only in case or white space; "
+        "write them in one way if they mean the same"
+    )
+    return Finding(name, False, words)
+
+
+MANY_UNSEEN = 0.2  # of the running words: a vocabulary of words would miss too much
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """In words, as spaces separate them."""
+
+    least: int
+    median: float
+    most_of_95: int  # 95 % of the texts are not longer
+    most: int
+
+    def line(self) -> str:
+        return (
+            f"{self.least:,} to {self.most:,} words, half have at most {self.median:,.0f}, "
+            f"95 % at most {self.most_of_95:,}"
+        )
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One part of the data."""
+
+    examples: int
+    lengths: dict[str, Lengths]  # by the side of a record; none for numbers
+    labels: dict[str, int]  # the most frequent first
+
+    def lines(self) -> list[str]:
+        labels = [f"{label} {n:,}" for label, n in self.labels.items()]
+        more = [f"and {len(labels) - 20:,} more"] if len(labels) > 20 else []
+        lines = [f"{side}: {lengths.line()}" for side, lengths in self.lengths.items()]
+        return lines + ([f"labels: {', '.join(labels[:20] + more)}"] if labels else [])
+
+
+def facts_of(records: Sequence[Record]) -> Facts:
+    """Count and measure."""
+    counts = Counter[str]()
+    for record in records:
+        counts.update(record.labels)
+    sides = zip(*([len(text.split()) for text in r.texts] for r in records), strict=True)
+    names = records[0].sides
+    lengths = {name: _lengths(sorted(side)) for name, side in zip(names, sides, strict=True)}
+    return Facts(len(records), lengths, dict(counts.most_common()))
+
+
+def _lengths(ordered: list[int]) -> Lengths:
+    at_95 = ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)]
+    return Lengths(ordered[0], statistics.median(ordered), at_95, ordered[-1])
+
+
+def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
+    """Words of the held-out data that training never shows."""
+    known = [set[str]() for _ in train[0].sides]
+    for record in train:
+        for side, text in enumerate(record.texts):
+            known[side].update(text.split())
+    words, unseen = 0, Counter[str]()
+    for record in held_out:
+        for side, text in enumerate(record.texts):
+            text_words = text.split()
+            words += len(text_words)
+            unseen.update(word for word in text_words if word not in known[side])
+    fraction = unseen.total() / max(words, 1)
+    message = f"{fraction:.1%} of the {words:,} words of {part} do not occur in train"
+    if unseen:
+        message += f"; most often {', '.join(f'{w!r} {n:,}' for w, n in unseen.most_common(5))}"
+    if fraction > MANY_UNSEEN:
+        message += "; is it the same kind of text? Take a tokenizer.kind of pieces (bpe, unigram)"
+    return Finding(f"words of {part}", fraction <= MANY_UNSEEN, message)
+
+
+FEW = 100  # examples; below, 95 of 100 right may as well be 89 or 98
+DEVIATIONS = 1.96  # of a normal distribution, for 95 %
+
+
+def are_few(task: Task[Any, Any], items: Sequence[Any]) -> bool:
+    """Rows of running text are scored token by token, and those are many."""
+    return not task.running_text and task.count_examples(items) < FEW
+
+
+def few_examples_warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:
+    """What is said before training, where the validation data are few; else nothing."""
+    if not are_few(task, valid):
+        return ""
+    count = task.count_examples(valid)
+    more = "--valid FILE" if data.toyland is None else f"--toyland {20 * FEW}"
+    words = f"! the validation data are only {_counted(count)}: a score on them says little"
+    if task.metric == "accuracy":
+        lowest = lowest_of_all_right(count)
+        words += f" ({count} of {count} right is an accuracy of {lowest:.2f} to 1, with 95 %)"
+    return f"{words}; give more with {more}"
+
+
+def lowest_of_all_right(count: int) -> float:
+    """The lower end of Wilson's 95 % interval where all examples are right."""
+    return count / (count + DEVIATIONS**2)
+
+
+def _counted(count: int) -> str:
+    return f"{count} example{'s'[: count - 1]}"

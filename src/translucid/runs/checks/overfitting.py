@@ -23,7 +23,7 @@ from translucid.runs.checks.model import MASK_OF
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
-from translucid.training.random_state import random_state_kept, seed_generators
+from translucid.training.state import random_state_kept, seed_generators
 
 ITEMS, TOKENS = 8, 12  # of the batch
 STEPS, SECONDS = 600, 30.0  # whichever comes first

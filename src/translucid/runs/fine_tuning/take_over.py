@@ -1,19 +1,213 @@
-"""From the weights of a trained network to those that a new one begins with."""
+"""The trained model that fine-tuning starts from: which of its weights the new network takes over,
+and its vocabulary, kept, extended or replaced."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, InputError
 from translucid.core.weights import own_tensors
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.hub import fetched
+from translucid.interop.importing import load
 from translucid.models import Network
-from translucid.runs.fine_tuning.source import Source
-from translucid.runs.fine_tuning.vocabulary import Rows
+from translucid.models.adapters import merge
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
+from translucid.models.transformer import TransformerConfig
 from translucid.tasks.label_scores import FUNCTION
+from translucid.tasks.model_folder import Bundle
+from translucid.tasks.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trained sequence model, on the CPU."""
+
+    path: str
+    bundle: Bundle
+    weights: str  # SHA-256 of all its tensors, whatever file they came from
+
+    @property
+    def config(self) -> TransformerConfig | RecurrentConfig:
+        config = self.bundle.network.config
+        assert isinstance(config, TransformerConfig | RecurrentConfig)
+        return config
+
+    @property
+    def imported(self) -> bool:
+        """Whether it came from another tool."""
+        return "imported" in self.bundle.facts
+
+    def shape_for(self, task: str) -> str:
+        """Of a network for this task that goes on from this one."""
+        wanted = TASKS[task].shape
+        shape = SHAPES.get((wanted, self.config.shape))
+        if shape is None:
+            fitting = " or ".join(theirs for ours, theirs in SHAPES if ours == wanted)
+            raise ConfigError(
+                f"training.start_from = {self.path!r}: task {task} needs a model of shape "
+                f"{fitting}, and this is a model of shape {self.config.shape} (task "
+                f"{self.bundle.task}); start from another, or train for another task"
+            )
+        return shape
+
+    def line(self) -> str:
+        """What it is, in words."""
+        network = self.bundle.network
+        return (
+            f"starting from {self.path}: {self.config.kind} for task {self.bundle.task}, "
+            f"{network.parameters_count:,} parameters, weights {self.weights[:12]}"
+        )
+
+
+def open_source(path: str, task: str) -> Source:
+    """The model, which must be one that this task can go on from."""
+    place = fetched(path)
+    if not place.exists():
+        raise InputError(
+            f"training.start_from = {path!r}: there is no such run, folder or file; give what "
+            "`translucid info` opens"
+        )
+    held = load(place)
+    if not isinstance(held.network.config, SequenceConfig):
+        raise ConfigError(
+            f"training.start_from = {path!r}: a model for task {held.task}; only models of text "
+            "can be gone on from, since the inputs of others are columns of their own table"
+        )
+    source = Source(path, held, digest_of(held.network))
+    merge(held.network)  # what its adapters have learnt is part of it
+    source.shape_for(task)
+    return source
+
+
+def digest_of(network: nn.Module) -> str:
+    """SHA-256 over names, shapes and values of all tensors."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(own_tensors(network).items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def facts_of(source: Source) -> dict[str, Any]:
+    """What a run and its models keep of it, fit for JSON."""
+    return {"path": source.path, "task": source.bundle.task, "weights": source.weights}
+
 
 LANGUAGE = ("language", "fill")  # heads with a row for each token
+
+
+BROKEN = "\ufffd"  # a token that is part of a character has no text by itself
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where each row of a table begins: as the mean of these rows of the source's; of none, as the
+    seed gives it."""
+
+    begin: Sequence[Sequence[int]]
+    equal: int  # tokens with the same text in both
+    split: int  # that begin as the mean of the tokens they were split into
+
+    @property
+    def same(self) -> bool:
+        """Whether every row of the source stays where it is."""
+        return all(list(places) == [place] for place, places in enumerate(self.begin))
+
+    def of(self, table: Tensor, fresh: Tensor) -> Tensor:
+        """A table like `fresh` (rows, ...) from the source's."""
+        rows = fresh.clone()
+        alone = {place: places[0] for place, places in enumerate(self.begin) if len(places) == 1}
+        rows[list(alone)] = table[list(alone.values())]
+        for place, places in enumerate(self.begin):
+            if len(places) > 1:
+                rows[place] = table[torch.tensor(places)].mean(dim=0)
+        return rows
+
+
+def tokenizers_for(source: Source, shape: str) -> dict[str, Tokenizer]:
+    """The source's tokenizers under the names that a task asks for."""
+    held = source.bundle.tokenizers
+    if shape == "encoder-decoder" or "tokenizer" in held:
+        return dict(held)
+    return {"tokenizer": held["source"]}  # of a translator, the side that its encoder reads
+
+
+def check_kept(folder: str | None) -> None:
+    """A tokenizer made before is not the one that is kept."""
+    if folder is not None:
+        raise ConfigError(
+            f"tokenizer.folder = {folder!r}: the vocabulary of the model that training starts "
+            'from is kept; leave the key out, or set tokenizer.vocabulary = "replace"'
+        )
+
+
+def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
+    """All of them, as they are; behind `tokens` of them, those of new tokens."""
+    begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
+    begin[tokens : tokens + len(new)] = new
+    return Rows(begin, rows, len(new))
+
+
+def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
+    """Equal text, or what stands for it in the old vocabulary; special tokens by their role."""
+    known = {text: i for i, text in reversed(list(enumerate(texts_of(old))))}
+    roles = _roles(new, old)
+    begin: list[list[int]] = []
+    equal = split = 0
+    for i, text in enumerate(texts_of(new)):
+        if i in new.special_ids or i == new.unk_id:
+            begin.append([roles[i]] if i in roles else [])
+            equal += i in roles
+        elif text in known:
+            begin.append([known[text]])
+            equal += 1
+        else:
+            begin.append([] if BROKEN in text else _pieces(old, text))
+            split += bool(begin[-1])
+    return Rows(begin, equal, split)
+
+
+def texts_of(tokenizer: Tokenizer) -> list[str]:
+    """Each token as it stands in a text, the space before it included."""
+    space = " " if tokenizer.unit == "word" else ""
+    texts = []
+    for i, piece in enumerate(tokenizer.pieces(range(len(tokenizer)))):
+        special = i in tokenizer.special_ids or i == tokenizer.unk_id
+        texts.append(piece if special else space + piece)
+    return texts
+
+
+def _pieces(old: Tokenizer, text: str) -> list[int]:
+    try:
+        return [i for i in old.encode(text) if i != old.unk_id]
+    except InputError:  # longer than the old tokenizer reads at once
+        return []
+
+
+def _roles(new: Tokenizer, old: Tokenizer) -> dict[int, int]:
+    """Special tokens of the new vocabulary, with those of the old one that have their role."""
+    pairs: dict[int, int] = {}
+    for role in ("pad", "bos", "eos", "unk", "mask"):
+        ours, theirs = getattr(new.special, role), getattr(old.special, role)
+        if ours is not None and theirs is not None:
+            pairs.setdefault(ours, theirs)
+    return pairs
+
+
+# Which shape a task's network has when it starts from a network of another.
+SHAPES = {
+    ("encoder", "encoder"): "encoder",
+    ("encoder", "decoder"): "decoder",
+    ("encoder", "encoder-decoder"): "encoder",
+    ("decoder", "decoder"): "decoder",
+    ("encoder-decoder", "encoder-decoder"): "encoder-decoder",
+}  # of the task and of the source
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ from typing import Any
 
 from translucid.core.errors import ConfigError
 from translucid.core.progress import Progress
-from translucid.data.corpus.reuse import ensure_store
+from translucid.data.corpus.build import ensure_store
 from translucid.data.corpus.sample import sample_texts
 from translucid.data.corpus.token_store import Store
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.runs.recipe.automatic_sizes import Amount
-from translucid.runs.recipe.examples import Examples, read_records
+from translucid.runs.recipe.examples import Examples, Prepared, prepare, read_records
 from translucid.runs.recipe.recipe import Recipe
-from translucid.runs.recipe.resources import Prepared, prepare
 from translucid.tasks.registry import TASKS
 
 Say = Callable[[str], None]

@@ -1,6 +1,7 @@
-"""Columns whose names say nothing: which one holds the label, and whether line 1 is a header.
+"""Columns whose names do not say what they hold: which of two holds the label, and whether line 1
+is a header.
 
-Both are decided by comparing cells. What cannot be decided so is left to the user.
+Both are decided by comparing cells. What cannot be decided is left to the user.
 """
 
 from collections import Counter

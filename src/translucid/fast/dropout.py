@@ -1,20 +1,51 @@
-"""Dropout in compiled layers: its draws are hashes of a value's place and of a seed, which each
-part of a network has anew in each pass.
+"""Faster dropout, on a CPU and in compiled layers.
 
-A hash is a dozen operations that torch.compile fuses with what stands around it; its own generator
-takes ten times as many for each value, a sixth of a training step on a GPU. The plain twin is
-`nn.Dropout`.
+On a CPU, torch draws on one core, 13 ns per value: a fifth of the processor time of a small
+Transformer's training step on one core and a third of its time on two. For large tensors, numpy
+draws 16 bits per value instead. In compiled layers, the draws are hashes of a value's index and of
+a seed that each part gets anew in each pass. The plain twin is `nn.Dropout`, which small tensors
+keep.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.fast.swapped_methods import swapped
+from translucid.fast.unchanged import swapped
 from translucid.models.transformer import Layer
+
+LARGE = 2**18  # values from which on it is worth a generator of its own
+STEPS = 2**16  # probabilities are multiples of one in so many
+
+
+class LargeDropout:
+    """Within `used()` the dropout of a network's large tensors is drawn like that."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._parts = [part for part in network.modules() if type(part) is nn.Dropout]
+
+    def used(self) -> AbstractContextManager[None]:
+        return swapped(self._parts, "forward", _forward_large)
+
+
+def _forward_large(part: nn.Dropout, x: Tensor) -> Tensor:
+    if not part.training or x.numel() < LARGE or not 0 < part.p < 1:
+        return F.dropout(x, part.p, part.training)
+    return x * noise(x.shape, part.p, x.dtype)
+
+
+def noise(shape: torch.Size, probability: float, dtype: torch.dtype) -> Tensor:
+    """0 with this probability, else what keeps the mean: a function of torch's generator."""
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    words = np.random.SFC64(seed).random_raw(-(-shape.numel() // 4))
+    bits = torch.from_numpy(words.view(np.int16)[: shape.numel()]).view(shape)
+    hidden = round(probability * STEPS)
+    return (bits >= hidden - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - hidden))
+
 
 BITS = 24  # probabilities are multiples of one in 2**BITS
 
@@ -36,14 +67,14 @@ class HashedDropout:
         for part, seed in zip(self._parts, seeds.unbind(), strict=True):
             vars(part)["seed"] = seed
         try:
-            with swapped(self._parts, "forward", _forward):
+            with swapped(self._parts, "forward", _forward_hashed):
                 yield
         finally:
             for part in self._parts:
                 del vars(part)["seed"]
 
 
-def _forward(part: nn.Dropout, x: Tensor) -> Tensor:
+def _forward_hashed(part: nn.Dropout, x: Tensor) -> Tensor:
     if not part.training or part.p == 0:
         return x
     if x.numel() >= 2**31:  # more places than there are numbers

@@ -1,0 +1,118 @@
+"""Training settings that may be "auto": whether layers are compiled (see `fast.compiled`), and
+whether several items share a row of a batch (see `data.packing`)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+from translucid.core.device import has_triton
+from translucid.core.errors import ConfigError
+from translucid.data.batching import plan_batches
+from translucid.data.packing import ROW, row_lengths
+from translucid.models import ModelConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.base import Task
+from translucid.tasks.in_batches import sizes_of
+from translucid.training.config import TrainingConfig
+from translucid.training.cuda_graphs import few
+from translucid.training.memory import count
+
+# Weights times tokens of a run, above which compiling, 20 s, is made good: steps take a third less.
+# At 8 million weights that is more than two minutes of training on an H200, at 60 million half one.
+WORTH_COMPILING = 2e15
+
+
+def likely(config: TrainingConfig, model: ModelConfig) -> bool:
+    """Will layers be compiled, as far as these two say?"""
+    if config.compile != "auto":
+        return config.compile
+    return isinstance(model, TransformerConfig) and _work(config, model) >= WORTH_COMPILING
+
+
+def _work(config: TrainingConfig, model: ModelConfig) -> float:
+    tokens = float(config.batch_tokens) * config.accumulate * config.steps
+    return count(model)[0] * tokens
+
+
+def with_compilation(
+    config: TrainingConfig, model: ModelConfig, device: torch.device
+) -> TrainingConfig:
+    """`compile` as true or false; `cuda_graphs` is decided already."""
+    if config.compile is False:
+        return config
+    if not isinstance(model, TransformerConfig):
+        if config.compile is True:
+            raise ConfigError(
+                "training.compile = true: only the layers of a transformer are compiled, and this "
+                f"is model.kind = {model.kind}; set it to false"
+            )
+        return config.model_copy(update={"compile": False})
+    if config.compile is True:
+        if config.deterministic:
+            raise ConfigError(
+                "training.compile = true: compiled kernels are chosen by trying them, so they do "
+                "not repeat to the bit as training.deterministic = true asks; set one to false"
+            )
+        return config
+    worth_it = (
+        device.type == "cuda"
+        and config.cuda_graphs is True
+        and not config.deterministic
+        and likely(config, model)
+        and POSITIONS.source(model.positions) is None
+        and has_triton()
+    )
+    return config.model_copy(update={"compile": worth_it})
+
+
+# Items; above, packing (about 10 s per million items) is done only where the recipe asks for it.
+TOO_MANY_TO_PACK = 1_000_000
+# Fraction of padding above which packing pays; the masks of packed rows cost some of the gain.
+WORTH_PACKING = 0.08
+
+
+def with_packing(
+    config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
+) -> TrainingConfig:
+    """`packing` as true or false; `cuda_graphs` is decided already."""
+    if config.packing == "auto" and not _may_pay(config, model, items):
+        return config.model_copy(update={"packing": False})
+    if config.packing is False:
+        return config
+    why_not, sizes = _why_not(model, task), sizes_of(task, items)
+    if why_not is None and (row := sum(row_lengths(sizes))) > config.batch_tokens:
+        why_not = f"a row has {row:,} tokens, and training.batch_tokens = {config.batch_tokens}"
+    if config.packing is True and why_not is not None:
+        raise ConfigError(f"training.packing = true: {why_not}; set it to false")
+    wanted = config.packing is True or (why_not is None and _pays(config, sizes))
+    return config.model_copy(update={"packing": wanted})
+
+
+def _why_not(model: ModelConfig, task: Task[Any, Any]) -> str | None:
+    if not task.packs:
+        return f"rows are not shared by examples of {task.name}, only by those of translate"
+    if not isinstance(model, TransformerConfig):
+        return f"model.kind = {model.kind} reads one text in a row; only a transformer reads more"
+    if model.norm == "batch":
+        return "batch norm would count padding that is no padding"
+    return None
+
+
+def _may_pay(config: TrainingConfig, model: ModelConfig, items: Sequence[Any]) -> bool:
+    """Where steps are captured, every shape of a batch costs a graph."""
+    if config.cuda_graphs is not True or dist.is_initialized() or len(items) > TOO_MANY_TO_PACK:
+        return False
+    return isinstance(model, TransformerConfig) and POSITIONS.source(model.positions) is None
+
+
+def _pays(config: TrainingConfig, sizes: NDArray[np.int64]) -> bool:
+    """Short rows have a kernel to which masks make no difference."""
+    if max(row_lengths(sizes)) > ROW:
+        return False
+    plan = plan_batches(few(sizes, int(sizes.max())), config.batch_tokens, seed=config.seed)
+    return plan.slots > int(sizes.sum()) / (1 - WORTH_PACKING)
