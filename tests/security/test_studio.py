@@ -8,11 +8,11 @@ from bench.attempts import BAD, Tally, attempt
 from bench.hostile_requests import ask_all, closed_within, hostile_histories, slow_heads
 from tests.studio.serving import serving
 
-from translucid.studio.server import patience
+from translucid.studio.server import serve
 
 
 def test_heads_of_requests_have_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "HEAD", 1.0)
+    monkeypatch.setattr(serve, "HEAD", 1.0)
     with serving({}) as studio:
         links = slow_heads(studio.port, 30)
         assert studio.get("/api/models").status == 200  # others are answered meanwhile
@@ -23,8 +23,8 @@ def test_heads_of_requests_have_a_deadline(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "MOST", 5)
-    monkeypatch.setattr(patience, "HEAD", 3600.0)  # nobody is sent away for being slow
+    monkeypatch.setattr(serve, "MOST", 5)
+    monkeypatch.setattr(serve, "HEAD", 3600.0)  # nobody is sent away for being slow
     with serving({}) as studio:
         links = slow_heads(studio.port, 5)
         more = slow_heads(studio.port, 5)

@@ -12,7 +12,7 @@ from tests.studio.test_layer_inputs import KINDS, LONG, ROOM, both, plain  # noq
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.parts.attention import INSIDE
-from translucid.studio import answers, attention_rows, attention_tables, selection, terms
+from translucid.studio import answers, attention_tables, layer_inputs, selection, terms
 from translucid.studio.library import Library
 from translucid.studio.tensors import Cut, frame, unpacked
 from translucid.studio.text_runs import Run
@@ -34,7 +34,7 @@ CUTS: list[Cut] = [
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few queries at a time, so that there are many blocks, the last one smaller."""
-    monkeypatch.setattr(attention_rows, "BLOCK", 400)
+    monkeypatch.setattr(layer_inputs, "BLOCK", 400)
 
 
 def inside(run: Run) -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from translucid.studio.describe import catalogue
 from translucid.studio.page_bundle import (
     FONT,
     HIDDEN,
@@ -20,6 +19,7 @@ from translucid.studio.page_bundle import (
     modules,
     style,
 )
+from translucid.studio.page_model import catalogue
 
 JS = STATIC / "js"
 ENTRIES = ("main.js", "widget.js", "recorded.js")

@@ -12,7 +12,7 @@ from tests.studio.serving import TEXT, Served, model, serving, text_for
 from tests.studio.shown import same
 
 from translucid.generate.sampling import SamplingConfig, pick, uniforms
-from translucid.studio import draws
+from translucid.studio import answers
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 
@@ -51,7 +51,7 @@ def test_each_token_is_what_its_random_number_points_at(family: str, dials: str)
     )  # fmt: skip
     assert [text["text"] for text in found["texts"]] == [text.text for text in decoded.texts]
     tokenizer, first = run.outputs.tokenizer, decoded.texts[0]
-    allowed, own = draws.allowed_at(run, tokenizer, first, penalty)
+    allowed, own = answers.allowed_at(run, tokenizer, first, penalty)
     inputs = run.example.inputs_for(run.opened.model.network)
     prompt = (
         [*inputs["source"][0].tolist(), *tokenizer.start_ids]
@@ -64,7 +64,7 @@ def test_each_token_is_what_its_random_number_points_at(family: str, dials: str)
         token = int(pick(allowed[n][None], numbers[n : n + 1], by)[0])
         assert token == step["taken"]
         assert step["before"] == pytest.approx(own[n].exp()[step["ids"]].tolist())
-        now = draws.distribution(allowed[n], by)
+        now = answers.distribution(allowed[n], by)
         assert float(now.sum()) == pytest.approx(1, abs=1e-4)
         assert step["now"] == pytest.approx(now[step["ids"]].tolist())
         assert step["left"] == int(torch.count_nonzero(now))
@@ -115,7 +115,7 @@ def test_a_dial_is_turned_and_the_page_draws_anew(studio: Served, leaf: Page) ->
     assert leaf.words(".sampled .word") == [text.text or "(nothing)" for text in decoded.texts]
     leaf.inner.click(".beads button >> nth=-1")
     run = studio.library.run("a", TEXT)
-    found = draws.draws(run, SamplingConfig(temperature=1.5, top_k=20), 1.0, 0, 3)
+    found = answers.draws(run, SamplingConfig(temperature=1.5, top_k=20), 1.0, 0, 3)
     last = found["steps"][-1]
     shown = leaf.words(".panel .probrow .n")
     assert all(same(text, now) for text, now in zip(shown, last["now"], strict=True)), shown

@@ -3,8 +3,8 @@
 import pytest
 from tests.studio.serving import model
 
-from translucid.studio.describe import describe_model
 from translucid.studio.library import Library
+from translucid.studio.page_model import describe_model
 
 
 def test_runs_are_named_by_start_or_by_weights() -> None:

@@ -19,7 +19,7 @@ from translucid.studio.lesson_files import read
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
     from translucid.studio.lessons import Own
-    from translucid.studio.model import Load
+    from translucid.studio.page_model import Load
     from translucid.studio.server.serve import Ready
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.see.of_points import pooled
-from translucid.studio.attention_rows import blocks
+from translucid.studio.layer_inputs import blocks
 from translucid.studio.tensors import Cut, frame, frame_by_heads, packed, raw_bytes
 from translucid.studio.text_runs import Run
 

@@ -17,7 +17,6 @@ from translucid.studio import (
     answers,
     attention_tables,
     credit,
-    draws,
     lesson_checks,
     lessons,
     patching,
@@ -25,8 +24,8 @@ from translucid.studio import (
     saved_session,
     terms,
 )
-from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.library import Library
+from translucid.studio.page_model import catalogue, describe_model, describe_run
 from translucid.studio.patching import Measure
 from translucid.studio.query_values import (
     clipped,
@@ -201,7 +200,7 @@ class Handlers:
         penalty = fraction(query.text("repetition_penalty", "1"), "repetition_penalty", 1, 10)
         seed = whole(query.text("seed", "0"), "seed", 0, 10**6)
         samples = whole(query.text("samples", "3"), "samples", 1, 8)
-        return json_reply(draws.draws(self._run(asked), by, penalty, seed, samples), forever=True)
+        return json_reply(answers.draws(self._run(asked), by, penalty, seed, samples), forever=True)
 
     def effect(self, asked: Asked) -> Reply:
         run, off = self._run(asked), asked.query.all("off")

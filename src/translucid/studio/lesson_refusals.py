@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.studio.describe import examples
 from translucid.studio.lesson_checks import Checked
 from translucid.studio.lesson_filler import Filler
 from translucid.studio.lesson_lacks import Lacks, Mistake, SentenceLacks
 from translucid.studio.library import Library
+from translucid.studio.page_model import examples
 from translucid.studio.text_runs import Run
 
 

@@ -16,8 +16,7 @@ from translucid import shipped_models
 from translucid.core.errors import InputError
 from translucid.interop.hub import repository_of
 from translucid.see.edited_rows import can_be_rows, read_edited
-from translucid.studio.model import Load, StudioModel
-from translucid.studio.opened import Opened
+from translucid.studio.page_model import Load, PageModel, StudioModel
 from translucid.studio.query_values import clipped
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.text_runs import Run
@@ -40,7 +39,7 @@ class Library:
         what a browser has kept of an earlier start is not taken for what this program computes.
         Without one the models' fingerprints do, for which all weights are read."""
         self.opened = {
-            key: Opened(key, name, model)
+            key: PageModel(key, name, model)
             for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
             if model is not None
         }
@@ -48,7 +47,7 @@ class Library:
         self.runs: OrderedDict[str, Run] = OrderedDict()
         self.asked: OrderedDict[str, Question] = OrderedDict()
 
-    def model(self, key: str) -> Opened:
+    def model(self, key: str) -> PageModel:
         if key not in self.opened:
             raise InputError(
                 f"m: there is no model {clipped(key)}; there are {', '.join(self.opened)}"

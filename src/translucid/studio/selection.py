@@ -15,7 +15,7 @@ from translucid.studio.layer_inputs import (
     passed_over_before,
     pattern_bytes,
 )
-from translucid.studio.opened import Opened
+from translucid.studio.page_model import PageModel
 from translucid.tasks.example import Example
 
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
@@ -27,7 +27,7 @@ class Selection(KernelReading):
     large ones, weights of attention before the tables they come from, late layers before early
     ones. Where the weights of all heads have no room, attention goes by the fused kernel."""
 
-    def __init__(self, opened: Opened, example: Example, edit: Mapping[str, Edit]) -> None:
+    def __init__(self, opened: PageModel, example: Example, edit: Mapping[str, Edit]) -> None:
         model = opened.model
         # By hand: what is kept of it must be the same numbers, whatever else is kept.
         super().__init__(

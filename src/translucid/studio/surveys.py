@@ -14,8 +14,7 @@ from translucid.see.hardest import Measured, measured
 from translucid.see.reading import read
 from translucid.see.unit_activations import Activations, Extreme
 from translucid.see.unit_labels import SENTENCES, Measuring, UnitLabels
-from translucid.studio.describe import examples
-from translucid.studio.opened import Opened
+from translucid.studio.page_model import PageModel, examples
 
 TEXTS = 200  # of a model's own data
 SAVED = 30  # of them in a file, for which nobody waits to the end
@@ -35,7 +34,7 @@ class Surveys:
         self._most = texts
         self.kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
 
-    def hardest(self, opened: Opened) -> dict[str, Any]:
+    def hardest(self, opened: PageModel) -> dict[str, Any]:
         """The model's own examples by loss."""
         survey = self._of(_Losses, "losses", opened, self._texts())
         survey.advance()
@@ -44,7 +43,7 @@ class Surveys:
             return done
         return {**done, "from": survey.origin, "texts": survey.listed()}
 
-    def unit(self, opened: Opened, point: str, unit: int) -> dict[str, Any]:
+    def unit(self, opened: PageModel, point: str, unit: int) -> dict[str, Any]:
         """The texts that move a unit most."""
         survey = self._of(_Units, "units", opened, point, self._texts())
         survey.advance()
@@ -55,7 +54,7 @@ class Surveys:
             "smallest": list(map(_shown, smallest)),
         }  # fmt: skip
 
-    def labels(self, opened: Opened, point: str) -> dict[str, Any]:
+    def labels(self, opened: PageModel, point: str) -> dict[str, Any]:
         """What the units of a point follow, measured with Toyland's grammar."""
         survey = self._of(_Labels, "labels", opened, point)
         survey.advance()
@@ -74,7 +73,7 @@ class Surveys:
         return TEXTS if self._most is None else min(self._most, TEXTS)
 
     def _of(self, kind: Any, *key: Any) -> Any:
-        name = tuple(part.key if isinstance(part, Opened) else part for part in key)
+        name = tuple(part.key if isinstance(part, PageModel) else part for part in key)
         if name not in self.kept:
             self.kept[name] = kind(*key[1:])
             while len(self.kept) > KEPT:
@@ -83,7 +82,7 @@ class Surveys:
         return self.kept[name]
 
 
-def texts_of(opened: Opened, most: int) -> tuple[list[tuple[str, str | None]], str]:
+def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]], str]:
     """The test data of the model's run, or else its validation data; of a model that no run has
     trained, the sentences that it begins with and made-up ones, whose answers nobody has checked
     with its labels."""
@@ -116,7 +115,7 @@ def _some(left: Sequence[T], most: int) -> Iterator[T]:
 
 
 class _Losses:
-    def __init__(self, opened: Opened, most: int) -> None:
+    def __init__(self, opened: PageModel, most: int) -> None:
         if not opened.model.task.outputs.probabilities:
             raise InputError("losses: of a model that gives numbers, see its predictions")
         self.opened = opened
@@ -152,7 +151,7 @@ class _Losses:
 
 
 class _Units:
-    def __init__(self, opened: Opened, point: str, most: int) -> None:
+    def __init__(self, opened: PageModel, point: str, most: int) -> None:
         self.opened, self.activations = opened, Activations(point)
         self.texts, self.origin = texts_of(opened, most)
 
@@ -170,7 +169,7 @@ class _Units:
 
 
 class _Labels:
-    def __init__(self, opened: Opened, point: str) -> None:
+    def __init__(self, opened: PageModel, point: str) -> None:
         model = opened.model
         self.measuring = Measuring(model.network, model.task, point, SENTENCES)
         self.labels: UnitLabels | None = None

@@ -16,7 +16,7 @@ from translucid.see.terms.computation import read_address, written
 from translucid.see.terms.opened import Opened, as_json
 from translucid.see.terms.terms import computation
 from translucid.see.terms.terms import terms as opened_at
-from translucid.studio.opened import as_mathml
+from translucid.studio.page_model import as_mathml
 from translucid.studio.text_runs import Run
 
 TOP = 8  # terms of a long sum that stand by themselves

@@ -16,16 +16,17 @@ from translucid.parts.attention import INSIDE, MultiHead
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
 from translucid.studio import selection
-from translucid.studio.attention_rows import Attended, observed
 from translucid.studio.layer_inputs import (
+    Attended,
     Enough,
     KernelLayerReading,
     KernelReading,
     LayerInputs,
     LayerReading,
+    observed,
     passed_over,
 )
-from translucid.studio.opened import Opened
+from translucid.studio.page_model import PageModel
 from translucid.studio.query_values import hinted
 from translucid.studio.selection import Selection
 from translucid.tasks.example import Example, TokenInput
@@ -39,7 +40,7 @@ class Run:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: PageModel,
         key: str,
         text: str,
         target: str | None,

@@ -16,8 +16,8 @@ import traitlets
 from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
-from translucid.studio.model import StudioModel
 from translucid.studio.page_bundle import bundle
+from translucid.studio.page_model import StudioModel
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.server.questions import json_reply
 

@@ -1,0 +1,239 @@
+"""A model on the page: the interface that the studio needs of it, and what the page shows about it
+whatever the text."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from translucid.core.catalogue import CATALOGUE, describe, entry, formula
+from translucid.core.errors import InputError
+from translucid.core.trace import Edit
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import GenerationConfig
+from translucid.generate.results import Decoded
+from translucid.models.base import Network
+from translucid.models.mlp import MLPConfig
+from translucid.models.perceptron import PerceptronConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.models.variants import formulas
+from translucid.runs.fine_tuning.take_over import digest_of
+from translucid.runs.recipe.examples import Part
+from translucid.see.adapters import has_adapters
+from translucid.see.of_points import scale_of
+from translucid.see.render.mathml import mathml
+from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.studio.plane import PROBLEMS
+from translucid.studio.query_values import clipped, hinted
+from translucid.studio.run_follower import RunFollower
+from translucid.tasks.base import Task
+from translucid.tasks.example import Example
+from translucid.tasks.fill import MaskedTokens
+from translucid.tasks.outputs import Outputs, Values
+
+
+class StudioModel(Protocol):
+    """A trained model, with what it was trained for."""
+
+    network: Network
+    task: Task[Any, Any]
+    folder: Path | None  # that it was read from
+    facts: dict[str, Any]  # scores, steps, an example of its data
+
+    def texts(
+        self, *files: str, limit: int | None = None, part: Part = "test"
+    ) -> list[tuple[str, str | None]]: ...
+    def target_for(self, text: str, target: str | None) -> str | None: ...
+    @property
+    def decode(self) -> Callable[..., list[Decoded]]: ...
+    @property
+    def search(self) -> Callable[..., GenerationConfig]: ...
+    @property
+    def output_tokenizer(self) -> Tokenizer: ...
+
+
+Load = Callable[[Path], StudioModel]
+
+
+LENGTHS = 8  # of texts, whose points need not be told anew
+
+as_mathml = cache(mathml)  # the same few formulas, in every layer
+
+
+@dataclass(frozen=True)
+class PageModel:
+    """A model on the page."""
+
+    key: str  # in addresses: a, b, ...
+    name: str  # of its folder
+    model: StudioModel
+    _points: dict[tuple[tuple[str, tuple[int, ...]], ...], list[dict[str, Any]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _examples: dict[tuple[str, str | None], Example] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @cached_property
+    def switches(self) -> dict[str, Switch]:
+        return {switch.key: switch for switch in switches(self.model.network)}
+
+    @cached_property
+    def adapted(self) -> bool:
+        """Whether it has LoRA adapters."""
+        return has_adapters(self.model.network)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the weights and of what they are for."""
+        digest = hashlib.sha256(repr(self.model.network.config).encode())
+        for name, value in self.model.network.state_dict().items():
+            digest.update(name.encode())
+            digest.update(value.detach().float().cpu().contiguous().numpy())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def weights(self) -> str:
+        """As a model that was trained on from this one names them."""
+        return digest_of(self.model.network)
+
+    def began_from(self, other: "PageModel") -> bool:
+        """Whether its weights began as those of the other, so that unit i is the same unit."""
+        start = self.model.facts.get("start")
+        return isinstance(start, dict) and start.get("weights") == other.weights
+
+    def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
+        """What the page is told of the points of a run; where this model computes one otherwise
+        than the catalogue says of all, how. Runs have the same points again and again."""
+        key = tuple(shapes.items())
+        if key not in self._points:
+            while len(self._points) >= LENGTHS:
+                self._points.pop(next(iter(self._points)))
+            own = formulas(self.model.network, tuple(shapes))
+            self._points[key] = [
+                {
+                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
+                    "scale": scale_of(name),
+                    **(
+                        {"formula": as_mathml(own[name])}
+                        if own[name] != formula(entry(name))
+                        else {}
+                    ),
+                }
+                for name, shape in shapes.items()
+            ]  # fmt: skip
+        return self._points[key]
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """A text is read again for every part that is switched off."""
+        key = text, target
+        if key not in self._examples:
+            while len(self._examples) >= LENGTHS:
+                self._examples.pop(next(iter(self._examples)))
+            self._examples[key] = self.model.task.example(text, target)
+        return self._examples[key]
+
+    def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
+        """What these switches do together; decoder.layers.0.self_attention.head.1@50 is a head at
+        half its strength."""
+        return together(map(self._switch, keys))
+
+    def _switch(self, text: str) -> Switch:
+        key, at, percent = text.partition("@")
+        if key not in self.switches:
+            raise InputError(f"off: this model has no switch {hinted(key, self.switches)}")
+        if not at:
+            return self.switches[key]
+        if not re.fullmatch("[0-9]{1,3}", percent) or int(percent) > 200:
+            raise InputError(f"off: behind @ stands 0 to 200 percent, not {clipped(percent)}")
+        return at_strength(self.switches[key], int(percent) / 100)
+
+
+def describe_model(opened: PageModel) -> dict[str, Any]:
+    model = opened.model
+    config, outputs = model.network.config, model.task.outputs
+    description: dict[str, Any] = {
+        "m": opened.key, "name": opened.name, "task": model.task.name,
+        "parameters": model.network.parameters_count, "family": _family(config),
+        "config": config.model_dump(mode="json"),
+        "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
+        "tuned": "start" in model.facts,
+        "examples": examples(opened), "standardised": _standardised(outputs),
+        "switches": [
+            {
+                "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
+                "layer": switch.layer, "head": switch.head, "points": list(switch.edit),
+                "sets": [
+                    edit if isinstance(edit, float) else None for edit in switch.edit.values()
+                ],
+            }
+            for switch in opened.switches.values()
+        ],
+    }  # fmt: skip
+    if isinstance(config, SequenceConfig):
+        description["shape"] = config.shape
+    if model.facts.get("plane") in PROBLEMS:  # two inputs: it can be trained on the page
+        kind = "perceptron" if isinstance(config, PerceptronConfig) else "mlp"
+        description["plane"] = {"kind": kind, "problem": model.facts["plane"]}
+    if isinstance(outputs, MaskedTokens):
+        description["mask"] = outputs.mask
+    return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
+
+
+def examples(opened: PageModel) -> list[str]:
+    """Texts to begin with: of the model's own data, where those are noted; else of its task."""
+    facts = opened.model.facts
+    own = facts.get("examples", [facts.get("example")])
+    texts = [text for text in own if isinstance(text, str) and text.strip()]
+    samples = [] if "examples" in facts and texts else opened.model.task.samples
+    known = [*texts, *samples]
+    config = opened.model.network.config
+    zeros = [" ".join(["0"] * config.inputs)] if isinstance(config, MLPConfig) else []
+    return [text for text in known if _reads(opened, text)] or zeros or known
+
+
+def _reads(opened: PageModel, text: str) -> bool:
+    """Whether the model's task takes this text: a sample may have other numbers than the model."""
+    try:
+        opened.model.task.check_line(text, "text", opened.model.network)
+    except InputError:
+        return False
+    return True
+
+
+def _standardised(outputs: Outputs) -> bool:
+    """Whether the network's values have other units than the data and the answer."""
+    return isinstance(outputs, Values) and outputs.scale is not None
+
+
+def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
+    """A run that has not saved a model yet: there is only its training to look at."""
+    return {
+        "m": m, "name": run.name, "task": run.about()["task"], "trains": True, "unopened": True,
+        "family": "", "config": {}, "parameters": 0, "examples": [], "switches": [],
+    }  # fmt: skip
+
+
+def _family(config: object) -> str:
+    if isinstance(config, TransformerConfig):
+        return "transformer"
+    return config.cell if isinstance(config, RecurrentConfig) else "mlp"
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Every kind of point, by the last two words of its name."""
+    return {
+        key: {
+            "symbol": mathml(point.symbol),
+            "meaning": point.meaning,
+            "axes": point.axes,
+            "formula": mathml(formula(key)) if point.formula else "",
+        }
+        for key, point in CATALOGUE.items()
+    }
