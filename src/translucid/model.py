@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.interop.export.exporting import Exported
     from translucid.runs.recipe.examples import Part
-    from translucid.runs.recipe.scoring import Settings
+    from translucid.runs.recipe.scoring import ScoringSettings
     from translucid.see.ablation import Ablation
     from translucid.see.embedding_change import EmbeddingChange
     from translucid.see.gradients import Gradients
@@ -241,7 +241,7 @@ class Model:
         with reporting(say):
             return replace(task.evaluate(self.network, items), coverage=coverage)
 
-    def settings(self, **options: Any) -> Settings:
+    def settings(self, **options: Any) -> ScoringSettings:
         """How examples are read and scored: as in the model's run, but for the options."""
         from translucid.runs.recipe.scoring import settings_of
 

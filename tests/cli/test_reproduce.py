@@ -9,7 +9,7 @@ from tests.in_process import run
 
 from translucid.runs import reproduce
 from translucid.runs.recipe import shipped
-from translucid.runs.reproduce import Band, Result
+from translucid.runs.reproduce import Band, Reproduction
 
 SMALL = ["data.toyland=60", "training.steps=2", "model.hidden=[4]"]
 
@@ -61,7 +61,9 @@ def test_without_a_band_the_result_stands_alone(expecting: Path, tmp_path: Path)
 
 def test_the_spread_is_that_of_the_seeds() -> None:
     scores = {0: 1.0, 1: 2.0, 2: 4.0}
-    result = Result("x", "bleu", scores, dict.fromkeys(scores, 1.0), (), Band("bleu", 2.4, 3.0))
+    result = Reproduction(
+        "x", "bleu", scores, dict.fromkeys(scores, 1.0), (), Band("bleu", 2.4, 3.0)
+    )
     assert result.mean == pytest.approx(7 / 3)
     assert result.spread == pytest.approx(statistics.stdev([1, 2, 4]))
     assert result.within is False

@@ -20,7 +20,7 @@ from translucid.runs.session import Recording
 from translucid.runs.setup import Setup, set_up
 from translucid.tasks.batch import Batch
 from translucid.training.cuda_graphs import Captured
-from translucid.training.loop import Progress, Watchers, seed_step, train
+from translucid.training.loop import TrainingProgress, Watchers, seed_step, train
 from translucid.training.state import State
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -42,7 +42,11 @@ class Training:
         update = {"cuda_graphs": capture} | changed
         config = setting.recipe.training.model_copy(update=update)
         network = set_up(setting.recipe, lambda _: None).network
-        self.state, self.log, self.said = State(network, config), list[Progress](), list[str]()
+        self.state, self.log, self.said = (
+            State(network, config),
+            list[TrainingProgress](),
+            list[str](),
+        )
         stream = Stream(setting.task, setting.items, setting.recipe)
         watchers = Watchers(self.log.append, say=self.said.append)
         self.go = lambda: train(

@@ -21,7 +21,7 @@ from translucid.core.weights import own_tensors
 from translucid.runs.batches import Stream
 from translucid.runs.setup import set_up
 from translucid.training.distributed import ALONE, Processes
-from translucid.training.loop import Progress, Watchers, train
+from translucid.training.loop import TrainingProgress, Watchers, train
 from translucid.training.state import State
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -36,7 +36,7 @@ def work(out: Path, changed: dict[str, Any]) -> None:
     assert setup.recipe.training.cuda_graphs is changed["cuda_graphs"]
     if dist.is_initialized():
         processes = Processes(dist.get_rank(), dist.get_world_size(), "ddp")
-    log: list[Progress] = []
+    log: list[TrainingProgress] = []
     state = State(setup.network, setup.recipe.training, processes)
     # The batches are those of a captured run in any case.
     planned = setup.recipe.training.model_copy(update={"cuda_graphs": True, "packing": False})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from translucid.core.errors import ConfigError
 from translucid.data import batching
-from translucid.data.batching import Plan, pad, permutation, plan_batches
+from translucid.data.batching import BatchPlan, pad, permutation, plan_batches
 
 one_side = st.lists(st.integers(0, 40), max_size=200)
 two_sides = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=200)
@@ -25,7 +25,7 @@ settings = {
 }
 
 
-def lists(plan: Plan) -> list[list[int]]:
+def lists(plan: BatchPlan) -> list[list[int]]:
     return [batch.tolist() for batch in plan.batches]
 
 

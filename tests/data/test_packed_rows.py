@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from translucid.data import packing
 from translucid.data.batching import plan_batches
-from translucid.data.packing import MULTIPLE, ROW, Packing, Texts, row_lengths
+from translucid.data.packing import MULTIPLE, ROW, PackedTexts, Packing, row_lengths
 from translucid.parts import masks
 
 SIZES = st.lists(st.tuples(st.integers(1, 90), st.integers(1, 40)), min_size=1, max_size=60)
@@ -67,7 +67,7 @@ def test_many_texts_are_laid_out_in_chunks(monkeypatch: pytest.MonkeyPatch) -> N
 @given(st.lists(st.lists(st.integers(5, 99), min_size=1, max_size=6), min_size=1, max_size=9))
 def test_rows_are_joined_as_by_hand(texts: list[list[int]]) -> None:
     rows = [np.array(row) for row in ([len(texts) - 1], list(range(len(texts))))]
-    ids, numbers = Texts(iter(texts), len(texts)).join(rows, 1, count=3, length=60)
+    ids, numbers = PackedTexts(iter(texts), len(texts)).join(rows, 1, count=3, length=60)
     for row, chosen in enumerate((*rows, [])):
         joined = [token for i in chosen for token in texts[i]]
         of_text = [number for number, i in enumerate(chosen, start=1) for _ in texts[i]]

@@ -27,7 +27,7 @@ from translucid.data.corpus import build, encode, token_store, workers
 from translucid.data.corpus.build import build_store, ensure_store
 from translucid.data.corpus.token_store import Store, open_store, read_manifest
 from translucid.data.packing import pack
-from translucid.data.readers.lines import LineRule, Span
+from translucid.data.readers.lines import LineRule, LineSpan
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_text
 from translucid.data.readers.tables import TableRule
@@ -301,8 +301,8 @@ def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
 def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"some old text\n")
-    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
-    piece = encode.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
+    settings = encode.EncodingSettings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
+    piece = encode.Piece(0, str(path), LineSpan(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
     with pytest.raises(InputError, match="a: the file changed while it was read"):
         encode.encode_job((piece,), 0, settings, WordCache(tokenizer), lambda count: None)
@@ -374,7 +374,7 @@ def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer)
 
 
 def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
-    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
+    settings = encode.EncodingSettings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
     (job,) = encode.cut([str(text)], "line", 10**9, [])
     stop = multiprocessing.Event()
     stop.set()

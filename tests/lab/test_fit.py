@@ -14,7 +14,7 @@ from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.score import Criterion
 from translucid.training.config import TrainingConfig
-from translucid.training.loop import Progress, Watchers, train
+from translucid.training.loop import TrainingProgress, Watchers, train
 from translucid.training.optimisers import OptimizerName, ScheduleName
 from translucid.training.state import State
 from translucid_lab.engine.fit import Step, fit, random_rows
@@ -66,7 +66,7 @@ def test_steps_are_those_of_a_run(
         weight_decay=0.0, momentum=0.0, clip_norm=clip, evaluate_every=100, log_every=1,
         device="cpu",
     )  # fmt: skip
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     run, own = net(), net()
     task = cast("Task[Any, Any]", SquaredError())
     train(State(run, config), task, batches(), [], config, Watchers(progress=seen.append))

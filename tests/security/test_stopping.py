@@ -15,7 +15,7 @@ from tests.tiny.dealt import dealt
 
 from translucid.runs import run as runs
 from translucid.tasks.regress import Regress
-from translucid.training.stop_request import Left, StopRequest
+from translucid.training.stop_request import StopRequest, StopRequested
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 MORE = ["training.log_every=1", "--test", "table.csv"]
@@ -88,8 +88,8 @@ def test_a_request_leaves_only_what_may_be_left() -> None:
     request = StopRequest()
     request.ask(signal.SIGTERM)
     assert request()
-    with pytest.raises(Left), request.leaving():
+    with pytest.raises(StopRequested), request.leaving():
         raise AssertionError("it was asked before")
     request = StopRequest()
-    with pytest.raises(Left), request.leaving():
+    with pytest.raises(StopRequested), request.leaving():
         request.ask(signal.SIGINT)

@@ -18,7 +18,7 @@ from translucid.see.render.mathml import mathml
 from translucid.see.switches import switches, together
 from translucid.studio import handlers, selection, text_runs
 from translucid.studio.server import questions
-from translucid.studio.tensors import NOTHING, Cut, cut_shape, frame, unpacked
+from translucid.studio.tensors import NOTHING, TensorSlice, cut_shape, frame, unpacked
 from translucid.tasks.words import readable
 
 GERMAN = "der hund sieht eine katze ."
@@ -200,7 +200,7 @@ def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: str) -> N
 def test_what_is_masked_hides_no_neighbour() -> None:
     value = torch.tensor([[[1.0, -3.0, -math.inf, -math.inf], [0.5, -math.inf, math.nan, 2.0]]])
     ((_, got),) = unpacked(frame("a.attention.masked", value, ("batch", "queries", "keys"),
-                                 Cut((), "u8", 2)))  # fmt: skip
+                                 TensorSlice((), "u8", 2)))  # fmt: skip
     assert got[0, 0] == pytest.approx(-3.0)
     assert np.isnan(got[0, 1])
     assert got[1, 0] == pytest.approx(0.5, abs=6 / 254)
@@ -210,7 +210,7 @@ def test_what_is_masked_hides_no_neighbour() -> None:
 @pytest.mark.parametrize("value", [[0.0, 0.0], [math.nan, math.inf], [1e-30, -1e-30]])
 def test_numbers_that_have_no_scale(value: list[float]) -> None:
     given = torch.tensor([value])
-    ((header, got),) = unpacked(frame("a.residual.sum", given, ("batch", "units"), Cut()))
+    ((header, got),) = unpacked(frame("a.residual.sum", given, ("batch", "units"), TensorSlice()))
     assert header["lo"] < header["hi"]
     assert_close(header, got, given[0].numpy())
 
@@ -222,7 +222,7 @@ def test_numbers_that_have_no_scale(value: list[float]) -> None:
 )
 def test_how_much_is_sent_is_known_before(index: Any, pool: Any) -> None:
     given = torch.randn(1, 2, 5, 9)
-    cut = Cut(index, "u8", pool)
+    cut = TensorSlice(index, "u8", pool)
     ((header, _),) = unpacked(frame("a.b", given, ("batch", "x", "y", "z"), cut))
     assert cut_shape("a.b", tuple(given.shape), cut) == header["shape"]
 
@@ -240,7 +240,7 @@ def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> 
 
 def test_nothing_is_a_byte_of_its_own() -> None:
     value = torch.tensor([[math.inf, 1.0, -1.0]])
-    body = frame("a.residual.sum", value, ("batch", "units"), Cut())
+    body = frame("a.residual.sum", value, ("batch", "units"), TensorSlice())
     assert list(body[-8:][:3]) == [NOTHING, 254, 0]
 
 

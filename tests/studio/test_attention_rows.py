@@ -14,20 +14,20 @@ from translucid.core.errors import InputError
 from translucid.parts.attention import INSIDE
 from translucid.studio import answers, attention_tables, layer_inputs, selection, terms
 from translucid.studio.library import Library
-from translucid.studio.tensors import Cut, frame, unpacked
+from translucid.studio.tensors import TensorSlice, frame, unpacked
 from translucid.studio.text_runs import Run
 
 Both = tuple[Library, Run, Run]
-CUTS: list[Cut] = [
-    Cut((), "f32"),
-    Cut((1,), "f32", 4),
-    Cut((), "f32", (3, 7)),
-    Cut((None, range(3, 9)), "f32", 5),
-    Cut((None, 5), "f32", (1, 4)),
-    Cut((1, 5, 3), "f32"),
-    Cut((range(1, 2), None, 2), "f32", 3),
-    Cut((0, 7, range(2, 6)), "f32"),
-    Cut((1, range(2, 6), range(1, 4)), "u8", 2),
+CUTS: list[TensorSlice] = [
+    TensorSlice((), "f32"),
+    TensorSlice((1,), "f32", 4),
+    TensorSlice((), "f32", (3, 7)),
+    TensorSlice((None, range(3, 9)), "f32", 5),
+    TensorSlice((None, 5), "f32", (1, 4)),
+    TensorSlice((1, 5, 3), "f32"),
+    TensorSlice((range(1, 2), None, 2), "f32", 3),
+    TensorSlice((0, 7, range(2, 6)), "f32"),
+    TensorSlice((1, range(2, 6), range(1, 4)), "u8", 2),
 ]
 
 
@@ -154,7 +154,7 @@ def test_what_is_changed_inside_is_computed_whole(monkeypatch: pytest.MonkeyPatc
     run = Library({"one": library.opened["a"].model}, start="by kernel").run("a", LONG, off=off)
     assert run.by_kernel
     assert run.attended(name) is None
-    (got,) = attention_tables.frames(run, [name], Cut((), "f32"))
+    (got,) = attention_tables.frames(run, [name], TensorSlice((), "f32"))
     torch.testing.assert_close(
         torch.from_numpy(unpacked(got)[0][1].copy()), whole[name][0], rtol=1e-4, atol=1e-5
     )

@@ -25,8 +25,8 @@ from translucid.studio.run_follower import (
     AT_ONCE,
     COLUMNS,
     POINTS,
-    Reading,
     RunFollower,
+    RunReading,
     Tail,
     thinned,
 )
@@ -352,7 +352,7 @@ def test_steps_between_the_last_record_and_the_end_are_no_new_run(run: Path) -> 
     add(run / "studio/steps.jsonl", *[each for each in kept if "loss" in each],
         {"end": "interrupted", "step": 12, "why": ""})  # fmt: skip
     add(run / "metrics.jsonl", {"step": 12, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})
-    reading = Reading(RunFollower(run, "run"))
+    reading = RunReading(RunFollower(run, "run"))
     reading.more()
     assert reading.state()["state"] == "interrupted"
     add(run / "metrics.jsonl", {"step": 13, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})

@@ -16,7 +16,7 @@ from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.fast.decode_graphs import Graphs
-from translucid.fast.fixed_search import PlainRound, Rounds, Settings, Shape, filled
+from translucid.fast.fixed_search import PlainRound, Rounds, SearchSettings, Shape, filled
 from translucid.generate import decode
 from translucid.generate.beam import Beams, choose
 from translucid.generate.beam_search import GenerationConfig, harvest
@@ -190,7 +190,7 @@ def test_the_fixed_search_leaves_out_the_same(name: str, ends: tuple[int, ...]) 
     prefixes, inputs = decode_inputs(batch)
     never = (PAD, TOKENS, TOKENS + 1)
     least, most = decode.limits(network, prefixes, inputs, HOW)
-    settings = Settings(HOW.beam_size, HOW.n_best, HOW.alpha, EOS, PAD, never, ends)
+    settings = SearchSettings(HOW.beam_size, HOW.n_best, HOW.alpha, EOS, PAD, never, ends)
     prefix = decode.as_rows(prefixes, network)
     given = filled(prefix, inputs or GenerationInputs(2), least, most, 2)
     length = 0 if given.ids is None else given.ids.shape[1]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.tasks import metrics
-from translucid.tasks.metrics import Span
+from translucid.tasks.metrics import TagSpan
 
 TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=12)
 
@@ -15,14 +15,22 @@ TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=12)
 @pytest.mark.parametrize(
     ("tags", "strict", "lenient"),
     [
-        ("B-A I-A O B-B", [Span(0, 2, "A"), Span(3, 4, "B")], [Span(0, 2, "A"), Span(3, 4, "B")]),
-        ("O I-A I-A", [], [Span(1, 3, "A")]),
-        ("B-A I-B", [Span(0, 1, "A")], [Span(0, 1, "A"), Span(1, 2, "B")]),
-        ("B-A B-A", [Span(0, 1, "A"), Span(1, 2, "A")], [Span(0, 1, "A"), Span(1, 2, "A")]),
+        (
+            "B-A I-A O B-B",
+            [TagSpan(0, 2, "A"), TagSpan(3, 4, "B")],
+            [TagSpan(0, 2, "A"), TagSpan(3, 4, "B")],
+        ),
+        ("O I-A I-A", [], [TagSpan(1, 3, "A")]),
+        ("B-A I-B", [TagSpan(0, 1, "A")], [TagSpan(0, 1, "A"), TagSpan(1, 2, "B")]),
+        (
+            "B-A B-A",
+            [TagSpan(0, 1, "A"), TagSpan(1, 2, "A")],
+            [TagSpan(0, 1, "A"), TagSpan(1, 2, "A")],
+        ),
         ("", [], []),
     ],
 )
-def test_spans(tags: str, strict: list[Span], lenient: list[Span]) -> None:
+def test_spans(tags: str, strict: list[TagSpan], lenient: list[TagSpan]) -> None:
     assert metrics.spans(tags.split()) == strict
     assert metrics.spans(tags.split(), "lenient") == lenient
 

@@ -18,7 +18,7 @@ from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.score import Criterion
 from translucid.training import loop
 from translucid.training.config import TrainingConfig
-from translucid.training.loop import Progress, Watchers, train
+from translucid.training.loop import TrainingProgress, Watchers, train
 from translucid.training.state import Average, Best, State
 
 TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "a day", "good bad"]
@@ -36,7 +36,7 @@ def parts() -> tuple[Network, Classify, list[ClassifyItem]]:
     return build(config).double(), task, [task.encode(record) for record in RECORDS]
 
 
-def silent(log: list[Progress] | None = None) -> Watchers:
+def silent(log: list[TrainingProgress] | None = None) -> Watchers:
     return Watchers((log if log is not None else []).append)
 
 
@@ -55,7 +55,7 @@ def test_micro_batches_of_unequal_length_are_one_batch(optimizer: str) -> None:
             steps=4, accumulate=accumulate, optimizer=optimizer, warmup=0, learning_rate=0.01,
             evaluate_every=99, log_every=1,
         )  # fmt: skip
-        log: list[Progress] = []
+        log: list[TrainingProgress] = []
         train(State(model, config), task, forever(task, items, size), items, config, silent(log))
         results.append(([p.loss for p in log], model.state_dict()))
     for losses, weights in results[1:]:
@@ -206,7 +206,7 @@ def test_targets_a_second_are_those_of_training(clock: Clock) -> None:
     def takes(seconds: float) -> None:
         clock.now += seconds
 
-    log: list[Progress] = []
+    log: list[TrainingProgress] = []
     watchers = Watchers(
         log.append,
         evaluated=lambda network, score, best: takes(100.0),

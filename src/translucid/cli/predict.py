@@ -18,7 +18,7 @@ from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, n
 from translucid.core.errors import ConfigError, InputError, RowError
 
 if TYPE_CHECKING:
-    from translucid.data.predictions import Row, Source
+    from translucid.data.predictions import InputRow, InputRows
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
     from translucid.tasks.options import DataConfig, SpanDecoding
@@ -146,7 +146,7 @@ def _answer(
     plain = isinstance(source, TextLines)
     shown = False
 
-    def answer(rows: "Sequence[Row]") -> list[Answered]:
+    def answer(rows: "Sequence[InputRow]") -> list[Answered]:
         nonlocal shown
         if not shown and not plain:
             for note in source.loading.notes:
@@ -199,7 +199,7 @@ def _span_decoding(text: str) -> "SpanDecoding":
     return chosen
 
 
-def _open(held: "Model", file: str, data: "DataConfig") -> "Source":
+def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
     from dataclasses import replace
 
     from translucid.data.predictions import SOURCES, format_for
@@ -235,7 +235,7 @@ def _plain(
             yield held.task.answer_text(answer) + in_line(note) + "\n"
 
 
-def _written(source: "Source", row: "Row", new: dict[str, Any], as_json: bool) -> str:
+def _written(source: "InputRows", row: "InputRow", new: dict[str, Any], as_json: bool) -> str:
     from translucid.data.predictions import unused
 
     if not as_json:

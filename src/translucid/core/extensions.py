@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError, TranslucidError
-from translucid.core.registry import Registry, Source
+from translucid.core.registry import ClassSource, Registry
 
 _LOADED: dict[Path, str] = {}  # files of the user's that were loaded, with their SHA-256
 
@@ -127,7 +127,7 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
             warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
 
 
-def _changed(where: str | Path, noted: Mapping[str, str], source: Source) -> str:
+def _changed(where: str | Path, noted: Mapping[str, str], source: ClassSource) -> str:
     return (
         f"{where}: was trained with another {noted['file']} than {source.file} is now "
         f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"

@@ -26,7 +26,7 @@ _OVERHEAD = 0.05  # of a batch, in slots per budget
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BatchPlan:
     """Batches as arrays of item numbers, all views of one: a corpus may have millions of items.
     `tokens` are real ones; `slots` counts padding too."""
 
@@ -58,7 +58,7 @@ def plan_batches(
     multiple: int = 1,
     max_items: int | None = None,
     shuffle: bool = True,
-) -> Plan:
+) -> BatchPlan:
     """Every item exactly once, in batches whose padded size stays within the budget.
 
     An item has one length, or several (source and target); the padded size of a batch is its
@@ -73,7 +73,7 @@ def plan_batches(
         )
     sides = np.asarray(lengths, dtype=np.int64)
     if sides.size == 0:
-        return Plan([], 0, 0, 0)
+        return BatchPlan([], 0, 0, 0)
     sides = sides.reshape(len(sides), -1)  # (items, sides)
     padded = -(-sides // multiple) * multiple
     _check_fits(padded, budget)
@@ -88,7 +88,7 @@ def plan_batches(
     batches = min(ways, key=lambda way: _cost(way, padded, budget))
     if shuffle:
         batches = [batches[i] for i in permutation(len(batches), seed, epoch, stream=1)]
-    return Plan(
+    return BatchPlan(
         batches,
         tokens=int(sides.sum()),
         slots=int(_slots_per_batch(batches, padded).sum()),
@@ -248,7 +248,9 @@ def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def plan_streams(lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0) -> Plan:
+def plan_streams(
+    lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0
+) -> BatchPlan:
     """Every row exactly once. lengths: (rows, 1), all alike but the last of the text.
 
     An epoch begins at a row of its own, and behind the last row of the text comes the first: so
@@ -262,7 +264,7 @@ def plan_streams(lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoc
     order = (np.arange(rows) + start) % rows
     batches = [order[place::per_stream] for place in range(per_stream)]
     sizes = [(len(batch), int(lengths[batch].max())) for batch in batches]
-    return Plan(
+    return BatchPlan(
         batches,
         tokens=int(lengths.sum()),
         slots=sum(count * length for count, length in sizes),

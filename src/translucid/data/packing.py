@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.batching import Plan, permutation
+from translucid.data.batching import BatchPlan, permutation
 
 ROW = 64  # tokens of a row, unless a text is longer: attention is cheap up to there
 MULTIPLE = 8  # of which the lengths of rows are
@@ -26,7 +26,7 @@ CHUNK = 4096  # texts that are laid into rows together
 
 
 @dataclass(frozen=True, eq=False)
-class PackedPlan(Plan):
+class PackedPlan(BatchPlan):
     """Batches in which each row has several items."""
 
     rows: list[list[NDArray[np.int64]]]  # of every batch, the items of each row
@@ -91,7 +91,7 @@ def _fill(
     return [np.array(row) for row in rows]
 
 
-class Texts:
+class PackedTexts:
     """Many texts as one array of ids: rows are put together without a loop over tokens."""
 
     def __init__(self, texts: Iterable[Sequence[int]], count: int) -> None:

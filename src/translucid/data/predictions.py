@@ -28,7 +28,7 @@ from translucid.data.readers.columns import (
 from translucid.data.readers.conll import (
     COMMENT,
     CONLLU,
-    Sentence,
+    ConllSentence,
     declared_columns,
     read_sentences,
 )
@@ -43,7 +43,7 @@ Columns = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class InputRow:
     """What stands in a file, and what of it a model is asked; None: it is passed on as it is."""
 
     line: int
@@ -58,7 +58,7 @@ class Row:
 
 
 @dataclass
-class Source(ABC):
+class InputRows(ABC):
     """A file of rows. roles: the columns that are asked about, the first that a table has."""
 
     file: str
@@ -71,37 +71,37 @@ class Source(ABC):
         self.loading.file = self.file
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]: ...
+    def rows(self) -> Iterator[InputRow]: ...
 
     @abstractmethod
-    def values(self, row: Row) -> dict[str, Any]:
+    def values(self, row: InputRow) -> dict[str, Any]:
         """Its columns by name, for JSON."""
 
     @abstractmethod
-    def write(self, row: Row, new: Columns) -> str:
+    def write(self, row: InputRow, new: Columns) -> str:
         """The row with its new columns, as its format has it."""
 
 
-class TextLines(Source):
+class TextLines(InputRows):
     """One text a line. What is written is for people, and not made here."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         for line, text in read_lines(self.file, loading=self.loading, may_be_empty=True):
-            yield Row(line, text or "", text)
+            yield InputRow(line, text or "", text)
 
-    def values(self, row: Row) -> dict[str, Any]:
+    def values(self, row: InputRow) -> dict[str, Any]:
         return {"text": row.content}
 
-    def write(self, row: Row, new: Columns) -> str:
+    def write(self, row: InputRow, new: Columns) -> str:
         return "\t".join(map(str, new.values())) + "\n"
 
 
-class TableRows(Source):
+class TableRows(InputRows):
     """The rows of CSV, TSV, JSON lines or parquet, which comes out as JSON lines."""
 
     table: Table
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         if NUMBERS in self.roles:
             yield from self._number_rows()
             return
@@ -109,7 +109,7 @@ class TableRows(Source):
         first = True
         for line, content in self.table.rows:
             if not content:
-                yield Row(line, None, content)
+                yield InputRow(line, None, content)
                 continue
             value = cell(self.table, place, line, content)
             where = f"{self.file}:{line}: {role}"
@@ -120,10 +120,10 @@ class TableRows(Source):
             )
             if first:
                 note_columns(self.table, {role: place}, line, (value,), self.loading)
-            yield Row(line, question, content, first)
+            yield InputRow(line, question, content, first)
             first = False
         if first and self.table.names and self.table.width:
-            yield Row(1, None, self.table.names)
+            yield InputRow(1, None, self.table.names)
 
     def _open(self) -> tuple[Table, str, int | str]:
         """The column that is asked about: the first of the roles that the table has."""
@@ -154,7 +154,7 @@ class TableRows(Source):
         column = self.columns.get(role)
         return column if isinstance(column, int | str) else None
 
-    def _number_rows(self) -> Iterator[Row]:
+    def _number_rows(self) -> Iterator[InputRow]:
         chosen = self.columns.get(NUMBERS) or ()
         inputs = [chosen] if isinstance(chosen, int | str) else list(chosen)
         self.table, places, _ = open_numbers(
@@ -163,7 +163,7 @@ class TableRows(Source):
         first = True
         for line, content in self.table.rows:
             if not content:
-                yield Row(line, None, content)
+                yield InputRow(line, None, content)
                 continue
             values = tuple(
                 as_number(
@@ -174,18 +174,18 @@ class TableRows(Source):
             )
             if first:
                 note_numbers(self.table, places, [], f"line {line} gives {values}", self.loading)
-            yield Row(line, values, content, first)
+            yield InputRow(line, values, content, first)
             first = False
         if first and self.table.names and self.table.width:
-            yield Row(1, None, self.table.names)
+            yield InputRow(1, None, self.table.names)
 
-    def values(self, row: Row) -> dict[str, Any]:
+    def values(self, row: InputRow) -> dict[str, Any]:
         if isinstance(row.content, Mapping):
             return dict(row.content)
         names = self.table.names or range(1, self.table.width + 1)
         return dict(zip(map(str, names), row.content or (), strict=False))
 
-    def write(self, row: Row, new: Columns) -> str:
+    def write(self, row: InputRow, new: Columns) -> str:
         if self.as_json:
             return self._line_of_json(row, new)
         cells = [*(row.content or ()), *map(_as_cell, new.values())]
@@ -200,7 +200,7 @@ class TableRows(Source):
         kind = self.rule.format or format_of(self.file)
         return kind not in ("csv", "tsv")
 
-    def _line_of_json(self, row: Row, new: Columns) -> str:
+    def _line_of_json(self, row: InputRow, new: Columns) -> str:
         if not row.content:
             return "\n"
         values = self.values(row)
@@ -217,11 +217,11 @@ class TableRows(Source):
         return buffer.getvalue()
 
 
-class ConllSentences(Source):
+class ConllSentences(InputRows):
     """Sentences, which come out with a tag behind each word. CoNLL-U has ten columns and no more,
     so it comes out as CoNLL-U Plus, which names its columns in the first line."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         column = self.columns.get("words")
         for sentence in read_sentences(
             self.file,
@@ -230,13 +230,13 @@ class ConllSentences(Source):
             rule=self.rule.lines,
             loading=self.loading,
         ):
-            yield Row(sentence.line, sentence.words or None, sentence)
+            yield InputRow(sentence.line, sentence.words or None, sentence)
 
-    def values(self, row: Row) -> dict[str, Any]:
+    def values(self, row: InputRow) -> dict[str, Any]:
         return {"words": list(row.question or ())}
 
-    def write(self, row: Row, new: Columns) -> str:
-        sentence: Sentence = row.content
+    def write(self, row: InputRow, new: Columns) -> str:
+        sentence: ConllSentence = row.content
         lines = list(sentence.lines)
         columns = list(new.values())
         names = [f"TRANSLUCID:{name.upper()}" for name in new]
@@ -276,7 +276,7 @@ def _as_cell(value: Any) -> str:
 
 PEEKED = 50  # lines that are looked at
 
-SOURCES: dict[Format, type[Source]] = {
+SOURCES: dict[Format, type[InputRows]] = {
     "text": TextLines,
     "conll": ConllSentences,
     "tsv": TableRows,

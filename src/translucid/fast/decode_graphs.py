@@ -19,8 +19,8 @@ from translucid.fast.fixed_search import (
     PlainRound,
     Rounds,
     SearchInputs,
+    SearchSettings,
     Sequences,
-    Settings,
     Shape,
     filled,
 )
@@ -122,7 +122,7 @@ class DecodeGraphs(threading.local):
         inputs: GenerationInputs,
         least: Tensor,
         most: Tensor,
-        settings: Settings,
+        settings: SearchSettings,
         plain: PlainRound,
     ) -> Sequences:
         """What is found for each source by the model that was looked at; prefix: (sources, length),

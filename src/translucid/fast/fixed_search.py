@@ -24,7 +24,7 @@ Model = EncoderDecoderModel | DecoderModel
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchSettings:
     """What a round is told."""
 
     beams: int
@@ -53,7 +53,7 @@ class Shape:
     source_length: int  # 0: none is read
     prefix: int
     steps: int
-    settings: Settings
+    settings: SearchSettings
 
 
 class Sequences(NamedTuple):

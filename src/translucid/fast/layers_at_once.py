@@ -24,7 +24,7 @@ from translucid.parts.positions import Rotary
 LINEAR, NORM, ATTEND_NEWEST, ATTEND_SOURCE = range(4)  # kinds of operations, as the C has them
 
 
-class Operation(ctypes.Structure):
+class LayerOperation(ctypes.Structure):
     _fields_ = (("kind", c_long), ("what", c_void_p), ("x", c_void_p), ("y", c_void_p))
 
 
@@ -70,7 +70,7 @@ class LayersAtOnce:
         def add(kind: int, what: ctypes.Structure, x: Tensor | None, y: Tensor | None) -> None:
             self.held += [what, x, y]
             addresses = (0 if part is None else part.data_ptr() for part in (x, y))
-            listed.append(Operation(kind, ctypes.addressof(what), *addresses))
+            listed.append(LayerOperation(kind, ctypes.addressof(what), *addresses))
 
         def multiply(layer: nn.Module, x: Tensor, *, relu: bool = False) -> Tensor:
             rows = of_rows(layer)
@@ -121,7 +121,7 @@ class LayersAtOnce:
             normalise(multiply(alone.output, wide), next(following))
         if not self.pre and isinstance(self.decoder.final_norm, LayerNorm | RMSNorm):
             normalise(None, self.decoder.final_norm)
-        self.operations = (Operation * len(listed))(*listed)
+        self.operations = (LayerOperation * len(listed))(*listed)
 
 
 def _fits(layer: Layer) -> bool:

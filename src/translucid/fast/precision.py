@@ -79,7 +79,7 @@ def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Lin
 
 
 @dataclass(frozen=True)
-class Difference:
+class PrecisionDifference:
     """How far log-probabilities lie apart, over the whole vocabulary at every place of some
     texts."""
 
@@ -101,7 +101,7 @@ def difference(
     prepared: Network,
     texts: Sequence[Sequence[int]],
     sources: GenerationInputs | None = None,
-) -> Difference:
+) -> PrecisionDifference:
     """Of two networks on the same texts, each from its first token on."""
     ids, mask = pad([list(text) for text in texts], 0)
     apart, changed = [], []
@@ -113,7 +113,7 @@ def difference(
         apart.append((after - before).abs().flatten())
         changed.append(after.argmax(dim=-1) != before.argmax(dim=-1))
     all_apart, all_changed = torch.cat(apart), torch.cat(changed)
-    return Difference(
+    return PrecisionDifference(
         mean=float(all_apart.mean()),
         most=float(all_apart.max()),
         changed=float(all_changed.float().mean()),

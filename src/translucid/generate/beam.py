@@ -52,7 +52,7 @@ class Beams:
         return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
 
 
-class Chosen(NamedTuple):
+class BeamChoice(NamedTuple):
     """What each place goes on with. All: (sources, beams)"""
 
     scores: Tensor
@@ -63,7 +63,7 @@ class Chosen(NamedTuple):
 
 def choose(
     scores: Tensor, live: Tensor | None, token_log_probs: Tensor, tokens: Tensor, *, pad: int
-) -> Chosen:
+) -> BeamChoice:
     """The best continuations of the live prefixes. What is not live keeps its place and gets
     padding; the others share the places that are left, best first.
 
@@ -74,17 +74,17 @@ def choose(
     beams, width = token_log_probs.shape[1:]
     if live is None and beams == width == 1:  # greedy: there is nothing to choose from
         added, newest = token_log_probs[..., 0], tokens[..., 0]
-        return Chosen(scores + added, torch.zeros_like(newest), newest, added)
+        return BeamChoice(scores + added, torch.zeros_like(newest), newest, added)
     if live is None:
         total, index = (scores[..., None] + token_log_probs).flatten(1).topk(beams)
         chosen = (part.flatten(1).gather(1, index) for part in (tokens, token_log_probs))
-        return Chosen(total, index // width, *chosen)
+        return BeamChoice(total, index // width, *chosen)
     competing = torch.where(live, scores, -torch.inf)[..., None] + token_log_probs
     total, index = competing.flatten(1).topk(beams)
     turn = (live.cumsum(dim=1) - 1).clamp(min=0)
     index = index.gather(1, turn)
     places = torch.arange(beams, device=scores.device).expand_as(index)
-    return Chosen(
+    return BeamChoice(
         scores=torch.where(live, total.gather(1, turn), scores),
         parents=torch.where(live, index // width, places),
         tokens=torch.where(live, tokens.flatten(1).gather(1, index), pad),

@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.fast.fixed_search import PlainRound, Settings
+from translucid.fast.fixed_search import PlainRound, SearchSettings
 from translucid.fast.stepper import stepper
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
@@ -134,7 +134,7 @@ def captured(
         as_rows(prefixes, model),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
-        Settings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
+        SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
         PlainRound(choose, _settled),
     )
     return harvest(Beams(*tensors), config, 0)

@@ -17,7 +17,7 @@ _LAYER = re.compile(r"layers\.(\d+)")
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One part, or the same part of `copies` equal layers; numbers are for one copy."""
 
     part: str
@@ -32,21 +32,21 @@ class Row:
         return self.copies * (self.weights + self.vectors)
 
 
-def rows(model: nn.Module, length: int) -> list[Row]:
+def rows(model: nn.Module, length: int) -> list[SummaryRow]:
     """One row per part that holds parameters or compares positions, equal layers joined."""
-    all_rows: list[Row] = []
+    all_rows: list[SummaryRow] = []
     stored: dict[int, str] = {}  # a tied matrix computes in two places but is stored in one
     for name, module in model.named_modules():
         if isinstance(module, MultiHead | Alignment):
             cost = 4 * length * module.output.in_features  # scores, then the weighted mean
-            all_rows.append(Row(f"{name} pattern", f"with {length} keys", flops=cost))
+            all_rows.append(SummaryRow(f"{name} pattern", f"with {length} keys", flops=cost))
         row = _row(name or "model", module, stored)
         if row is not None:
             all_rows.append(_with_heads(model, row))
     return _join_layers(all_rows)
 
 
-def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
+def _row(name: str, module: nn.Module, stored: dict[int, str]) -> SummaryRow | None:
     own = dict(module.named_parameters(recurse=False))
     if not own:
         return None
@@ -64,13 +64,13 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
         shape += f", {WINDOWS} windows of a usual word"
     tied = [stored[id(p)] for p in matrices if id(p) in stored]
     if tied:
-        return Row(name, f"= {tied[0]}", flops=flops)
+        return SummaryRow(name, f"= {tied[0]}", flops=flops)
     stored.update({id(p): name for p in matrices})
     weights = sum(p.numel() for p in matrices)
-    return Row(name, shape, weights, sum(p.numel() for p in own.values()) - weights, flops)
+    return SummaryRow(name, shape, weights, sum(p.numel() for p in own.values()) - weights, flops)
 
 
-def _with_heads(model: nn.Module, row: Row) -> Row:
+def _with_heads(model: nn.Module, row: SummaryRow) -> SummaryRow:
     """Say how a projection is cut into heads."""
     owner = model.get_submodule(row.part.rpartition(".")[0]) if "." in row.part else model
     if not isinstance(owner, SelfAttention) or not row.part.endswith(".qkv"):
@@ -82,9 +82,9 @@ def _with_heads(model: nn.Module, row: Row) -> Row:
     return replace(row, shape=f"{row.shape}: {cut}")
 
 
-def _join_layers(parts: list[Row]) -> list[Row]:
+def _join_layers(parts: list[SummaryRow]) -> list[SummaryRow]:
     """`layers.0.x`, `layers.1.x`, ... that are equal become one row, `layers.0-1.x`."""
-    groups: dict[Row, list[Row]] = {}
+    groups: dict[SummaryRow, list[SummaryRow]] = {}
     for row in parts:
         groups.setdefault(replace(row, part=_LAYER.sub("layers.*", row.part)), []).append(row)
     joined = []

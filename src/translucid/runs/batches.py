@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translucid.core.errors import ConfigError
-from translucid.data.batching import Plan, plan_batches, plan_streams
+from translucid.data.batching import BatchPlan, plan_batches, plan_streams
 from translucid.data.packing import PackedPlan, Packing
 from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
@@ -32,7 +32,7 @@ def epoch_plan(
     recipe: Recipe,
     epoch: int,
     packing: Packing | None = None,
-) -> Plan:
+) -> BatchPlan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone.
     packing: the items' rows, where they are known already."""
     packing = packing or shared_rows(task, items, recipe)
@@ -41,7 +41,7 @@ def epoch_plan(
     return _plan(sizes_of(task, items), recipe, epoch)
 
 
-def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> Plan:
+def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> BatchPlan:
     training = recipe.training
     tokens = int(sizes.sum())
     if training.cuda_graphs is True:
@@ -85,7 +85,7 @@ class Stream:
 
     def _begin_epoch(self) -> None:
         if self._packing is not None:
-            self._plan: Plan = self._packing.plan(self._recipe.training.seed, self._epoch)
+            self._plan: BatchPlan = self._packing.plan(self._recipe.training.seed, self._epoch)
         else:
             self._plan = _plan(self._sizes, self._recipe, self._epoch)
         # Known from now on, so that `place` does not depend on how far ahead a thread has read.

@@ -35,13 +35,13 @@ KEPT = 2
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # as JSON keeps exactly
 
 
-class _Part(Config):
+class _StateSection(Config):
     """Of state.json: what must be there, and of which kind. What else is there has its reader."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
 
-class _Fingerprint(_Part):
+class _Fingerprint(_StateSection):
     recipe: dict[str, Any]
     files: dict[str, str]
     tokenizers: dict[str, str]
@@ -49,7 +49,7 @@ class _Fingerprint(_Part):
     folder: str
 
 
-class _State(_Part):
+class _State(_StateSection):
     step: Count
     batches: Count
     skipped: Count
@@ -62,7 +62,7 @@ class _State(_Part):
     average_steps: Count | None
 
 
-class _Numbers(_Part):
+class _Numbers(_StateSection):
     state: _State
     place: dict[str, Count]
     kept: dict[str, float]

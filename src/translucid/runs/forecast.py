@@ -180,7 +180,7 @@ Picks = dict[str, dict[str, Any]]  # by section and key
 
 
 @dataclass(frozen=True)
-class Fit:
+class SizeFit:
     """A size, and what of its steps fits into the time."""
 
     size: Size
@@ -226,7 +226,7 @@ def fit(
     budget = 60 * USED * minutes
     # Steps that the user has set are all to be taken.
     enough = 1.0 if "steps" in recipe.training.model_fields_set else ENOUGH_STEPS
-    fits: list[Fit] = []
+    fits: list[SizeFit] = []
     for size in _up_to(automatic_sizes.size_for(amount)):
         picks = automatic_sizes.pick(recipe, amount, device.type, size)
         fits.append(_measured(size, recipe, picks, known, items, valid, device, budget))
@@ -246,7 +246,7 @@ def _up_to(largest: Size) -> list[Size]:
 def _measured(
     size: Size, recipe: Recipe, picks: Picks, known: Prepared, items: Sequence[Any],
     valid: Sequence[Any], device: torch.device, budget: float,
-) -> Fit:  # fmt: skip
+) -> SizeFit:  # fmt: skip
     sized, _ = automatic_sizes.with_picks(recipe, picks)
     config = sized.model_config_for(sizes=known.sizes)
     check_memory(config, sized.training, device, sized.model)
@@ -255,7 +255,7 @@ def _measured(
     evaluation = evaluation_seconds(known.task, network, valid)
     for_steps = budget - min(EVALUATIONS * evaluation, FOR_EVALUATIONS * budget)
     in_time = max(int(for_steps / seconds), 1)
-    return Fit(size, picks, sized.training.steps, in_time, seconds, evaluation)
+    return SizeFit(size, picks, sized.training.steps, in_time, seconds, evaluation)
 
 
 def step_seconds(
@@ -285,7 +285,7 @@ def step_seconds(
     return sum(taken[1:]) / len(taken[1:])
 
 
-def _with_steps(best: Fit, budget: float) -> Picks:
+def _with_steps(best: SizeFit, budget: float) -> Picks:
     """As many steps as fit, and as many evaluations as leave time for them."""
     steps = min(best.steps, best.in_time)
     most = int(FOR_EVALUATIONS * budget / max(best.evaluation, 1e-9))
@@ -294,7 +294,7 @@ def _with_steps(best: Fit, budget: float) -> Picks:
     return best.picks | {"training": best.picks["training"] | training}
 
 
-def _lines(best: Fit, last: Fit, minutes: float) -> list[str]:
+def _lines(best: SizeFit, last: SizeFit, minutes: float) -> list[str]:
     taken = min(best.steps, best.in_time)
     lines = [
         f"in {minutes:g} minutes here: {best.words}, {duration(best.seconds)} a step, {taken:,} of "

@@ -101,7 +101,7 @@ class RunLog:
         seconds = self._seconds_left(step)
         return f"  {duration(seconds)} left" if seconds else ""
 
-    def progress(self, now: loop.Progress) -> None:
+    def progress(self, now: loop.TrainingProgress) -> None:
         words = f"loss {now.loss:.3f}  {now.targets_per_second:,.0f} targets/s"
         if now.memory is not None:
             words += f"  {now.memory / 2**30:.1f} GiB"

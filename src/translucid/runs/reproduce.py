@@ -24,7 +24,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Result:
+class Reproduction:
     name: str
     metric: str
     scores: dict[int, float]  # by seed
@@ -66,7 +66,7 @@ def reproduce(
     *,
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
-) -> Result:
+) -> Reproduction:
     """Train a shipped recipe with each seed, or go on where an earlier try was stopped."""
     path = shipped.find(name)
     band = bands().get(name)
@@ -82,7 +82,7 @@ def reproduce(
         scores[seed], notes = scored["test"][metric], tuple(scored["notes"])
         timing = (folder / "timing.jsonl").read_text("utf-8").splitlines()
         minutes[seed] = json.loads(timing[-1])["seconds"] / 60
-    return Result(name, metric, scores, minutes, notes, band)
+    return Reproduction(name, metric, scores, minutes, notes, band)
 
 
 def _train(chosen: Recipe, folder: Path, *, quiet: bool, interrupted: Callable[[], bool]) -> None:

@@ -42,7 +42,7 @@ from translucid.tasks.model_folder import Bundle, own_names
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.state import random_state_kept
-from translucid.training.stop_request import Left, leaving
+from translucid.training.stop_request import StopRequested, leaving
 
 
 def train_recipe(
@@ -115,7 +115,7 @@ def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options:
     try:
         with leaving(interrupted):
             return set_up(*arguments, **options)
-    except Left:
+    except StopRequested:
         raise Interrupted("stopped before the first step; nothing was changed") from None
 
 

@@ -38,7 +38,7 @@ from translucid.training.loop import Ending, Watchers, train
 from translucid.training.parameter_groups import ADAPTER
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
-from translucid.training.stop_request import Left, leaving
+from translucid.training.stop_request import StopRequested, leaving
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
 
@@ -161,7 +161,7 @@ class Session:
         """Measured on a few examples; of several processes nobody knows alone."""
         if not self.processes.alone:
             return 0.0
-        with suppress(Left), leaving(self.interrupted), self.state.readable() as network:
+        with suppress(StopRequested), leaving(self.interrupted), self.state.readable() as network:
             return evaluation_seconds(self.setup.task, network, self.setup.valid)
         return 0.0
 
@@ -196,7 +196,7 @@ class Session:
             self.processes.wait()
             with leaving(self.interrupted):
                 return self._test()
-        except Left:
+        except StopRequested:
             self._stop("trained and saved, stopped before its score on the test data")
 
     def _stop(self, progress: str) -> NoReturn:

@@ -11,7 +11,7 @@ import torch
 from translucid.core.atomic_files import fault
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.batching import Plan
+from translucid.data.batching import BatchPlan
 from translucid.data.packing import Packing
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -258,7 +258,7 @@ def _check_positions(
 
 def _say_about(
     tokenizers: dict[str, Tokenizer],
-    plan: Plan,
+    plan: BatchPlan,
     examples: Examples,
     recipe: Recipe,
     say: Say,

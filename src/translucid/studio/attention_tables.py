@@ -10,7 +10,7 @@ from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.see.of_points import pooled
 from translucid.studio.layer_inputs import blocks
-from translucid.studio.tensors import Cut, frame, frame_by_heads, packed, raw_bytes
+from translucid.studio.tensors import TensorSlice, frame, frame_by_heads, packed, raw_bytes
 from translucid.studio.text_runs import Run
 
 
@@ -26,7 +26,7 @@ def kinds_of_attention(run: Run) -> dict[str, list[str]]:
     return kinds
 
 
-def frames(run: Run, names: list[str], cut: Cut) -> Iterator[bytes]:
+def frames(run: Run, names: list[str], cut: TensorSlice) -> Iterator[bytes]:
     """Points, whole or cut. Of what is inside of attention of a long text only the heads and
     queries that are asked for are computed."""
     parts = {name for name in names if len(run.shapes[name]) == 4 and run.attended(name)}

@@ -38,18 +38,18 @@ from translucid.studio.query_values import (
     token_ids,
     whole,
 )
-from translucid.studio.run_follower import Reading, RunFollower, history
+from translucid.studio.run_follower import RunFollower, RunReading, history
 from translucid.studio.server.questions import (
     BINARY,
     HTML,
     QUESTIONS,
-    Asked,
+    Question,
     Reply,
     json_reply,
     read_query,
 )
 from translucid.studio.surveys import SAVED, Surveys
-from translucid.studio.tensors import Cut, cut_shape
+from translucid.studio.tensors import TensorSlice, cut_shape
 from translucid.studio.text_runs import Run
 
 # The path of each question, as an expression that finds what it names.
@@ -74,7 +74,7 @@ class Handlers:
         self.library, self.followed, self.own_lesson = library, followed or {}, lesson
         self.surveys = Surveys()
 
-    def answer(self, name: str, asked: Asked) -> Reply:
+    def answer(self, name: str, asked: Question) -> Reply:
         """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
         what is allowed."""
         try:
@@ -93,31 +93,31 @@ class Handlers:
         for (verb, _), name in QUESTIONS.items():
             if verb == method and (match := PATHS[name].fullmatch(path)):
                 place = {part: unquote(value) for part, value in match.groupdict().items()}
-                return self.answer(name, Asked(place, read_query(query), body))
+                return self.answer(name, Question(place, read_query(query), body))
         return json_reply({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
 
-    def models(self, asked: Asked) -> Reply:
+    def models(self, asked: Question) -> Reply:
         names = {key: entry.name for key, entry in self.followed.items()}
         names |= {key: entry.name for key, entry in self.library.opened.items()}
         return json_reply([{"m": key, "name": names[key]} for key in sorted(names)])
 
-    def model(self, asked: Asked) -> Reply:
+    def model(self, asked: Question) -> Reply:
         m = asked.place["m"]
         if m in self.followed and m not in self.library.opened:  # it has not been saved yet
             return json_reply(describe_run(m, self.followed[m]))
         return json_reply(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
-    def catalogue(self, asked: Asked) -> Reply:
+    def catalogue(self, asked: Question) -> Reply:
         return json_reply(catalogue())
 
-    def new_run(self, asked: Asked) -> Reply:
+    def new_run(self, asked: Question) -> Reply:
         m, text, target, off = _asked(_parsed(asked.body))
         return json_reply(terms.with_adapters(self.library.run(m, text, target, off)))
 
-    def run(self, asked: Asked) -> Reply:
+    def run(self, asked: Question) -> Reply:
         return json_reply(terms.with_adapters(self._run(asked)), forever=True)
 
-    def tensors(self, asked: Asked) -> Reply:
+    def tensors(self, asked: Question) -> Reply:
         query = asked.query
         names = query.all("at")
         if not 1 <= len(names) <= 64:
@@ -126,7 +126,7 @@ class Handlers:
         if form not in ("u8", "f16", "f32"):
             raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
         pool = pool_sizes(query.one("pool")) if "pool" in query else None
-        cut = Cut(index_of(query.text("index", "")), form, pool)  # type: ignore[arg-type]
+        cut = TensorSlice(index_of(query.text("index", "")), form, pool)  # type: ignore[arg-type]
         run = self._run(asked)
         run.check(names)
         count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
@@ -140,32 +140,32 @@ class Handlers:
             )
         return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
-    def heads(self, asked: Asked) -> Reply:
+    def heads(self, asked: Question) -> Reply:
         query = asked.query
         pool = whole(query.text("pool", "48"), "pool", 4, 512)
         layers = span(query.text("layers", ""), "layers") if "layers" in query else None
         body = attention_tables.heads(self._run(asked), query.text("kind", "encoder"), pool, layers)
         return Reply(body, BINARY, forever=True)
 
-    def terms(self, asked: Asked) -> Reply:
+    def terms(self, asked: Question) -> Reply:
         query = asked.query
         top = whole(query.text("top", str(terms.TOP)), "top", 1, terms.MOST)
         opened = terms.terms(self._run(asked), named(query, "address"), top)
         return json_reply(opened, forever=True)
 
-    def contributions(self, asked: Asked) -> Reply:
+    def contributions(self, asked: Question) -> Reply:
         position, output = (place_of(asked.query, name) for name in ("position", "output"))
         return json_reply(credit.parts(self._run(asked), position, output), forever=True)
 
-    def lens(self, asked: Asked) -> Reply:
+    def lens(self, asked: Question) -> Reply:
         position = place_of(asked.query, "position")
         return json_reply(credit.layers(self._run(asked), position), forever=True)
 
-    def saliency(self, asked: Asked) -> Reply:
+    def saliency(self, asked: Question) -> Reply:
         position = place_of(asked.query, "position")
         return json_reply(credit.inputs(self._run(asked), position), forever=True)
 
-    def steps(self, asked: Asked) -> Reply:
+    def steps(self, asked: Question) -> Reply:
         query, run = asked.query, self._run(asked)
         k = whole(query.text("k", "10"), "k", 1, 200)
         positions = span(query.text("positions", ""), "positions") if "positions" in query else None
@@ -174,7 +174,7 @@ class Handlers:
         tokens = token_ids(query.text("tokens", ""), "tokens")
         return json_reply(answers.steps_along(run, tokens, positions, k), forever=True)
 
-    def decode(self, asked: Asked) -> Reply:
+    def decode(self, asked: Question) -> Reply:
         query = asked.query
         size = whole(query.text("beam_size", "4"), "beam_size", 1, 32)
         n_best = query.one("n_best")
@@ -189,7 +189,7 @@ class Handlers:
         decoded = answers.decode(self._run(asked), size, wanted, force, max_length)
         return json_reply(decoded, forever=True)
 
-    def draws(self, asked: Asked) -> Reply:
+    def draws(self, asked: Question) -> Reply:
         query = asked.query
         top_k, top_p = query.one("top_k"), query.one("top_p")
         by = SamplingConfig(
@@ -202,43 +202,43 @@ class Handlers:
         samples = whole(query.text("samples", "3"), "samples", 1, 8)
         return json_reply(answers.draws(self._run(asked), by, penalty, seed, samples), forever=True)
 
-    def effect(self, asked: Asked) -> Reply:
+    def effect(self, asked: Question) -> Reply:
         run, off = self._run(asked), asked.query.all("off")
         return json_reply(answers.effect(run, off, self.library.without(run, off)), forever=True)
 
-    def diff(self, asked: Asked) -> Reply:
+    def diff(self, asked: Question) -> Reply:
         query = asked.query
         a, b = (self.library.kept_run(named(query, name)) for name in ("a", "b"))
         return json_reply(answers.compare(a, b), forever=True)
 
     # ---- many texts: asked again until all are read ----
 
-    def hardest(self, asked: Asked) -> Reply:
+    def hardest(self, asked: Question) -> Reply:
         return json_reply(self.surveys.hardest(self.library.model(asked.place["m"])))
 
-    def unit(self, asked: Asked) -> Reply:
+    def unit(self, asked: Question) -> Reply:
         at, unit = named(asked.query, "at"), place_of(asked.query, "unit")
         return json_reply(self.surveys.unit(self.library.model(asked.place["m"]), at, unit))
 
-    def labels(self, asked: Asked) -> Reply:
+    def labels(self, asked: Question) -> Reply:
         opened, at = self.library.model(asked.place["m"]), named(asked.query, "at")
         return json_reply(self.surveys.labels(opened, at))
 
     # ---- values of one run put into another ----
 
-    def patching(self, asked: Asked) -> Reply:
+    def patching(self, asked: Question) -> Reply:
         return json_reply(patching.outline(*self._patched(asked)), forever=True)
 
-    def patch(self, asked: Asked) -> Reply:
+    def patch(self, asked: Question) -> Reply:
         at, token = named(asked.query, "at"), place_of(asked.query, "token")
         return json_reply(patching.cell(*self._patched(asked), at, token), forever=True)
 
-    def causal(self, asked: Asked) -> Reply:
+    def causal(self, asked: Question) -> Reply:
         at, tokens = named(asked.query, "at"), asked.query.one("tokens")
         some = None if tokens is None else span(tokens, "tokens")
         return json_reply(patching.row(*self._patched(asked), at, some), forever=True)
 
-    def _patched(self, asked: Asked) -> tuple[Run, Run, Measure]:
+    def _patched(self, asked: Question) -> tuple[Run, Run, Measure]:
         """The clean run, the corrupted one, and the answer that is looked at."""
         query = asked.query
         a, b = (self.library.kept_run(named(query, name)) for name in ("clean", "corrupted"))
@@ -248,21 +248,21 @@ class Handlers:
 
     # ---- a training, for those who have no socket ----
 
-    def training(self, asked: Asked) -> Reply:
+    def training(self, asked: Question) -> Reply:
         return json_reply({"about": self._followed(asked).about()})
 
-    def history(self, asked: Asked) -> Reply:
+    def history(self, asked: Question) -> Reply:
         """All so far, as the socket's first message has it."""
-        reading = Reading(self._followed(asked))
+        reading = RunReading(self._followed(asked))
         return Reply(history(reading.more(), reading.state()), BINARY)
 
-    def _followed(self, asked: Asked) -> RunFollower:
+    def _followed(self, asked: Question) -> RunFollower:
         m = asked.place["m"]
         if m not in self.followed:
             raise InputError(f"m: there is no training {clipped(m)}")
         return self.followed[m]
 
-    def probes(self, asked: Asked) -> Reply:
+    def probes(self, asked: Question) -> Reply:
         run, query = self._followed(asked), asked.query
         steps = [whole(step, "step", 0, 10**9 - 1) for step in query.all("step")]
         if not 1 <= len(steps) <= 64:
@@ -274,18 +274,18 @@ class Handlers:
 
     # ---- lessons ----
 
-    def lessons(self, asked: Asked) -> Reply:
+    def lessons(self, asked: Question) -> Reply:
         opened = {key: entry.name for key, entry in self.library.opened.items()}
         return json_reply(lessons.listed(opened, self.own_lesson))
 
-    def lesson(self, asked: Asked) -> Reply:
+    def lesson(self, asked: Question) -> Reply:
         return json_reply(lessons.lesson(asked.place["id"], self.own_lesson))
 
-    def lesson_on(self, asked: Asked) -> Reply:
+    def lesson_on(self, asked: Question) -> Reply:
         on_run = lessons.on_run(self._run(asked), asked.place["id"], self.own_lesson)
         return json_reply(on_run, forever=True)
 
-    def check(self, asked: Asked) -> Reply:
+    def check(self, asked: Question) -> Reply:
         """Whether what a stop asks for is done at an address of the page."""
         plain, address = self._run(asked), asked.query.text("address", "")
         wanted = lessons.lesson(asked.place["id"], self.own_lesson)
@@ -298,7 +298,7 @@ class Handlers:
             run = self.library.run(plain.opened.key, plain.text, plain.target, off)
         return json_reply(lesson_checks.check(run, plain, wanted, stop, address))
 
-    def plane(self, asked: Asked) -> Reply:
+    def plane(self, asked: Question) -> Reply:
         """One step of a training of two inputs."""
         query = asked.query
         step = whole(query.text("step", "0"), "step", 0, plane.STEPS)
@@ -306,7 +306,7 @@ class Handlers:
         problem = query.text("problem", "and")
         return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
 
-    def save(self, asked: Asked) -> Reply:
+    def save(self, asked: Question) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
         ask = cache(saved_session.to_the_end(self._recorded))
@@ -327,7 +327,7 @@ class Handlers:
         reply = self.ask(question.method, question.path, question.body.encode())
         return reply.status, reply.kind, reply.body
 
-    def _run(self, asked: Asked) -> Run:
+    def _run(self, asked: Question) -> Run:
         return self.library.kept_run(asked.place["run"])
 
 

@@ -1,5 +1,5 @@
-"""The inputs of each layer of a long text, from which one layer is computed again without the others,
-for some heads and queries.
+"""The inputs of each layer of a long text, from which one layer can be computed again without the
+others, for some heads and queries.
 
 Most numbers of a long text are inside attention, heads × tokens × tokens of each kind in each
 layer: more than can be stored, and slow to compute. Torch's fused kernel mixes the values without

@@ -166,7 +166,7 @@ def _table(line: dict[str, Any], form: str) -> bytes:
     return packed(header, np.where(finite, steps, 255).astype(np.uint8).tobytes())
 
 
-class Reading:
+class RunReading:
     """One page's look at a run: what it was sent, and what has come since."""
 
     def __init__(self, run: RunFollower) -> None:

@@ -14,7 +14,7 @@ from translucid.core.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.library import PREFETCHED, Library
 from translucid.studio.page_bundle import bundle
-from translucid.studio.tensors import Cut, frame, unpacked
+from translucid.studio.tensors import TensorSlice, frame, unpacked
 from translucid.studio.terms import carried
 from translucid.studio.text_runs import Run
 
@@ -96,7 +96,7 @@ def _whole(run: Run) -> bytes:
     """Every point with all its digits."""
     names = list(run.shapes)
     reading = run.reading(names)
-    cut = Cut((), "f32", None)
+    cut = TensorSlice((), "f32", None)
     return b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
 
 

@@ -25,7 +25,7 @@ NOTHING = 255
 
 
 @dataclass(frozen=True)
-class Cut:
+class TensorSlice:
     """Which part of a point is wanted, and how finely."""
 
     index: tuple[Place, ...] = ()  # along the leading axes behind the batch
@@ -41,7 +41,7 @@ class Cut:
         return [(place, pair[place - count]) for place in range(max(0, count - 2), count)]
 
 
-def cut_shape(at: str, shape: tuple[int, ...], cut: Cut) -> list[int]:
+def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
     """How many numbers are left along each axis behind the batch; refuses what is not there."""
     sizes = shape[1:]  # of one number, such as attention.scale, there is no batch and nothing else
     outside = any(
@@ -66,7 +66,7 @@ def written(place: Place) -> str:
     return "*" if place is None else str(place)
 
 
-def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
+def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: TensorSlice) -> bytes:
     """One point of one text. Cut and pooled where it was computed, then copied."""
     cut_shape(at, tuple(value.shape), cut)
     value = _chosen(value[0] if value.dim() else value, cut.index)
@@ -77,7 +77,7 @@ def frame_by_heads(
     at: str,
     shape: tuple[int, ...],
     axes: tuple[str, ...],
-    cut: Cut,
+    cut: TensorSlice,
     rows: Callable[[int, range], Tensor],
 ) -> bytes:
     """The same of a point inside of attention (1, heads, queries, keys) that is never there whole:
@@ -100,7 +100,7 @@ def _range(place: Place, size: int) -> range:
     return range(size) if place is None else place
 
 
-def _axes_left(axes: tuple[str, ...], cut: Cut) -> tuple[str, ...]:
+def _axes_left(axes: tuple[str, ...], cut: TensorSlice) -> tuple[str, ...]:
     gone = {place for place, chosen in enumerate(cut.index) if isinstance(chosen, int)}
     return tuple(axis for place, axis in enumerate(axes[1:]) if place not in gone)
 
@@ -114,7 +114,7 @@ def _chosen(value: Tensor, index: Sequence[Place]) -> Tensor:
     return value
 
 
-def _small(value: Tensor, cut: Cut) -> tuple[Tensor, Tensor]:
+def _small(value: Tensor, cut: TensorSlice) -> tuple[Tensor, Tensor]:
     """Pooled, and where there is something to show."""
     value = value.float()
     finite = value.isfinite()
@@ -125,7 +125,12 @@ def _small(value: Tensor, cut: Cut) -> tuple[Tensor, Tensor]:
 
 
 def _framed(
-    at: str, whole: list[int], axes: tuple[str, ...], cut: Cut, value: Tensor, finite: Tensor
+    at: str,
+    whole: list[int],
+    axes: tuple[str, ...],
+    cut: TensorSlice,
+    value: Tensor,
+    finite: Tensor,
 ) -> bytes:
     scale = scale_of(at)
     largest = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0

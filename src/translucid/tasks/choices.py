@@ -10,7 +10,16 @@ from torch import Tensor
 from translucid.parts.activations import as_log_probs
 from translucid.tasks.batch import IGNORE, cross_entropy
 from translucid.tasks.example import Example
-from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Outputs, Row, floats, place_of
+from translucid.tasks.outputs import (
+    Answer,
+    Caption,
+    Cell,
+    Ending,
+    OutputRow,
+    Outputs,
+    floats,
+    place_of,
+)
 from translucid.tasks.words import INNER
 
 SOFTMAX = "Every label gets a score, and the softmax turns the scores into probabilities."
@@ -62,7 +71,7 @@ class OneLabel(Choices):
         probabilities = outputs.float().softmax(dim=-1)  # (labels,)
         best = int(probabilities.argmax())
         cells = likeliest(probabilities, self.labels, top, best, wanted)
-        return [Ending("choices", "the label", SOFTMAX, (Row("", cells),))], self.labels[best]
+        return [Ending("choices", "the label", SOFTMAX, (OutputRow("", cells),))], self.labels[best]
 
 
 class Tags(Choices):
@@ -115,7 +124,7 @@ class Tags(Choices):
         targets = example.batch.targets[0].tolist()
         probabilities = scores.softmax(dim=-1)
         rows = tuple(
-            Row(word, likeliest(probabilities[at], self.labels, top, tags[at], targets[at]),
+            OutputRow(word, likeliest(probabilities[at], self.labels, top, tags[at], targets[at]),
                 remark="" if tags[at] == int(probabilities[at].argmax()) else ILLEGAL)
             for at, word in example.starts
         )  # fmt: skip
@@ -153,7 +162,7 @@ def likeliest(
     )  # fmt: skip
 
 
-def least_sure(rows: Sequence[Row], where: str = "after") -> str:
+def least_sure(rows: Sequence[OutputRow], where: str = "after") -> str:
     """Where what was chosen was least sure."""
     sure = [(cell.value, row, cell) for row in rows for cell in row.cells if cell.chosen]
     if not sure:

@@ -21,7 +21,7 @@ from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
-from translucid.tasks.label_scores import Label, OneOf, Reading, Scores, reading_of
+from translucid.tasks.label_scores import Label, LabelReading, OneOf, Scores, reading_of
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Outputs
@@ -148,7 +148,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         *,
         smoothing: float = 0.0,
         max_length: int | None = None,
-        reading: Reading | None = None,
+        reading: LabelReading | None = None,
     ) -> None:
         """max_length: tokens of a text that are read, where that is less than the model could."""
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing

@@ -34,7 +34,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig, Resources
-from translucid.tasks.outputs import Answer, Cell, Ending, Row, Values, floats
+from translucid.tasks.outputs import Answer, Cell, Ending, OutputRow, Values, floats
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
@@ -42,7 +42,7 @@ from translucid.tasks.words import Words, of_text, readable
 SHOWN = 16  # dimensions that are pictured
 
 
-class Embedding(Values):
+class EmbeddingOutputs(Values):
     """The dimensions of one vector: numbers that mean something together only."""
 
     @property
@@ -69,7 +69,7 @@ class Embedding(Values):
         length = float(outputs.float().norm())
         largest = outputs.abs().topk(min(top, len(outputs))).indices.tolist()
         rows = tuple(
-            Row(f"dimension {place}", (Cell("", value, chosen=True),))
+            OutputRow(f"dimension {place}", (Cell("", value, chosen=True),))
             for place, value in zip(largest, floats(outputs[largest]), strict=True)
         )
         sentence = (
@@ -304,8 +304,8 @@ class Embed(Task[SimilarPair, EmbedItem]):
         return Example(text, batch, Words(source), source=TokenInput("ids", self.tokenizer))
 
     @property
-    def outputs(self) -> Embedding:
-        return Embedding()
+    def outputs(self) -> EmbeddingOutputs:
+        return EmbeddingOutputs()
 
 
 class _ScoredEmbed(Embed):

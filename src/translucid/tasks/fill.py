@@ -27,7 +27,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import DataConfig
-from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Row, floats, place_of
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
 from translucid.tasks.registry import task
 from translucid.tasks.statistics import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.words import Words, in_a_text, of_text, readable
@@ -95,7 +95,8 @@ class MaskedTokens(Choices):
         masked = ids[places[0]] == self._tokenizer.mask_id
         targets = example.batch.targets[0].tolist()
         rows = tuple(
-            Row(words[place], self._cells(outputs[place], targets[place], top)) for place in places
+            OutputRow(words[place], self._cells(outputs[place], targets[place], top))
+            for place in places
         )
         last = Ending(
             "choices", "the hidden tokens" if masked else "a token at each place",

@@ -7,7 +7,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, Trace
 from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.fast.precision import Difference, difference
+from translucid.fast.precision import PrecisionDifference, difference
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded, Scored
 from translucid.generate.sampling import SamplingConfig
@@ -244,7 +244,7 @@ class Generator:
 
     def apart(
         self, other: Generates, texts: Sequence[str], sources: Sequence[str] | None = None
-    ) -> Difference:
+    ) -> PrecisionDifference:
         """How far the log-probabilities of another network for the same task lie from this one's,
         on texts, for a translator translations of `sources`."""
         task, theirs = self.task, other.generator.network

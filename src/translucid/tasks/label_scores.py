@@ -20,8 +20,8 @@ from translucid.tasks.outputs import (
     Answer,
     Cell,
     Ending,
+    OutputRow,
     Outputs,
-    Row,
     Values,
     floats,
     place_of,
@@ -81,7 +81,7 @@ def function_of(problem: str | None, outputs: int) -> Function:
     return "sigmoid" if problem == SEVERAL or outputs == 1 else "softmax"
 
 
-class Reading(ABC):
+class LabelReading(ABC):
     """From the logits of a text to an answer."""
 
     @abstractmethod
@@ -108,14 +108,14 @@ class Reading(ABC):
     def check_trainable(self, what: str) -> None:  # noqa: B027 (most refuse nothing)
         """Refuse what needs one right label for each text. what: the command, for the message."""
 
-    def with_threshold(self, threshold: float) -> "Reading":
+    def with_threshold(self, threshold: float) -> "LabelReading":
         raise ConfigError(
             f"threshold = {threshold}: is for models that give several labels at once "
             f"({PROBLEM} = {SEVERAL}); leave it out"
         )
 
 
-class OneOf(Reading):
+class OneOf(LabelReading):
     """Labels that exclude each other."""
 
     def values(self, logits: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class OneOf(Reading):
 
 
 @dataclass(frozen=True)
-class ManyLabels(Reading):
+class ManyLabels(LabelReading):
     """Labels that may hold together: each has a probability of its own."""
 
     threshold: float = THRESHOLD
@@ -177,7 +177,7 @@ class ManyLabels(Reading):
 
 
 @dataclass(frozen=True)
-class Scores(Reading):
+class Scores(LabelReading):
     """Numbers, such as the relevance of a passage. function: what is applied to the logits."""
 
     function: Literal["sigmoid", "none"]
@@ -217,7 +217,7 @@ def _one_label_only(what: str, gives: str) -> InputError:
     )
 
 
-def reading_of(statistics: Mapping[str, Any]) -> Reading:
+def reading_of(statistics: Mapping[str, Any]) -> LabelReading:
     """As a model's folder says; labels exclude each other unless it says otherwise."""
     function = statistics.get(FUNCTION, "softmax")
     if function == "softmax":
@@ -235,7 +235,7 @@ def reading_of(statistics: Mapping[str, Any]) -> Reading:
 class LabelValues(Values):
     """Outputs with names that do not compete."""
 
-    def __init__(self, labels: Sequence[str], reading: Reading) -> None:
+    def __init__(self, labels: Sequence[str], reading: LabelReading) -> None:
         super().__init__()
         self.labels, self.reading = tuple(labels), reading
 
@@ -263,7 +263,7 @@ class LabelValues(Values):
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
         scores = self.reading.values(outputs.float())
         rows = tuple(
-            Row(label, (Cell("", value, chosen=True),))
+            OutputRow(label, (Cell("", value, chosen=True),))
             for label, value in zip(self.labels, floats(scores), strict=True)
         )
         sentence = "The weighted sum of the last layer is the score of each output."

@@ -55,7 +55,7 @@ def f1(hits: int, predicted: int, gold: int) -> float:
 
 
 @dataclass(frozen=True, order=True)
-class Span:
+class TagSpan:
     """A labelled run of words: first word, one past the last, label."""
 
     start: int
@@ -63,13 +63,13 @@ class Span:
     label: str
 
 
-def spans(tags: Sequence[str], mode: SpanMode = "strict") -> list[Span]:
+def spans(tags: Sequence[str], mode: SpanMode = "strict") -> list[TagSpan]:
     """The entities that BIO tags mark.
 
     strict: an entity begins with B-. An I- that continues nothing of its own label is no entity.
     lenient: such an I- begins an entity, as the CoNLL-2000 script has it.
     """
-    return [Span(*chunk) for chunk in chunks(tags, strict=mode == "strict")]
+    return [TagSpan(*chunk) for chunk in chunks(tags, strict=mode == "strict")]
 
 
 def span_f1(

@@ -69,18 +69,18 @@ class Bundle:
         set_word_dropout(self.network, self.tokenizers)
 
 
-class _Part(Config):
+class _StoredSection(Config):
     """Of config.json: what must be there, and of which kind."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
 
-class _Facts(_Part):
+class _Facts(_StoredSection):
     step: int = 0
     valid: dict[str, float] = Field(default_factory=dict)
 
 
-class _Described(_Part):
+class _Described(_StoredSection):
     task: str
     model: dict[str, Any]
     labels: list[str]

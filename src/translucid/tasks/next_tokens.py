@@ -11,7 +11,7 @@ from translucid.generate.results import END
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.choices import Choices, least_sure
 from translucid.tasks.example import Example
-from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Row, floats, place_of
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
 from translucid.tasks.words import readable
 
 SOFTMAX = (
@@ -78,7 +78,7 @@ class NextTokens(Choices):
         endings.append(Ending("choices", "how the text may go on", sentence, rows[-1:]))
         return endings, rows[-1].cells[0].label
 
-    def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[Row, ...]:
+    def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[OutputRow, ...]:
         """At each step the likeliest tokens, and what was written. logits: (steps, vocab)"""
         probabilities = logits.float().softmax(dim=-1)
         best = probabilities.topk(min(top, probabilities.shape[-1]))
@@ -94,7 +94,7 @@ class NextTokens(Choices):
                 value = float(probabilities[step, after])
                 rank = 1 + int((probabilities[step] > probabilities[step, after]).sum())
                 cells.append(Cell(example.words.follows[step], value, chosen=True, rank=rank))
-            rows.append(Row(readable(self.tokenizer, [before])[0], tuple(cells)))
+            rows.append(OutputRow(readable(self.tokenizer, [before])[0], tuple(cells)))
         return tuple(rows)
 
 

@@ -98,7 +98,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class OutputRow:
     """What there is to say about one token, or about one step."""
 
     label: str
@@ -114,7 +114,7 @@ class Ending:
     kind: Literal["choices", "values"]
     title: str
     sentence: str  # for someone who meets it for the first time
-    rows: tuple[Row, ...]
+    rows: tuple[OutputRow, ...]
     happened: str = ""  # the most remarkable of the numbers, in words
     came: bool = False  # what is marked came next in a text, it was not chosen here
     note: str = ""  # for the end of the walk
@@ -243,12 +243,12 @@ class Values(Outputs):
         targets = example.batch.targets[0]
         wanted = (self.scale.undo(targets) if self.scale and len(targets) else targets).tolist()
         rows = [
-            Row(f"y{number}" if len(values) > 1 else "y", (Cell("", value, chosen=True),))
+            OutputRow(f"y{number}" if len(values) > 1 else "y", (Cell("", value, chosen=True),))
             for number, value in enumerate(values, start=1)
         ]
         if len(wanted) == len(values):
             rows = [
-                Row(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
+                OutputRow(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
                 for row, goal in zip(rows, wanted, strict=True)
             ]
         sentence = "The weighted sum of the last layer is the answer."

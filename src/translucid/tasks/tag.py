@@ -245,15 +245,15 @@ class Tag(Task[Tagged, TagItem]):
                 fits = limit is None or len(item.ids) <= limit
                 asked += [whole] if fits else self.split(whole, limit or 0)
         rows = iter(self._read(model, asked))
-        empty = _Read([], [], 0.0)
+        empty = _TagReading([], [], 0.0)
         answers = [next(rows) if item.firsts else empty for item in items]
         return [([self.tags[tag] for tag in row.tags], row.probabilities) for row in answers]
 
-    def _read(self, model: nn.Module, items: Sequence[TagItem]) -> "list[_Read]":
+    def _read(self, model: nn.Module, items: Sequence[TagItem]) -> "list[_TagReading]":
         """What the model answers to each sentence; the windows of one are joined first, so that
         the tags are chosen for the whole sentence."""
 
-        def act(batch: Batch) -> list[_Read]:
+        def act(batch: Batch) -> list[_TagReading]:
             scores = model(**batch.inputs).float()  # (batch, length, tags)
             words = batch.targets != IGNORE
             tags = self.choose(scores, words)
@@ -261,7 +261,7 @@ class Tag(Task[Tagged, TagItem]):
             losses = self.outputs.losses(scores, batch.targets).view(tags.shape).sum(dim=1)
             rows = (tags.tolist(), sure.tolist(), words.tolist(), losses.tolist())
             return [
-                _Read([*compress(row, there)], [*compress(p, there)], loss)
+                _TagReading([*compress(row, there)], [*compress(p, there)], loss)
                 for row, p, there, loss in zip(*rows, strict=True)
             ]
 
@@ -279,12 +279,12 @@ class Tag(Task[Tagged, TagItem]):
             for one in sentences(items)
         ]
 
-    def _joined(self, parts: Sequence[tuple[Tensor, float]]) -> "_Read":
+    def _joined(self, parts: Sequence[tuple[Tensor, float]]) -> "_TagReading":
         """The answer to a sentence from the scores of its windows. Each: (words, tags)"""
         scores = torch.cat([part for part, _ in parts])[None]
         tags = self.choose(scores, torch.ones_like(scores[..., 0], dtype=torch.bool))
         sure = scores.softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
-        return _Read(tags[0].tolist(), sure[0].tolist(), sum(loss for _, loss in parts))
+        return _TagReading(tags[0].tolist(), sure[0].tolist(), sum(loss for _, loss in parts))
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.
@@ -428,7 +428,7 @@ class Tag(Task[Tagged, TagItem]):
 
 
 @dataclass(frozen=True)
-class _Read:
+class _TagReading:
     """What a model answers to a sentence: for each word the number of its tag and the probability,
     and the loss of the right tags."""
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from translucid.core.errors import ConfigError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.batching import pad
-from translucid.data.packing import Texts
+from translucid.data.packing import PackedTexts
 from translucid.data.readers import dialect, tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
@@ -60,8 +60,8 @@ class PackedPairs:
     ) -> None:
         self._source_pad, self._target_pad, count = source.pad_id, target.pad_id, len(items)
         (start,), self._end = target.start_ids, target.eos_id
-        self._source = Texts((item.source for item in items), count)
-        self._target = Texts(([start, *item.target] for item in items), count)
+        self._source = PackedTexts((item.source for item in items), count)
+        self._target = PackedTexts(([start, *item.target] for item in items), count)
         self._lines = np.fromiter((item.line for item in items), np.int64, count)
 
     def collate(

@@ -95,7 +95,7 @@ def _why_not_recurrent(config: TrainingConfig, model: RecurrentConfig) -> str | 
 
 
 @dataclass(frozen=True)
-class _Held:
+class _GraphMemory:
     """A graph, where it reads its batch, and where it writes its loss."""
 
     graph: torch.cuda.CUDAGraph
@@ -116,7 +116,7 @@ class Captured(Gradients):
         processes: Processes = ALONE,
     ) -> None:
         super().__init__(model, task, config, device, processes, layers)
-        self._held: dict[tuple[Any, ...], _Held] = {}
+        self._held: dict[tuple[Any, ...], _GraphMemory] = {}
         self._deterministic = config.deterministic
         self._scale = torch.zeros((), device=device)
         self._stream = torch.cuda.Stream(device)
@@ -174,7 +174,7 @@ class Captured(Gradients):
             return
         torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None])
 
-    def _capture(self, batch: Batch) -> _Held:
+    def _capture(self, batch: Batch) -> _GraphMemory:
         batch = replace(batch.to(self.device), idle=False)  # a batch that counts may come as well
         graph = torch.cuda.CUDAGraph()
         masked = any(tensor.dtype is torch.bool for tensor in batch.inputs.values())
@@ -202,7 +202,7 @@ class Captured(Gradients):
                 "set training.cuda_graphs=false"
             ) from error
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
-        return _Held(graph, batch, loss)
+        return _GraphMemory(graph, batch, loss)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from translucid.training.distributed import whole
 from translucid.training.gradients import Gradients
 from translucid.training.optimisers import rate
 from translucid.training.state import State, seed_generators
-from translucid.training.stop_request import Left, leaving
+from translucid.training.stop_request import StopRequested, leaving
 from translucid.training.update import CapturedUpdate, Update
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
@@ -32,7 +32,7 @@ ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at tho
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """One line of the journal: what happened since the last."""
 
     step: int
@@ -74,7 +74,7 @@ def _ignore(*_: Any) -> None:
 class Watchers:
     """Who may look on, and be told; nobody here changes what is computed."""
 
-    progress: Callable[[Progress], None] = _ignore
+    progress: Callable[[TrainingProgress], None] = _ignore
     evaluated: Callable[[nn.Module, Score, bool], None] = _ignore  # the last: best so far?
     save: Callable[[], None] = _ignore  # now is a good time to write the state down
     interrupted: Callable[[], bool] = lambda: False
@@ -171,7 +171,7 @@ def train(
         if state.step % config.log_every == 0 or last:
             speed = (state.target_sum - targets_then) / max(now - marked, 1e-9)
             watchers.progress(
-                Progress(
+                TrainingProgress(
                     step=state.step,
                     loss=float(state.loss_sum) / max(state.target_sum, 1),
                     norm=norm,
@@ -234,7 +234,7 @@ def _evaluate(
     began = time.monotonic()
     with state.readable() as network:
         score = None
-        with suppress(Left), leaving(watchers.interrupted), reporting(watchers.say):
+        with suppress(StopRequested), leaving(watchers.interrupted), reporting(watchers.say):
             score = task.evaluate(network, valid)
         state.unscored = state.processes.any(score is None)
         if score is not None and not state.unscored:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
-class Left(BaseException):
+class StopRequested(BaseException):
     """A block was left because the run was asked to stop. No Exception: nobody may swallow it."""
 
 
@@ -24,13 +24,13 @@ class StopRequest:
         self.signal = signal
         if self._leaves:
             self._leaves = False
-            raise Left
+            raise StopRequested
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
         """The block ends with Left when somebody asks, and does not begin if somebody has."""
         if self():
-            raise Left
+            raise StopRequested
         self._leaves = True
         try:
             yield

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:  # a command's top stays light
-    from translucid.data.predictions import Source
+    from translucid.data.predictions import InputRows
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote, InputNotes
 
@@ -44,7 +44,7 @@ def in_line(note: "InputNote") -> str:
 
 
 def in_columns(
-    source: "Source", new: dict[str, Any], note: "InputNote", *, as_json: bool
+    source: "InputRows", new: dict[str, Any], note: "InputNote", *, as_json: bool
 ) -> dict[str, Any]:
     """The new columns of a row with its note: keys of an object, or a cell of a table. A table has
     the column in every row, lines only where there is something to note, CoNLL has no place."""

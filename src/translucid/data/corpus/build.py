@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.corpus.encode import TOKENIZER, Scanned, Settings, Shard, Unit, cut, digest_of
+from translucid.data.corpus.encode import (
+    TOKENIZER,
+    EncodingSettings,
+    Scanned,
+    Shard,
+    Unit,
+    cut,
+    digest_of,
+)
 from translucid.data.corpus.token_store import (
     MANIFEST,
     InputFile,
@@ -42,7 +50,7 @@ _MOST_SHARDS = 256  # each is an open file
 
 
 @dataclass(frozen=True)
-class Plan:
+class StorePlan:
     """What is to be built."""
 
     files: tuple[str, ...]
@@ -99,7 +107,7 @@ def plan_store(
     processes: int | None,
     shard_bytes: int | None,
     progress: Progress | None,
-) -> Plan:
+) -> StorePlan:
     if not files:
         raise ConfigError("there is no file to build a store from; give at least one")
     if (processes is not None and processes < 1) or (shard_bytes is not None and shard_bytes < 1):
@@ -117,7 +125,7 @@ def plan_store(
     shard_bytes = shard_bytes or max(_SHARD, -(-total // _MOST_SHARDS))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     most = max(1, -(-total // shard_bytes))
-    return Plan(
+    return StorePlan(
         files=paths,
         tokenizer=tokenizer,
         folder=Path(folder),
@@ -149,11 +157,11 @@ def locked(folder: Path, say: Say) -> Iterator[None]:
         os.close(handle)
 
 
-def build_plan(plan: Plan) -> Store:
+def build_plan(plan: StorePlan) -> Store:
     folder = plan.folder
     _remove_leftovers(folder)
     build = folder / f"build-{secrets.token_hex(4)}"
-    settings = Settings(
+    settings = EncodingSettings(
         folder=build,
         unit=plan.unit,
         rule=plan.rule,
@@ -201,7 +209,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _manifest(
-    plan: Plan, settings: Settings, scanned: list[Scanned], shards: list[Shard]
+    plan: StorePlan, settings: EncodingSettings, scanned: list[Scanned], shards: list[Shard]
 ) -> Manifest:
     loadings = [Loading(path) for path in plan.files]
     for shard in shards:
@@ -264,7 +272,7 @@ def ensure_store(
     return store
 
 
-def _build_and_say(plan: Plan, say: Say) -> Store:
+def _build_and_say(plan: StorePlan, say: Say) -> Store:
     began = time.monotonic()
     store = build_plan(plan)
     seconds = max(time.monotonic() - began, 1e-9)
@@ -277,7 +285,9 @@ def _build_and_say(plan: Plan, say: Say) -> Store:
     return store
 
 
-def _reusable(plan: Plan, by: Literal["time", "content", "thorough"]) -> tuple[Store | None, str]:
+def _reusable(
+    plan: StorePlan, by: Literal["time", "content", "thorough"]
+) -> tuple[Store | None, str]:
     """The store in the folder, or why it cannot be used (nothing, if there is none).
 
     By content, a file of another time is read for its digest; so that nobody has to do it again,

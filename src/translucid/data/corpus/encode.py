@@ -18,7 +18,7 @@ import numpy as np
 from translucid.core.errors import InputError
 from translucid.data.readers.lines import (
     LineRule,
-    Span,
+    LineSpan,
     check_unchanged,
     open_binary,
     packing_of,
@@ -41,7 +41,7 @@ class Piece:
 
     file: int  # its number among the inputs
     path: str
-    span: Span | None  # None: the whole file, where it is packed or one document
+    span: LineSpan | None  # None: the whole file, where it is packed or one document
     size: int  # in bytes as stored
     stat: os.stat_result  # what the file was when it was cut
 
@@ -95,7 +95,7 @@ def _pieces(
             while (end := _first_end(window, unit, start + least - base)) is not None:
                 lines += window.count(b"\n", place - base, end)
                 place = base + end
-                span = Span(start, place, lines_before)
+                span = LineSpan(start, place, lines_before)
                 yield Piece(number, path, span, place - start, before)
                 start, lines_before = place, lines
             lines += window.count(b"\n", place - base)
@@ -104,7 +104,7 @@ def _pieces(
     if whole:
         yield Piece(number, path, None, before.st_size, before)
     elif start < before.st_size or not before.st_size:
-        span = Span(start, before.st_size, lines_before)
+        span = LineSpan(start, before.st_size, lines_before)
         yield Piece(number, path, span, before.st_size - start, before)
     scanned.append(Scanned(before.st_size, before.st_mtime_ns, digest.hexdigest()))
 
@@ -131,7 +131,7 @@ Moved = Callable[[int], None]  # told how many bytes have been read since it was
 
 
 @dataclass(frozen=True)
-class Settings:
+class EncodingSettings:
     """What besides the files decides the ids."""
 
     folder: Path  # of the shards
@@ -157,7 +157,9 @@ def shard_name(number: int) -> str:
     return f"{number:05d}.tokens"
 
 
-def encode_job(job: Job, number: int, settings: Settings, words: WordCache, moved: Moved) -> Shard:
+def encode_job(
+    job: Job, number: int, settings: EncodingSettings, words: WordCache, moved: Moved
+) -> Shard:
     """Write the shard of a job, down to the disk."""
     shard = Shard()
     digest = hashlib.sha256()
@@ -191,7 +193,7 @@ def _check_same(piece: Piece) -> None:
 def _encode_piece(
     piece: Piece,
     shard: Shard,
-    settings: Settings,
+    settings: EncodingSettings,
     words: WordCache,
     write: Callable[[bytes], None],
     moved: Moved,

@@ -14,7 +14,7 @@ from translucid.data.corpus.encode import Unit, parts
 from translucid.data.readers.lines import (
     DEFAULT,
     LineRule,
-    Span,
+    LineSpan,
     open_binary,
     packing_of,
     read_lines,
@@ -72,7 +72,7 @@ def _is_packed(file: str | Path) -> bool:
         return packing_of(file, opened) != "plain"
 
 
-def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[Span]:
+def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
     """Spans of whole lines at even distances. Since lines are whole, a block takes more than its
     part; as often as needed for the sum to be right, one is left out."""
     blocks = min(_BLOCKS, part_bytes)
@@ -91,7 +91,7 @@ def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[Span]:
             end = opened.tell()
             taken += end - start
             if start < end:
-                yield Span(start, end, int(start > 0))  # the number matters for messages only
+                yield LineSpan(start, end, int(start > 0))  # the number matters for messages only
 
 
 def _to_line_end(opened: BinaryIO) -> bool:
@@ -102,17 +102,21 @@ def _to_line_end(opened: BinaryIO) -> bool:
     return False
 
 
-def _texts(file: str | Path, unit: Unit, rule: LineRule, span: Span | None = None) -> Iterator[str]:
+def _texts(
+    file: str | Path, unit: Unit, rule: LineRule, span: LineSpan | None = None
+) -> Iterator[str]:
     loading = Loading()
     lines = read_lines(file, rule, loading=loading, span=span)
     return (text for text, _ in parts(lines, unit, MAX_BYTES, loading) if text)
 
 
-def _texts_at(file: str | Path, unit: Unit, rule: LineRule, span: Span) -> Iterator[str]:
+def _texts_at(file: str | Path, unit: Unit, rule: LineRule, span: LineSpan) -> Iterator[str]:
     try:
         yield from _texts(file, unit, rule, span)
     except InputError:  # again, with the numbers that the lines have in the file
-        yield from _texts(file, unit, rule, Span(span.start, span.end, _lines_before(file, span)))
+        yield from _texts(
+            file, unit, rule, LineSpan(span.start, span.end, _lines_before(file, span))
+        )
 
 
 def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) -> Iterator[str]:
@@ -132,7 +136,7 @@ def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) 
             return
 
 
-def _lines_before(file: str | Path, span: Span) -> int:
+def _lines_before(file: str | Path, span: LineSpan) -> int:
     lines = left = 0
     with open_binary(file) as opened:
         left = span.start

@@ -32,11 +32,11 @@ _AGAIN = "build the store again"
 _Count = Field(ge=0)
 
 
-class _Part(BaseModel):
+class _ManifestSection(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class InputFile(_Part):
+class InputFile(_ManifestSection):
     """A text file: what it was, whatever its name, and what was found in it."""
 
     size: int = _Count
@@ -50,12 +50,12 @@ class InputFile(_Part):
         return Loading(file, self.records, dict(self.left_out), dict(self.first))
 
 
-class ShardFile(_Part):
+class ShardFile(_ManifestSection):
     tokens: int = _Count
     sha256: str
 
 
-class Making(_Part):
+class Making(_ManifestSection):
     """What besides the text decides the ids."""
 
     tokenizer: str  # its fingerprint
@@ -65,7 +65,7 @@ class Making(_Part):
     max_text_bytes: int
 
 
-class Manifest(_Part):
+class Manifest(_ManifestSection):
     format: Literal[1] = 1
     build: str = Field(pattern=r"^build-[0-9a-f]{8}$")  # a folder beside it, never elsewhere
     dtype: Literal["<u2", "<u4"]

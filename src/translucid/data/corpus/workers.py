@@ -11,7 +11,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 
 from translucid.core.errors import TranslucidError
-from translucid.data.corpus.encode import TOKENIZER, Job, Settings, Shard, encode_job
+from translucid.data.corpus.encode import TOKENIZER, EncodingSettings, Job, Shard, encode_job
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
 
@@ -20,7 +20,11 @@ _LOOK = 0.2  # seconds between two looks at the processes
 
 
 def encode_jobs(
-    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, report: Report
+    jobs: Iterator[Job],
+    settings: EncodingSettings,
+    tokenizer: Tokenizer,
+    processes: int,
+    report: Report,
 ) -> list[Shard]:
     """All shards, in the order of the jobs."""
     if processes > 1:
@@ -37,7 +41,11 @@ def encode_jobs(
 
 
 def _encode_in_processes(
-    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, report: Report
+    jobs: Iterator[Job],
+    settings: EncodingSettings,
+    tokenizer: Tokenizer,
+    processes: int,
+    report: Report,
 ) -> list[Shard]:
     # Started afresh, not forked: a fork copies locks that other threads hold.
     context = multiprocessing.get_context("spawn")
@@ -83,14 +91,14 @@ class _Stopped(Exception):
 class _Worker:
     """What a process keeps from job to job."""
 
-    settings: Settings
+    settings: EncodingSettings
     words: WordCache
     bytes_done: "Synchronized[int]"
     stop: Event
 
 
 def _start_worker(
-    settings: Settings, fingerprint: str, bytes_done: "Synchronized[int]", stop: Event
+    settings: EncodingSettings, fingerprint: str, bytes_done: "Synchronized[int]", stop: Event
 ) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread for each process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and says `stop`

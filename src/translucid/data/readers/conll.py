@@ -23,7 +23,7 @@ _DECLARED = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # CoNLL-U Plus names 
 
 
 @dataclass(frozen=True)
-class Layout:
+class ConllLayout:
     """What the columns are called, and where word and tag stand, from 1 on."""
 
     name: str
@@ -66,31 +66,31 @@ def declared_columns(comment: str) -> tuple[str, ...]:
 
 def recognise(
     rows: Sequence[Sequence[str]], path: str | Path, declared: Sequence[str] = ()
-) -> Layout:
+) -> ConllLayout:
     """The layout of a file whose first sentence has these rows."""
     width = len(rows[0])
     if declared:
         places = {name: number for number, name in enumerate(declared, start=1)}
-        return Layout(
+        return ConllLayout(
             "CoNLL-U Plus", tuple(declared), places.get("form", 1), places.get("upos"), width
         )
     numbered = all(_ID.fullmatch(row[0]) for row in rows)
     if numbered and (width == len(CONLLU) or (_is_conllu(path) and 2 <= width < len(CONLLU))):
-        return Layout("CoNLL-U", CONLLU[:width], 2, 4 if width >= 4 else None, width)
+        return ConllLayout("CoNLL-U", CONLLU[:width], 2, 4 if width >= 4 else None, width)
     if width == 1:
-        return Layout("one column", ("word",), 1, None, width)
+        return ConllLayout("one column", ("word",), 1, None, width)
     if width == 2:
-        return Layout("two columns", ("word", "tag"), 1, 2, width)
+        return ConllLayout("two columns", ("word", "tag"), 1, 2, width)
     if not _spans(rows, width):
-        return Layout(f"{width} columns", width=width)
+        return ConllLayout(f"{width} columns", width=width)
     chunks = _spans(rows, width - 1)
     if chunks and width == 4:
-        return Layout("CoNLL-2003", ("word", "pos", "chunk", "ner"), 1, 4, width)
+        return ConllLayout("CoNLL-2003", ("word", "pos", "chunk", "ner"), 1, 4, width)
     if chunks and width == 5:
-        return Layout("CoNLL-2003 (de)", ("word", "lemma", "pos", "chunk", "ner"), 1, 5, width)
+        return ConllLayout("CoNLL-2003 (de)", ("word", "lemma", "pos", "chunk", "ner"), 1, 5, width)
     if width == 3 and not chunks:
-        return Layout("three columns", ("word", "pos", "tag"), 1, 3, width)
-    return Layout(f"{width} columns", width=width)
+        return ConllLayout("three columns", ("word", "pos", "tag"), 1, 3, width)
+    return ConllLayout(f"{width} columns", width=width)
 
 
 def _is_conllu(path: str | Path) -> bool:
@@ -108,7 +108,7 @@ _NO_WORD = re.compile(r"\d+[-.]\d+")  # UD: 1-2 is a multiword range, 1.1 an emp
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ConllSentence:
     """The lines between two blank ones, and what was read of them."""
 
     lines: tuple[str, ...]
@@ -116,7 +116,7 @@ class Sentence:
     words: tuple[str, ...]
     tags: tuple[str, ...]  # empty where none are asked for
     line: int  # of the first word; without words, of the first line
-    layout: Layout
+    layout: ConllLayout
 
 
 def read_conll(
@@ -151,7 +151,7 @@ def read_sentences(
     comments: bool = True,
     rule: LineRule = DEFAULT,
     loading: Loading,
-) -> Iterator[Sentence]:
+) -> Iterator[ConllSentence]:
     """Every block of lines, those without words too; with their tags if they are `tagged`.
 
     Columns are separated by tabs, or where a line has none by spaces. The id column of Universal
@@ -179,13 +179,13 @@ def read_sentences(
             columns = _Columns.choose(layout, words, tags, path, rows[0][2], tagged, loading)
         spoilt = any(text is None for _, text in block)  # less a word, it would be another sentence
         kept = [] if columns is None or spoilt else columns.words_of(rows, path, loading)
-        yield Sentence(
+        yield ConllSentence(
             tuple(text for _, text in block if text is not None),
             tuple(place for place, _, _, _ in kept),
             tuple(word for _, _, word, _ in kept),
             tuple(tag for _, _, _, tag in kept) if tagged else (),
             kept[0][1] if kept else block[0][0],
-            columns.layout if columns is not None else Layout("no columns"),
+            columns.layout if columns is not None else ConllLayout("no columns"),
         )
 
 
@@ -208,7 +208,7 @@ def _blocks(
 class _Columns:
     """Where word and tag stand in a file, from 1 on; tag 0: they are not read."""
 
-    layout: Layout
+    layout: ConllLayout
     word: int
     tag: int
     shown: bool = False
@@ -216,7 +216,7 @@ class _Columns:
     @classmethod
     def choose(
         cls,
-        layout: Layout,
+        layout: ConllLayout,
         words: Column | None,
         tags: Column | None,
         path: str | Path,
@@ -269,7 +269,7 @@ class _Columns:
         }
 
 
-def _there(layout: Layout, column: object) -> Column | None:
+def _there(layout: ConllLayout, column: object) -> Column | None:
     """The column that a model's training data had, if this file has it too."""
     if isinstance(column, int):
         return column if column <= layout.width else None

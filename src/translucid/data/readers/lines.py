@@ -47,7 +47,7 @@ DEFAULT = LineRule()
 
 
 @dataclass(frozen=True)
-class Span:
+class LineSpan:
     """Some whole lines of a plain file, for several readers that share one."""
 
     start: int
@@ -67,7 +67,7 @@ def read_lines(
     *,
     loading: Loading | None = None,
     may_be_empty: bool = False,
-    span: Span | None = None,
+    span: LineSpan | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
     """The numbered lines of a file; None stands for one that was too long, and was counted.
@@ -80,7 +80,7 @@ def read_lines(
     before = number = span.lines_before if span else 0
     try:
         with _open(path, name, span.end if span else None) as (stream, file):
-            part = _Part(file, span) if span else stream
+            part = _FilePart(file, span) if span else stream
             for number, line in split_lines(part, name, rule, loading, before):
                 yield number, line
                 if report is not None:
@@ -148,10 +148,10 @@ def _into_another(path: Path) -> str:
     return f" {quoted(str(path))} > {quoted(str(path.with_suffix('.utf8' + path.suffix)))}"
 
 
-class _Part:
+class _FilePart:
     """A file that ends where the span does."""
 
-    def __init__(self, file: BinaryIO, span: Span) -> None:
+    def __init__(self, file: BinaryIO, span: LineSpan) -> None:
         file.seek(span.start)
         self._file, self._left = file, span.end - span.start
 

@@ -24,7 +24,7 @@ from translucid.data.toyland.nouns import (
 )
 from translucid.data.toyland.particles import Determiner
 from translucid.data.toyland.phrases import Phrase
-from translucid.data.toyland.words import Pair
+from translucid.data.toyland.words import PhrasePair
 
 SINGULAR = ((50, particles.THE), (34, particles.A), (12, particles.THIS))
 PLURAL = (
@@ -222,7 +222,7 @@ class Cast:
         phrase = phrases.noun_phrase(noun, rng.weighted(options), adjective=adjective)
         return noun, self.remember(phrase)
 
-    def place(self, wild: bool = False) -> Pair:
+    def place(self, wild: bool = False) -> PhrasePair:
         """Where something happens; `wild` for animals."""
         roll = self.rng.weighted(((20, "spot"), (25, "city"), (55, "place")))
         if roll == "spot":
@@ -234,14 +234,14 @@ class Cast:
         noun, phrase = self.spot(("outside",) if wild else ("place",))
         return phrases.prepositional(*noun.place, "dat", phrase)
 
-    def home(self) -> Pair:
+    def home(self) -> PhrasePair:
         """Where somebody lives."""
         if self.rng.flip(0.6):
             return phrases.prepositional("in", "in", "dat", self.city())
         noun, phrase = self.spot(("dwelling",))
         return phrases.prepositional(*noun.place, "dat", phrase)
 
-    def destination(self, kinds: tuple[str, ...]) -> Pair:
+    def destination(self, kinds: tuple[str, ...]) -> PhrasePair:
         """Where somebody goes: nach Berlin, zur Schule, ins Museum."""
         kind = self.rng.pick(kinds)
         if kind in ("city", "country"):
@@ -250,7 +250,7 @@ class Cast:
         case = "dat" if noun.toward == "zu" else "acc"
         return phrases.prepositional("to", noun.toward, case, phrase)
 
-    def surface(self, case: str) -> Pair:
+    def surface(self, case: str) -> PhrasePair:
         """On the table, under the bed: dative for where, accusative for where to."""
         english, german = self.rng.pick(particles.SURFACES)
         noun = self.fresh(nouns_of("surface"))

@@ -12,9 +12,9 @@ from translucid.data.toyland import german
 from translucid.data.toyland.lexicon import Verb
 from translucid.data.toyland.particles import CONJUNCTIONS
 from translucid.data.toyland.phrases import Phrase
-from translucid.data.toyland.words import English, German, Pair, german_comma
+from translucid.data.toyland.words import English, German, PhrasePair, german_comma
 
-EMPTY = Pair([], [])
+EMPTY = PhrasePair([], [])
 
 
 @dataclass(eq=False, slots=True)
@@ -25,14 +25,14 @@ class Clause:
     verb: Verb
     tense: str = "present"  # present, past, perfect, or the name of a modal verb
     negation: str = ""  # not, never
-    adverb: Pair = EMPTY  # often, already
-    time: Pair = EMPTY
+    adverb: PhrasePair = EMPTY  # often, already
+    time: PhrasePair = EMPTY
     recipient: Phrase | None = None  # dative
     object: Phrase | None = None
     object_case: str = "acc"
-    complement: Pair = EMPTY  # predicate, direction, prepositional object
-    manner: Pair = EMPTY
-    place: Pair = EMPTY
+    complement: PhrasePair = EMPTY  # predicate, direction, prepositional object
+    manner: PhrasePair = EMPTY
+    place: PhrasePair = EMPTY
     spoken: "Spoken" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Spoken:
     prefix_links: tuple[English, ...] = ()
     nonfinite: list[German] = field(default_factory=list)
     no: English | None = None  # the word of negation, if nicht or kein has to be said
-    never: Pair = EMPTY
+    never: PhrasePair = EMPTY
 
 
 def conjugate(clause: Clause) -> Spoken:
@@ -67,10 +67,10 @@ def conjugate(clause: Clause) -> Spoken:
     verb, subject, tense = clause.verb, clause.subject, clause.tense
     third = subject.person == 3 and not subject.plural
     not_ = [English("not")] if clause.negation == "not" else []
-    never = Pair([], [])
+    never = PhrasePair([], [])
     if clause.negation == "never":
         word = English("never")
-        never = Pair([word], [German("nie", (word,))])
+        never = PhrasePair([word], [German("nie", (word,))])
     adverbs = [*never.english, *clause.adverb.english]
 
     particle = [English(verb.particle)] if verb.particle else []
@@ -201,7 +201,7 @@ def _subject(clause: Clause) -> list[German]:
     return [*words, *set_off(clause.subject.relative)]
 
 
-def set_off(relative: Pair | None) -> list[German]:
+def set_off(relative: PhrasePair | None) -> list[German]:
     """A relative clause between its commas."""
     return [german_comma(), *relative.german, german_comma()] if relative else []
 
@@ -248,7 +248,7 @@ def _end(clause: Clause) -> list[German]:
     return [word for phrase, _ in clause.objects() for word in set_off(phrase.relative)]
 
 
-def main_clause(clause: Clause, front: str = "subject") -> Pair:
+def main_clause(clause: Clause, front: str = "subject") -> PhrasePair:
     """Verb second. `front`: subject, time, place; "clause" where another clause comes first."""
     spoken = clause.spoken
     finite = German(spoken.finite_text, tuple(spoken.finite))
@@ -268,7 +268,7 @@ def main_clause(clause: Clause, front: str = "subject") -> Pair:
         *spoken.nonfinite,
         *_end(clause),
     ]
-    return Pair(english_clause(clause, front), words)
+    return PhrasePair(english_clause(clause, front), words)
 
 
 def verb_last(clause: Clause) -> list[German]:
@@ -285,23 +285,23 @@ def verb_last(clause: Clause) -> list[German]:
     ]
 
 
-def subordinate(conjunction: str, clause: Clause) -> Pair:
+def subordinate(conjunction: str, clause: Clause) -> PhrasePair:
     """because, although, that ... with the German verb at its end, without the commas around it."""
     word = English(conjunction)
     opening = German(CONJUNCTIONS[conjunction], (word,))
-    return Pair([word, *english_clause(clause)], [opening, *verb_last(clause)])
+    return PhrasePair([word, *english_clause(clause)], [opening, *verb_last(clause)])
 
 
-def relative_clause(clause: Clause, pronoun: Phrase, case: str) -> Pair:
+def relative_clause(clause: Clause, pronoun: Phrase, case: str) -> PhrasePair:
     """A clause whose subject or object is the relative pronoun, which opens it."""
     opening = [] if pronoun is clause.subject else pronoun.words
-    return Pair(
+    return PhrasePair(
         [*opening, *english_clause(clause)], [*pronoun.german(case, None), *verb_last(clause)]
     )
 
 
-def join_pairs(*parts: Pair) -> Pair:
-    return Pair(
+def join_pairs(*parts: PhrasePair) -> PhrasePair:
+    return PhrasePair(
         [word for part in parts for word in part.english],
         [word for part in parts for word in part.german],
     )

@@ -14,7 +14,7 @@ from translucid.core.errors import ConfigError
 from translucid.data.toyland import nested, opinions, sentences
 from translucid.data.toyland.cast import Cast
 from translucid.data.toyland.lexicon import SeededRandom
-from translucid.data.toyland.words import Pair, Sentence, finish
+from translucid.data.toyland.words import PhrasePair, Sentence, finish
 
 SPLITS = ("train", "valid", "test")
 LABELS = ("negative", "neutral", "positive")
@@ -22,7 +22,7 @@ MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
 _SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
 
 # Weight, name and builder of every family of sentences.
-TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], Pair | None]]], ...] = (
+TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], PhrasePair | None]]], ...] = (
     (7, ("simple", sentences.simple)),
     (7, ("fronted", sentences.fronted)),
     (5, ("perfect", sentences.perfect)),
@@ -41,7 +41,7 @@ TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], Pair | None]]], ...] = (
     (11, ("relative-subject", nested.relative_subject)),
     (9, ("relative-object", nested.relative_object)),
 )
-JUDGING: tuple[tuple[float, tuple[str, Callable[[Cast, int], Pair | None]]], ...] = (
+JUDGING: tuple[tuple[float, tuple[str, Callable[[Cast, int], PhrasePair | None]]], ...] = (
     (12, ("evaluation", opinions.evaluation)),
     (11, ("taste", opinions.taste)),
     (7, ("naming", opinions.naming)),

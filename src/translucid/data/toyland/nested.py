@@ -23,7 +23,7 @@ from translucid.data.toyland.scenes import (
 )
 from translucid.data.toyland.sentences import LIVING, VERB, tense_for
 from translucid.data.toyland.verbs import DOING, HELPING, SPLITTING
-from translucid.data.toyland.words import Pair, comma, german_comma
+from translucid.data.toyland.words import PhrasePair, comma, german_comma
 
 OUTSIDE = frozenset(("swim", "go", "dance", "wait", "travel", "drive", "play"))
 # What happens to people rather than being done by them: having time is no reason for it.
@@ -33,12 +33,12 @@ ACCIDENTS = frozenset(
 BEFORE = ("sleep", "work", "dance", "sing", "swim")
 
 
-def last(main: Pair, conjunction: str, side: Clause) -> Pair:
+def last(main: PhrasePair, conjunction: str, side: Clause) -> PhrasePair:
     """The subordinate clause behind the main clause; English needs no comma there."""
-    return join_pairs(main, Pair([], [german_comma()]), subordinate(conjunction, side))
+    return join_pairs(main, PhrasePair([], [german_comma()]), subordinate(conjunction, side))
 
 
-def first(conjunction: str, side: Clause, main: Clause) -> Pair:
+def first(conjunction: str, side: Clause, main: Clause) -> PhrasePair:
     """The subordinate clause first: the German main clause begins with its verb."""
     return join_pairs(subordinate(conjunction, side), comma(), main_clause(main, "clause"))
 
@@ -120,15 +120,15 @@ def _another(cast: Cast) -> tuple[str, Clause]:
     return cast.rng.pick(("when", "if", "while")), side
 
 
-def subordinate_last(cast: Cast) -> Pair | None:
+def subordinate_last(cast: Cast) -> PhrasePair | None:
     return _with_side(cast, side_first=False)
 
 
-def subordinate_first(cast: Cast) -> Pair | None:
+def subordinate_first(cast: Cast) -> PhrasePair | None:
     return _with_side(cast, side_first=True)
 
 
-def _with_side(cast: Cast, side_first: bool) -> Pair | None:
+def _with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
     """Plan the main clause, find a side clause, speak both."""
     rng = cast.rng
     subject = cast.actor(LIVING, plain=rng.flip(0.8))
@@ -148,7 +148,7 @@ def _with_side(cast: Cast, side_first: bool) -> Pair | None:
     return first(conjunction, side, main)
 
 
-def _turned(main: Clause, conjunction: str, side: Clause) -> Pair | None:
+def _turned(main: Clause, conjunction: str, side: Clause) -> PhrasePair | None:
     """Because Anna is tired, she sleeps: name and pronoun change places, so the name is first."""
     pronoun, whom = side.subject, main.subject
     if pronoun.words[0].antecedent is not whom.head or conjunction == "before":
@@ -163,7 +163,7 @@ def _lying(thing: Phrase) -> Verb:
     return VERB["lie" if "flat" in thing.kinds else "stand", "lie"]
 
 
-def relative_on(cast: Cast, head: Phrase) -> Pair | None:
+def relative_on(cast: Cast, head: Phrase) -> PhrasePair | None:
     """A relative clause for this phrase: what it does, or what is done to it."""
     rng = cast.rng
     living = head.kinds & {"person", "animal"}
@@ -197,7 +197,7 @@ def relative_on(cast: Cast, head: Phrase) -> Pair | None:
     return relative_clause(clause, whom, case)
 
 
-def _acting(cast: Cast, head: Phrase) -> Pair:
+def _acting(cast: Cast, head: Phrase) -> PhrasePair:
     rng = cast.rng
     subject = phrases.relative_phrase(head, "who" if "person" in head.kinds else "that")
     verb = cast.action(verbs_for(head.kinds))
@@ -207,7 +207,7 @@ def _acting(cast: Cast, head: Phrase) -> Pair:
     return relative_clause(clause, subject, "nom")
 
 
-def relative_subject(cast: Cast) -> Pair | None:
+def relative_subject(cast: Cast) -> PhrasePair | None:
     """The dogs that chase the cat sleep: the verb looks back over the clause between."""
     rng = cast.rng
     kind = rng.pick(("person", "person", "animal", "flat", "upright", "portable"))
@@ -240,7 +240,7 @@ def relative_subject(cast: Cast) -> Pair | None:
     return main_clause(main)
 
 
-def relative_object(cast: Cast) -> Pair | None:
+def relative_object(cast: Cast) -> PhrasePair | None:
     """Anna calls the man who works in the garden; German sends the clause behind the verb."""
     subject = cast.actor(("person",))
     verbs = [one for one in verbs_for(subject.kinds) if one.frame in ("acc", "dat", "give")]

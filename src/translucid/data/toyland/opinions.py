@@ -13,7 +13,7 @@ from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import description
 from translucid.data.toyland.sentences import but, that
 from translucid.data.toyland.verbs import BE, OPINIONS, TELLING
-from translucid.data.toyland.words import Pair
+from translucid.data.toyland.words import PhrasePair
 
 GRADED = frozenset(("good", "bad", "beautiful", "ugly", "exciting", "boring", "friendly"))
 CRITICS = tuple(verb for verb in TELLING if verb.english in ("say", "think", "believe"))
@@ -102,7 +102,7 @@ def _several(cast: Cast) -> Phrase:
     return cast.thing(("person",), settled=True, opening=True, plural=True, adjectives=0.2)
 
 
-def evaluation(cast: Cast, label: int) -> Pair:
+def evaluation(cast: Cast, label: int) -> PhrasePair:
     rng = cast.rng
     clause = verdict(cast, reviewed(cast, people=0.15, liked=False), label)
     roll = rng.weighted(((50, "plain"), (25, "time"), (25, "place")))
@@ -122,11 +122,11 @@ def _venue(cast: Cast) -> Phrase:
     return cast.remember(phrases.noun_phrase(noun, particles.THIS))
 
 
-def taste(cast: Cast, label: int) -> Pair:
+def taste(cast: Cast, label: int) -> PhrasePair:
     return main_clause(attitude(cast, reviewed(cast, people=0.1), label))
 
 
-def naming(cast: Cast, label: int) -> Pair:
+def naming(cast: Cast, label: int) -> PhrasePair:
     """This was not a good hotel; Mr Weber is a friendly teacher."""
     rng = cast.rng
     tense = rng.pick(("present", "past"))
@@ -146,7 +146,7 @@ def naming(cast: Cast, label: int) -> Pair:
     )
 
 
-def two_sides(cast: Cast, label: int) -> Pair:
+def two_sides(cast: Cast, label: int) -> PhrasePair:
     """But: what comes behind it counts."""
     rng = cast.rng
     about = reviewed(cast)
@@ -163,7 +163,7 @@ def two_sides(cast: Cast, label: int) -> Pair:
     return but(main_clause(opening), main_clause(_judgement(cast, label, opening.tense)))
 
 
-def disagreement(cast: Cast, label: int) -> Pair | None:
+def disagreement(cast: Cast, label: int) -> PhrasePair | None:
     """Anna likes the hotel, but Peter hates it: the same words either way, only order tells."""
     rng = cast.rng
     about = reviewed(cast)
@@ -183,7 +183,7 @@ def disagreement(cast: Cast, label: int) -> Pair | None:
     return first("although", opening, main)
 
 
-def concession(cast: Cast, label: int) -> Pair:
+def concession(cast: Cast, label: int) -> PhrasePair:
     """Although: the other clause counts, wherever it stands."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
@@ -202,7 +202,7 @@ def _judgement(cast: Cast, label: int, tense: str) -> Clause:
     return verdict(cast, reviewed(cast, liked=False), label, tense)
 
 
-def grounds(cast: Cast, label: int) -> Pair | None:
+def grounds(cast: Cast, label: int) -> PhrasePair | None:
     """Because: both clauses judge alike, each negated or not on its own."""
     about = reviewed(cast)
     main = attitude(cast, about, label)
@@ -216,7 +216,7 @@ def grounds(cast: Cast, label: int) -> Pair | None:
     return last(main_clause(main), "because", verdict(cast, it, label, tense))
 
 
-def hearsay(cast: Cast, label: int) -> Pair:
+def hearsay(cast: Cast, label: int) -> PhrasePair:
     """Anna says that the food was good; who does not believe it says the opposite."""
     rng = cast.rng
     verb = rng.pick(CRITICS)
@@ -231,7 +231,7 @@ def hearsay(cast: Cast, label: int) -> Pair:
     return that(main_clause(telling), verdict(cast, about, label, negated=0.2 / 0.7))
 
 
-def reputation(cast: Cast, label: int) -> Pair:
+def reputation(cast: Cast, label: int) -> PhrasePair:
     """The film that Peter hated was good: the main clause counts."""
     about = reviewed(cast)
     whom = phrases.relative_phrase(about, "that")

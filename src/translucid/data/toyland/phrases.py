@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from translucid.data.toyland import german
 from translucid.data.toyland.lexicon import Adjective, Adverb, Name, Noun
 from translucid.data.toyland.particles import A, Determiner
-from translucid.data.toyland.words import English, German, Pair
+from translucid.data.toyland.words import English, German, PhrasePair
 
 # case, and the English word of negation that "kein" would take up
 Declension = Callable[[str, English | None], list[German]]
@@ -27,7 +27,7 @@ class Phrase:
     refers: str = ""  # the English pronoun that may stand for it
     rivals: frozenset[str] = frozenset()  # the pronouns a reader might take for it
     kinds: frozenset[str] = frozenset()
-    relative: Pair | None = None  # its relative clause; German may move it to the end
+    relative: PhrasePair | None = None  # its relative clause; German may move it to the end
 
     def english(self) -> list[English]:
         return [*self.words, *(self.relative.english if self.relative else [])]
@@ -251,7 +251,7 @@ def together(first: Phrase, second: Phrase) -> Phrase:
     )
 
 
-def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> Pair:
+def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> PhrasePair:
     """A preposition and its phrase, "in dem" contracted to "im"."""
     before = [English(text) for text in english.split()]
     declined = inner.german(case, None)
@@ -261,21 +261,21 @@ def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> P
         declined = declined[1:]
     else:
         first = [German(german_word, tuple(before))]
-    return Pair([*before, *inner.english()], [*first, *declined])
+    return PhrasePair([*before, *inner.english()], [*first, *declined])
 
 
-def adverbial(adverb: Adverb) -> Pair:
+def adverbial(adverb: Adverb) -> PhrasePair:
     """An adverb, ready to stand in a sentence."""
     words = [English(text) for text in adverb.english]
     spoken = [
         German(text, tuple(words[index] for index in links))
         for text, links in zip(adverb.german, adverb.links, strict=True)
     ]
-    return Pair(words, spoken)
+    return PhrasePair(words, spoken)
 
 
-def quality(adjective: Adjective, intensifier: Pair | None = None) -> Pair:
+def quality(adjective: Adjective, intensifier: PhrasePair | None = None) -> PhrasePair:
     """A predicate adjective, which German leaves without an ending."""
     word = English(adjective.english)
-    before = intensifier or Pair([], [])
-    return Pair([*before.english, word], [*before.german, German(adjective.german, (word,))])
+    before = intensifier or PhrasePair([], [])
+    return PhrasePair([*before.english, word], [*before.german, German(adjective.german, (word,))])

@@ -13,7 +13,7 @@ from translucid.data.toyland.lexicon import Verb
 from translucid.data.toyland.nouns import BY_NAME, SPECIAL
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.verbs import ALONE, BE, DOING, GIVING, HAVE, HELPING, MOVING, SPLITTING
-from translucid.data.toyland.words import Pair
+from translucid.data.toyland.words import PhrasePair
 
 # Separable verbs count twice, as each has one more form to learn: ruft ... an, anruft.
 ACTIONS = (*ALONE, *MOVING, *DOING, *SPLITTING, *SPLITTING, *HELPING, *GIVING)
@@ -89,12 +89,12 @@ def _allowed_extra(cast: Cast, subject: Phrase, verb: Verb, tense: str, extra: s
     return extra
 
 
-def _adverb(cast: Cast, tense: str) -> Pair:
+def _adverb(cast: Cast, tense: str) -> PhrasePair:
     several = particles.PERFECT_ADVERBS if tense == "perfect" else particles.FREQUENCIES
     return phrases.adverbial(cast.rng.pick(several))
 
 
-def _time(cast: Cast, verb: Verb, tense: str) -> Pair:
+def _time(cast: Cast, verb: Verb, tense: str) -> PhrasePair:
     if tense == "present":
         several = particles.PRESENT_TIMES[: 2 if verb.english in RARE else None]
     else:

@@ -20,7 +20,7 @@ from translucid.data.toyland.scenes import (
     verbs_for,
 )
 from translucid.data.toyland.verbs import ALONE, BE, GIVING, MOVING, SPLITTING, TELLING, VERBS
-from translucid.data.toyland.words import English, German, Pair, comma, german_comma
+from translucid.data.toyland.words import English, German, PhrasePair, comma, german_comma
 
 MODALS = ("can", "must", "should", "may", "want")
 ANIMAL_MODALS = ("can", "must", "want")
@@ -54,19 +54,19 @@ CHAINS = (
 )
 
 
-def and_(first: Pair, second: Pair) -> Pair:
+def and_(first: PhrasePair, second: PhrasePair) -> PhrasePair:
     word = English("and")
-    return join_pairs(first, Pair([word], [German("und", (word,))]), second)
+    return join_pairs(first, PhrasePair([word], [German("und", (word,))]), second)
 
 
-def but(first: Pair, second: Pair) -> Pair:
+def but(first: PhrasePair, second: PhrasePair) -> PhrasePair:
     word = English("but")
-    return join_pairs(first, comma(), Pair([word], [German("aber", (word,))]), second)
+    return join_pairs(first, comma(), PhrasePair([word], [German("aber", (word,))]), second)
 
 
-def that(stream: Pair, content: Clause) -> Pair:
+def that(stream: PhrasePair, content: Clause) -> PhrasePair:
     """X says that ...; the comma is German only."""
-    return join_pairs(stream, Pair([], [german_comma()]), subordinate("that", content))
+    return join_pairs(stream, PhrasePair([], [german_comma()]), subordinate("that", content))
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
@@ -99,33 +99,33 @@ def event(
     return scene(cast, subject, verb, tense=tense, extra=extra, place=place)
 
 
-def simple(cast: Cast) -> Pair:
+def simple(cast: Cast) -> PhrasePair:
     return main_clause(event(cast))
 
 
-def perfect(cast: Cast) -> Pair:
+def perfect(cast: Cast) -> PhrasePair:
     return main_clause(event(cast, tense="perfect"))
 
 
-def modal(cast: Cast) -> Pair:
+def modal(cast: Cast) -> PhrasePair:
     return main_clause(event(cast, tense="modal"))
 
 
-def separable(cast: Cast) -> Pair:
+def separable(cast: Cast) -> PhrasePair:
     verb = cast.rng.pick(SEPARABLE)
     subject = cast.actor(verb.subjects)
     tense = tense_for(cast, subject, verb, perfect=25, modal=15)
     return main_clause(scene(cast, subject, verb, tense=tense))
 
 
-def giving(cast: Cast) -> Pair:
+def giving(cast: Cast) -> PhrasePair:
     verb = cast.rng.pick(GIVING)
     subject = cast.actor(verb.subjects)
     tense = tense_for(cast, subject, verb, perfect=25, modal=15)
     return main_clause(scene(cast, subject, verb, tense=tense))
 
 
-def fronted(cast: Cast) -> Pair:
+def fronted(cast: Cast) -> PhrasePair:
     """Time or place first: the German subject moves behind the verb."""
     rng = cast.rng
     if rng.flip(0.6):
@@ -137,7 +137,7 @@ def fronted(cast: Cast) -> Pair:
     return main_clause(scene(cast, subject, verb, tense=tense, extra="none", place=1.0), "place")
 
 
-def things(cast: Cast) -> Pair | None:
+def things(cast: Cast) -> PhrasePair | None:
     """What lies where, and what it is like."""
     rng = cast.rng
     kind = rng.pick(("flat", "upright", "animal", "vehicle", "place", "person", "furniture"))
@@ -165,7 +165,7 @@ def place_fact(cast: Cast, place: Name) -> Clause:
     return Clause(subject, BE, object=city, object_case="nom", complement=inside)
 
 
-def geography(cast: Cast) -> Pair:
+def geography(cast: Cast) -> PhrasePair:
     rng = cast.rng
     place = rng.pick(PLACES)
     shape = rng.weighted(((10, "alone"), (45, "told"), (45, "two")))
@@ -180,7 +180,7 @@ def geography(cast: Cast) -> Pair:
     return joined(main_clause(place_fact(cast, place)), main_clause(other))
 
 
-def business(cast: Cast) -> Pair:
+def business(cast: Cast) -> PhrasePair:
     """What firms do, and who works for them."""
     rng = cast.rng
     if rng.flip(0.3):
@@ -200,7 +200,7 @@ def telling(cast: Cast, verbs: Sequence[Verb] = TELLING) -> Clause:
     return Clause(stream, verb, tense, negation="not" if negated else "")
 
 
-def reported(cast: Cast) -> Pair | None:
+def reported(cast: Cast) -> PhrasePair | None:
     rng = cast.rng
     stream = telling(cast)
     subject = stream.subject
@@ -222,7 +222,7 @@ def reported(cast: Cast) -> Pair | None:
     return that(main_clause(stream), content) if content else None
 
 
-def coordination(cast: Cast) -> Pair | None:
+def coordination(cast: Cast) -> PhrasePair | None:
     """Two subjects, two clauses, or two things that one subject does."""
     rng = cast.rng
     shape = rng.weighted(((40, "subjects"), (30, "clauses"), (30, "actions")))
@@ -254,7 +254,7 @@ def _couple(cast: Cast) -> Phrase | None:
     return None if same else cast.remember(phrases.together(first, second))
 
 
-def chain(cast: Cast) -> Pair | None:
+def chain(cast: Cast) -> PhrasePair | None:
     """Anna buys a book and reads it; Peter finds the key, but he does not take it."""
     rng = cast.rng
     before, after, kind = rng.pick(CHAINS)
@@ -276,7 +276,7 @@ def chain(cast: Cast) -> Pair | None:
     return and_(main_clause(first), main_clause(second))
 
 
-def contrast(cast: Cast) -> Pair:
+def contrast(cast: Cast) -> PhrasePair:
     """But without a judgement."""
     rng = cast.rng
     if rng.flip(0.4):

@@ -25,7 +25,7 @@ class German:
     links: tuple[English, ...] = ()
 
 
-class Pair(NamedTuple):
+class PhrasePair(NamedTuple):
     """A piece of a sentence in both languages, each in its own order."""
 
     english: list[English]
@@ -64,9 +64,9 @@ def join(words: Iterable[str]) -> str:
     return " ".join(words).replace(" ,", ",").replace(" .", ".")
 
 
-def comma() -> Pair:
+def comma() -> PhrasePair:
     word = English(",")
-    return Pair([word], [German(",", (word,))])
+    return PhrasePair([word], [German(",", (word,))])
 
 
 def german_comma() -> German:
@@ -74,7 +74,7 @@ def german_comma() -> German:
     return German(",")
 
 
-def finish(parts: Pair, sentiment: str, structure: str) -> Sentence:
+def finish(parts: PhrasePair, sentiment: str, structure: str) -> Sentence:
     """Add the full stop, write the first word large, and turn every pointer into indexes."""
     stop = English(".")
     english = [*_without_double_commas(parts.english), stop]

@@ -15,7 +15,7 @@ from translucid.models import Network
 from translucid.models.adapters import check_adapters
 from translucid.runs.fine_tuning.take_over import (
     Rows,
-    Source,
+    StartModel,
     check_kept,
     facts_of,
     kept_rows,
@@ -43,7 +43,7 @@ OF_HEAD = (
 OF_BOTH_STACKS = ("decoder_layers", "encoder_hidden", "attention", "bridge", "input_feeding")
 
 
-def with_model_keys(recipe: Recipe, source: Source) -> Recipe:
+def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
     """The recipe with the source's sizes; a key that contradicts them is refused."""
     task, config = TASKS[recipe.task.kind], source.config
     if config.kind not in task.models:
@@ -68,7 +68,7 @@ def with_model_keys(recipe: Recipe, source: Source) -> Recipe:
     return with_picks(of_kind, {"model": theirs})[0]
 
 
-def _keys(recipe: Recipe, source: Source) -> dict[str, Any]:
+def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
     """All that the source decides, FREE keys among them."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
@@ -105,7 +105,7 @@ SIZES = ("shape", "vocab", "target_vocab")  # of a network, that the source deci
 class Start:
     """A source, and the recipe with what it decides."""
 
-    source: Source
+    source: StartModel
     recipe: Recipe
     # The tokens that stood for each new token of an extended vocabulary, by tokenizer.
     parts: dict[str, list[list[int]]] = field(default_factory=dict)

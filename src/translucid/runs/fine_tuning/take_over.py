@@ -25,7 +25,7 @@ from translucid.tasks.registry import TASKS
 
 
 @dataclass(frozen=True)
-class Source:
+class StartModel:
     """A trained sequence model, on the CPU."""
 
     path: str
@@ -65,7 +65,7 @@ class Source:
         )
 
 
-def open_source(path: str, task: str) -> Source:
+def open_source(path: str, task: str) -> StartModel:
     """The model, which must be one that this task can go on from."""
     place = fetched(path)
     if not place.exists():
@@ -79,7 +79,7 @@ def open_source(path: str, task: str) -> Source:
             f"training.start_from = {path!r}: a model for task {held.task}; only models of text "
             "can be gone on from, since the inputs of others are columns of their own table"
         )
-    source = Source(path, held, digest_of(held.network))
+    source = StartModel(path, held, digest_of(held.network))
     merge(held.network)  # what its adapters have learnt is part of it
     source.shape_for(task)
     return source
@@ -94,7 +94,7 @@ def digest_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def facts_of(source: Source) -> dict[str, Any]:
+def facts_of(source: StartModel) -> dict[str, Any]:
     """What a run and its models keep of it, fit for JSON."""
     return {"path": source.path, "task": source.bundle.task, "weights": source.weights}
 
@@ -130,7 +130,7 @@ class Rows:
         return rows
 
 
-def tokenizers_for(source: Source, shape: str) -> dict[str, Tokenizer]:
+def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
     """The source's tokenizers under the names that a task asks for."""
     held = source.bundle.tokenizers
     if shape == "encoder-decoder" or "tokenizer" in held:
@@ -219,7 +219,7 @@ class TakenOver:
     left: tuple[str, ...]  # of the source
     why_fresh: str  # its head
 
-    def lines(self, network: Network, source: Source) -> list[str]:
+    def lines(self, network: Network, source: StartModel) -> list[str]:
         """In words."""
         ours, theirs = own_tensors(network), own_tensors(source.bundle.network)
         lines = [f"  taken over: {_amount(self.taken, ours)}"]
@@ -233,7 +233,7 @@ class TakenOver:
 
 @torch.no_grad()
 def take_over(
-    network: Network, source: Source, rows: Mapping[str, Rows], labels: Sequence[str]
+    network: Network, source: StartModel, rows: Mapping[str, Rows], labels: Sequence[str]
 ) -> TakenOver:
     """Write all that fits into the network. rows: of the tables of each stack, `encoder` and
     `decoder`; the head has those of the decoder, or of the only stack."""
@@ -271,7 +271,7 @@ def take_over(
     return TakenOver(tuple(taken), tuple(fresh), tuple(left), _why(head, source, labels))
 
 
-def _head(network: Network, source: Source, labels: Sequence[str]) -> tuple[str, list[int]]:
+def _head(network: Network, source: StartModel, labels: Sequence[str]) -> tuple[str, list[int]]:
     """What of the head differs ("": nothing), and the rows of its output in the order of the
     labels."""
     if network.config.model_dump()["head"] != source.config.head:
@@ -284,7 +284,7 @@ def _head(network: Network, source: Source, labels: Sequence[str]) -> tuple[str,
     return "", [theirs.index(label) for label in labels]
 
 
-def _why(head: str, source: Source, labels: Sequence[str]) -> str:
+def _why(head: str, source: StartModel, labels: Sequence[str]) -> str:
     if head == "kind":
         return f"the source has a head for task {source.bundle.task}"
     if head == "labels":
@@ -294,7 +294,7 @@ def _why(head: str, source: Source, labels: Sequence[str]) -> str:
     return ""
 
 
-def reordered(source: Source, labels: Sequence[str]) -> bool:
+def reordered(source: StartModel, labels: Sequence[str]) -> bool:
     """Whether the source has the same labels in another order."""
     theirs = source.bundle.labels
     return {*labels} == {*theirs} and tuple(labels) != tuple(theirs)

@@ -18,7 +18,7 @@ from translucid.tasks.registry import TASKS
 
 
 @dataclass(frozen=True)
-class Settings:
+class ScoringSettings:
     """The sections data and decoding that a model is scored with."""
 
     data: DataConfig
@@ -36,7 +36,7 @@ class Settings:
         return f"{as_trained}: {shown}" if shown else as_trained
 
 
-def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
+def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
     """As in the run that made a model, but for the options; one without effect is refused."""
     task = TASKS[held.task]
     keys = (*task.data_keys, *task.decoding_keys)
@@ -57,7 +57,7 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
     if "max_length" not in {**held.data, **options}:  # all that the network can read
         values.pop("max_length", None)
     changed = {key: before[key] for key, value in now.items() if value != before[key]}
-    return Settings(data, decoding, values, changed)
+    return ScoringSettings(data, decoding, values, changed)
 
 
 def _chosen(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from translucid.models.mlp import MLPConfig
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Stage, along, at
 from translucid.see.walk.worked import worked
-from translucid.tasks.outputs import Cell, Row, floats
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
 CHAPTER = "What comes out"
 
@@ -37,12 +37,12 @@ def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[St
 def _summed(reading: TextTrace) -> Stage:
     name = "perceptron.sum"
     sentence = "A perceptron weighs its inputs: each times its weight, all added up, plus the bias."
-    rows = tuple(Row("z", (Cell("", value),)) for value in floats(reading[name].reshape(-1)))
+    rows = tuple(OutputRow("z", (Cell("", value),)) for value in floats(reading[name].reshape(-1)))
     return Stage("values", CHAPTER, "the weighted sum", sentence, **at(reading, name), rows=rows,
                  worked=worked(reading, name))  # fmt: skip
 
 
-def _threshold(rows: tuple[Row, ...], where: dict[str, Any]) -> Stage:
+def _threshold(rows: tuple[OutputRow, ...], where: dict[str, Any]) -> Stage:
     sentence = "Above 0 the answer is 1, else it is 0: the sum says on which side of a line it is."
     return Stage("values", CHAPTER, "the answer", sentence, **where, rows=rows)
 
@@ -60,7 +60,7 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
         first = (*(Cell("", number) for number in floats(value[:4])),
                  Cell("length", float(torch.linalg.vector_norm(value.float()))))  # fmt: skip
         return Stage("vectors", CHAPTER, "one vector for the text", sentence, **at(reading, name),
-                     rows=(Row("text", first),))  # fmt: skip
+                     rows=(OutputRow("text", first),))  # fmt: skip
     sentence = "One vector is made of all: the mean of the tokens' vectors, with these weights."
     if int((value > 0).sum()) == 1:
         sentence = "One vector is taken for the whole text: that of the token with weight 1."
@@ -80,7 +80,8 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
                  rows=_rows(scores[:, answer.choice], along(reading, name)))  # fmt: skip
 
 
-def _rows(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
+def _rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
     return tuple(
-        Row(label, (Cell("", value),)) for label, value in zip(labels, floats(values), strict=True)
+        OutputRow(label, (Cell("", value),))
+        for label, value in zip(labels, floats(values), strict=True)
     )

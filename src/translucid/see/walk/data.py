@@ -13,7 +13,7 @@ from torch import Tensor
 
 from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.tasks.outputs import Cell, Row, floats
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
 # What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
 # values of a vector and its length; where a token looks; how open its gates are; one number for
@@ -52,7 +52,7 @@ class Stage:
     shape: tuple[int, ...] = ()
     axes: tuple[str, ...] = ()
     meaning: str = ""  # as the catalogue has it
-    rows: tuple[Row, ...] = ()
+    rows: tuple[OutputRow, ...] = ()
     worked: tuple[str, ...] = ()  # the sums with their weights, where those are few
     happened: str = ""  # the most remarkable of the numbers, in words
     added: tuple[Cell, ...] = ()  # of each token: how many times as long as it what is added is

@@ -7,7 +7,7 @@ from translucid.see.pictures import Grid, Picture
 from translucid.see.render.frame import escape, folded, page, table
 from translucid.see.walk.data import NOTHING, Stage, Walk, shortened, sized
 from translucid.tasks.choices import nth
-from translucid.tasks.outputs import Cell, Row
+from translucid.tasks.outputs import Cell, OutputRow
 
 MOST = 64  # rows of a table
 CHIPS = 24  # tokens in a row, before they are folded
@@ -91,7 +91,7 @@ def _chips(stage: Stage) -> str:
     """One number for each token, in a row as the tokens stand in the text."""
     if stage.kind not in ("tokens", "values", "sizes") or not (stage.rows or stage.added):
         return ""
-    rows = stage.rows or tuple(Row(cell.label, (cell,)) for cell in stage.added)
+    rows = stage.rows or tuple(OutputRow(cell.label, (cell,)) for cell in stage.added)
     chips = [
         f"<span><b>{escape(row.label)}</b> "
         + " ".join(_chip_number(cell, stage.kind) for cell in row.cells)
@@ -118,10 +118,10 @@ def _tables(stage: Stage) -> Iterator[str]:
     yield _table(stage.rows)
     if stage.added:
         yield f"<p>{ADDED}</p>"
-        yield _table([Row(cell.label, (Cell("", cell.value),)) for cell in stage.added])
+        yield _table([OutputRow(cell.label, (Cell("", cell.value),)) for cell in stage.added])
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[OutputRow]) -> str:
     lines = "".join(map(_line, rows[:MOST]))
     whole = f'<div class="wide"><table>{lines}</table></div>'
     return f"{whole}{_left_out(len(rows))}" if rows else ""
@@ -131,7 +131,7 @@ def _left_out(count: int) -> str:
     return f'<p class="pale">The first {MOST} of {count} are shown.</p>' * (count > MOST)
 
 
-def _line(row: Row) -> str:
+def _line(row: OutputRow) -> str:
     head = "" if row.head is None else f" <small>head {row.head}</small>"
     remark = f" <small>{escape(row.remark)}</small>" if row.remark else ""
     cells = "".join(

@@ -18,7 +18,7 @@ from translucid.see.walk.stage_parts import (
     titled,
     vector_rows,
 )
-from translucid.tasks.outputs import Cell, Row, floats
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
 CELLS = {
     "lstm": (
@@ -69,7 +69,7 @@ def _gates(
         does: floats(reading[f"{scope}.{gate}"][0].float().mean(-1)) for gate, does in gates.items()
     }
     rows = tuple(
-        Row(label, tuple(Cell(does, values[place]) for does, values in means.items()))
+        OutputRow(label, tuple(Cell(does, values[place]) for does, values in means.items()))
         for place, label in enumerate(labels)
     )
     happened = _most_open(means, labels, _start(reading, scope, labels))
@@ -101,7 +101,7 @@ def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int 
     return "; ".join(remarks)
 
 
-def _moved(reading: TextTrace, name: str, labels: Sequence[str]) -> tuple[Row, ...]:
+def _moved(reading: TextTrace, name: str, labels: Sequence[str]) -> tuple[OutputRow, ...]:
     """How far each token moves a state, as a fraction of the state's length after it."""
     states = reading[name][0]  # (length, hidden)
     backward = "backward" in name.split(".")

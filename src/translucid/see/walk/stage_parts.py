@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Seen
-from translucid.tasks.outputs import Cell, Row, floats
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
 FIRST = 4  # values of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer
@@ -61,17 +61,18 @@ def titled(name: str, what: str) -> str:
     return f"{where}: {what}" if where else what
 
 
-def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
+def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
     lengths = floats(torch.linalg.vector_norm(table.float(), dim=-1))
     return tuple(
-        Row(label, (*(Cell("", value) for value in first), Cell("length", length)))
+        OutputRow(label, (*(Cell("", value) for value in first), Cell("length", length)))
         for label, first, length in zip(labels, floats(table[:, :FIRST]), lengths, strict=True)
     )
 
 
-def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
+def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
     return tuple(
-        Row(label, (Cell("", value),)) for label, value in zip(labels, floats(values), strict=True)
+        OutputRow(label, (Cell("", value),))
+        for label, value in zip(labels, floats(values), strict=True)
     )
 
 

@@ -19,7 +19,7 @@ from translucid.see.walk.stage_parts import (
 )
 from translucid.see.walk.transformer_stages import attention_stage, feedforward_stage
 from translucid.see.walk.worked import worked
-from translucid.tasks.outputs import Row, floats
+from translucid.tasks.outputs import OutputRow, floats
 
 POSITIONS = {
     "encoding": "A layer that sees all tokens at once does not know their order. So each position "
@@ -95,7 +95,7 @@ def _characters(reading: TextTrace, name: str) -> Stage:
 def _positions(reading: TextTrace, name: str) -> Stage:
     point = name.rpartition(".")[2]
     value = reading[name][0]
-    rows: tuple[Row, ...] = ()
+    rows: tuple[OutputRow, ...] = ()
     sentence, happened = POSITIONS[point], ""
     match point:
         case "encoding":  # (length, d_model)

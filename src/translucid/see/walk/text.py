@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from translucid.core.catalogue import describe
 from translucid.see.walk.data import NOTHING, Seen, Stage, Walk, quoted, sized
-from translucid.tasks.outputs import Cell, Row
+from translucid.tasks.outputs import Cell, OutputRow
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 MOST, VECTORS = 24, 8  # tokens of a stage
@@ -128,12 +128,12 @@ class _Printer:
                 f"… and {len(rows) - len(shown)} more; --json has them all", GAP
             )
 
-    def _links(self, rows: Sequence[Row]) -> Iterator[str]:
+    def _links(self, rows: Sequence[OutputRow]) -> Iterator[str]:
         for head in dict.fromkeys(row.head for row in rows):
             texts = [_link(row) for row in rows if row.head == head]
             yield from self._packed(texts, first="" if head is None else f"head {head}  ")
 
-    def _gates(self, rows: Sequence[Row]) -> Iterator[str]:
+    def _gates(self, rows: Sequence[OutputRow]) -> Iterator[str]:
         """A line for each gate, the tokens from left to right; as many tokens as fit."""
         wide = max(8, *(_wide(_short(row.label)) + 2 for row in rows))
         across = max(1, (self.width - len(GAP) - 8) // wide)
@@ -145,7 +145,7 @@ class _Printer:
                 shown = "".join(_padded(f"{_step(v)} {_number(v)}", wide) for v in values)
                 yield f"{GAP}{gate.label:<8}{shown}"
 
-    def _choices(self, rows: Sequence[Row], *, came: bool) -> Iterator[str]:
+    def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
         """One step: a bar for each answer. Several: a line for each step."""
         if len(rows) == 1:
             wide = max(_wide(_short(cell.label)) for cell in rows[0].cells)
@@ -216,7 +216,7 @@ def _legends(stages: Sequence[Stage]) -> Iterator[str]:
         )
 
 
-def _telling(stage: Stage) -> Row:
+def _telling(stage: Stage) -> OutputRow:
     """A row to explain the signs by: the strongest link to another token."""
     rows = [row for row in stage.rows if row.cells and row.cells[0].label != row.label]
     return max(rows or stage.rows, key=lambda row: row.cells[0].value)
@@ -228,23 +228,23 @@ def _shape(point: Seen) -> str:
     return " × ".join(map(str, point.shape[batch:])) or "1"
 
 
-def _token(row: Row) -> str:
+def _token(row: OutputRow) -> str:
     remark = f" ({row.remark})" if row.remark else ""
     return f"{_short(row.label)} {row.cells[0].value:.0f}{remark}"
 
 
-def _value(row: Row) -> str:
+def _value(row: OutputRow) -> str:
     """x1 = 0.5"""
     first, *others = row.cells
     more = "".join(f" ({cell.label} {cell.value:.6g})" for cell in others)
     return f"{row.label} = {first.value:.6g}{more}"
 
 
-def _size(row: Row) -> str:
+def _size(row: OutputRow) -> str:
     return f"{_short(row.label)} {_number(row.cells[0].value)}"
 
 
-def _vectors(rows: Sequence[Row]) -> list[str]:
+def _vectors(rows: Sequence[OutputRow]) -> list[str]:
     """Number below number."""
     wide = max(_wide(_short(row.label)) for row in rows)
     texts = []
@@ -271,13 +271,13 @@ def _added(stage: Stage) -> str:
     return f"{'all heads together add' if apart else 'adds'} {blocks}{more} {ends}"
 
 
-def _link(row: Row) -> str:
+def _link(row: OutputRow) -> str:
     shown = [cell for place, cell in enumerate(row.cells) if place == 0 or cell.value >= 0.005]
     links = ", ".join(f"{_short(cell.label)} {_number(cell.value)}" for cell in shown)
     return f"{_short(row.label)} ← {links or 'nothing'}"
 
 
-def _others(row: Row) -> str:
+def _others(row: OutputRow) -> str:
     """What else was likely."""
     others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
     listed = ", ".join(f"{_short(c.label)} {_percent(c.value)}{_wanted(c)}" for c in others)

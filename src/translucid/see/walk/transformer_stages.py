@@ -7,7 +7,7 @@ from torch import Tensor
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import Stage, along, at, quoted, ratio, strongest
 from translucid.see.walk.stage_parts import Chosen, chapter_of, layer_of, points_of, titled
-from translucid.tasks.outputs import Cell, Row, floats
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
 ATTENTION = {
     "self_attention": (
@@ -44,7 +44,7 @@ def attention_stage(reading: TextTrace, name: str, names: Sequence[str], chosen:
     queries, keys = _askers(reading, name, part), along(reading, name, "keys")
     heads = len(pattern)
     rows = [
-        Row(label, cells, head)
+        OutputRow(label, cells, head)
         for head in _heads(heads, chosen)
         for label, cells in zip(
             queries,

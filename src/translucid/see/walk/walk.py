@@ -21,7 +21,7 @@ from translucid.see.walk.stage_parts import Chosen, layer_of
 from translucid.see.walk.stages import stages_of
 from translucid.see.walk.text import as_text
 from translucid.tasks.example import TokenInput
-from translucid.tasks.outputs import Cell, Row
+from translucid.tasks.outputs import Cell, OutputRow
 
 UNKNOWN = "unknown"
 STARTS = "start: the end mark of the text before"
@@ -127,7 +127,7 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
             "values", GOES_IN, "the numbers",
             " ".join(filter(None, ("The network reads numbers, not words.", example.note))),
             rows=tuple(
-                Row(label, (Cell("", value),))
+                OutputRow(label, (Cell("", value),))
                 for label, value in zip(words.features, numbers, strict=True)
             ),
         )  # fmt: skip
@@ -140,7 +140,9 @@ def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
     shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
     if shown:
         most = max(shown, key=lambda norm: norm.ratio)
-        rows = (Row(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown)
+        rows = (
+            OutputRow(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown
+        )
         yield Stage(
             "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
             happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
@@ -150,7 +152,7 @@ def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
 def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: TokenInput) -> Stage:
     tokenizer, ids = tokens.tokenizer, reading.example.batch.inputs[tokens.name]
     rows = tuple(
-        Row(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
+        OutputRow(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
         for word, number in zip(words, ids[0].tolist(), strict=True)
     )
     lacking = sum(bool(row.remark) for row in rows)

@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 
 from translucid.core.errors import TranslucidError
 from translucid.studio.server.guard import Guard, Refused, cookie_name
-from translucid.studio.server.questions import QUESTIONS, Asked, as_json, read_query
+from translucid.studio.server.questions import QUESTIONS, Question, as_json, read_query
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
@@ -81,7 +81,7 @@ class Studio:
 
         async def in_turn(request: Request) -> Response:
             body = await request.body()  # to its end, so that it is seen when nobody waits any more
-            asked = Asked(request.path_params, read_query(request.url.query), body)
+            asked = Question(request.path_params, read_query(request.url.query), body)
             if self.waiting >= WAITING:
                 return JsonReply({"error": "the studio is busy; ask again in a moment"}, 503)
             self.waiting += 1

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from translucid.runs.recorder import about
-from translucid.studio.run_follower import Reading, RunFollower, history, message
+from translucid.studio.run_follower import RunFollower, RunReading, history, message
 from translucid.studio.server.questions import as_json
 
 BETWEEN = 0.25  # seconds from one message to the next
@@ -37,7 +37,7 @@ async def follow(socket: WebSocket, run: RunFollower) -> None:
 
 async def _send_all(socket: WebSocket, run: RunFollower, gone: "asyncio.Task[None]") -> None:
     while not gone.done():
-        reading = await run_in_threadpool(Reading, run)
+        reading = await run_in_threadpool(RunReading, run)
         news = await run_in_threadpool(reading.more)
         state = reading.state()
         await socket.send_text(_json({"about": reading.about}))

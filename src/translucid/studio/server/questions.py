@@ -58,7 +58,7 @@ def read_query(text: str) -> Query:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     place: dict[str, str]  # what the path names: a model, a run
     query: Query
     body: bytes = b""
