@@ -27,7 +27,7 @@ from train_peers import marian, texts, torch_transformer
 
 from translucid.fast.dropout import LargeDropout
 from translucid.models import TransformerConfig, build
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 
 NEVER = (0, 1, 3)  # padding, unknown, start: what no translation holds
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.runs.checks.overfitting import overfit_one_batch, small
-from translucid.tasks.batch import Batch, cross_entropy
+from translucid.tasks.batch import Batch
 from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.regress import Regress
 
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from translucid.tasks.batch import IGNORE, cross_entropy, plain_cross_entropy
+from translucid.tasks.batch import IGNORE
+from translucid.tasks.loss import cross_entropy, plain_cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -6,7 +6,8 @@ import torch
 from translucid.fast import cpu_loss
 from translucid.fast.cpu_loss import SmoothedCrossEntropy
 from translucid.tasks import batch
-from translucid.tasks.batch import IGNORE, cross_entropy, plain_cross_entropy
+from translucid.tasks.batch import IGNORE
+from translucid.tasks.loss import cross_entropy, plain_cross_entropy
 
 
 @pytest.mark.parametrize("never", [(), (0,), (0, 3, 7)])

@@ -11,8 +11,9 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.runs.recipe.examples import read_records
 from translucid.runs.recipe.recipe import DataConfig
-from translucid.tasks.batch import IGNORE, cross_entropy
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.loss import cross_entropy
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])
 RECORDS = [Text("abcdefghij" * 3, 1), Text("a bc", 2), Text("", 3), Text("jihgf edcba", 4)]

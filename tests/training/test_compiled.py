@@ -17,7 +17,7 @@ from translucid.fast.compiled import CompiledLayers
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 from translucid.training import automatic
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes

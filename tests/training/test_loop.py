@@ -13,8 +13,9 @@ from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import Score
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.classify import Classify, ClassifyItem
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.score import Criterion
 from translucid.training import loop
 from translucid.training.config import TrainingConfig

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.parts.activations import as_log_probs
-from translucid.tasks.batch import IGNORE, cross_entropy
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.example import Example
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.outputs import (
     Answer,
     Caption,

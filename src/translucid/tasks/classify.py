@@ -17,12 +17,13 @@ from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.label_scores import Label, LabelReading, OneOf, Scores, reading_of
 from translucid.tasks.long_texts import cut_to, text_limit
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task

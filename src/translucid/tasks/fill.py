@@ -21,11 +21,12 @@ from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Choices, least_sure
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig
 from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
 from translucid.tasks.registry import task

@@ -24,10 +24,11 @@ from translucid.models.modes import evaluating
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
 from translucid.tasks.in_batches import LazyItems, advance, item_losses, summed_loss
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.prefixes import never_generated

@@ -21,12 +21,13 @@ from translucid.data.spans import Span, first_subwords, scheme_of, split_words, 
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import text_limit
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig, Long, Resources, SpanDecoding
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer

@@ -29,10 +29,11 @@ from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
+from translucid.tasks.loss import cross_entropy
 from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.prefixes import never_generated, prefixes_and_sources

@@ -11,7 +11,7 @@ from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.models.base import DecoderModel
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import Step, random_rows

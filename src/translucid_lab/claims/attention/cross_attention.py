@@ -15,7 +15,7 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit
 from translucid_lab.engine.verdict import (

@@ -10,7 +10,7 @@ from torch import nn
 from translucid.core.trace import Trace
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Lines
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.recurrent.cells import PLAIN, RNN_UNIFORM, made
 from translucid_lab.claims.shared.sequence_tasks import NEVER_CLIP, accuracy, recall, train
 from translucid_lab.engine.experiment import Experiment

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.shared.sequence_tasks import Draw, batch_of, recurrent_net, right, train
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

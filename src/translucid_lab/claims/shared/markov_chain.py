@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel
-from translucid.tasks.batch import cross_entropy
+from translucid.tasks.loss import cross_entropy
 from translucid_lab.engine.fit import Step, fit
 
 

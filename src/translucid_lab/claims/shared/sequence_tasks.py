@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from translucid.core.errors import TrainingError
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.loss import cross_entropy
 from translucid.training.optimisers import OptimizerName
 from translucid_lab.engine.fit import Step, fit
 
