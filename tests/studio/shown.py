@@ -52,10 +52,10 @@ def check_foot(page: Page, trace: Reading, value: float | None = None) -> str:
     return path
 
 
-def ledger(page: Page, within: str = "#stage") -> dict[str, str]:
+def sums(page: Page, within: str = "#stage") -> dict[str, str]:
     """The sums on the page: name -> number."""
     rows = page.inner.eval_on_selector_all(
-        f"{within} .ledger tr:not(.below)",
+        f"{within} .sumtable tr:not(.below)",
         "all => all.map(row => [(row.querySelector('.called') ?? row.querySelector('th'))"
         ".textContent.trim(), row.querySelector('td.n').textContent])",
     )

@@ -414,7 +414,7 @@ def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) ->
         assert leaf.inner.evaluate(CHOSEN_IS_SEEN), "what a link chooses is rolled to"
         seen(leaf, studio, "translate", "flow")
         leaf.inner.keyboard.press("t")
-        leaf.inner.locator(".over .twin").wait_for()
+        leaf.inner.locator(".over .datatable").wait_for()
         edges = leaf.inner.evaluate(EDGES)
         assert edges == sorted(edges), "the button that closes it is within it"
         assert leaf.inner.evaluate(LAST_CELL) == "seen"

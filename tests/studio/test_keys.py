@@ -157,7 +157,7 @@ def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa:
 def table(page: Page, title: str) -> tuple[list[str], list[str], list[list[str]]]:  # noqa: F811
     """Press t, choose a picture, and read columns, rows and cells; then close it again."""
     press(page, "t")
-    page.inner.wait_for_selector("dialog .twin")
+    page.inner.wait_for_selector("dialog .datatable")
     names = page.words("dialog select option") or page.words("dialog .tablehead p")
     found = next((name for name in names if title in name), None)
     assert found is not None, f"{title}: there are {names}"

@@ -26,12 +26,13 @@ from tests.tiny.dealt import chosen
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.models import TransformerConfig, build
+from translucid.studio.page_bundle import view_names
 from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
 
 STATIC = Path(__file__).parents[2] / "src" / "translucid" / "studio" / "static"
-VIEWS = re.findall(r"^  (\w+): \{", (STATIC / "js/views/index.js").read_text("utf-8"), re.M)
+VIEWS = view_names()
 EVIL = ["<img src=x onerror=window.hacked=1>", '"><script>window.hacked=1</script>',
         "'onmouseover='window.hacked=1", "javascript:window.hacked=1", "&lt;b&gt;",
         "</svg><script>window.hacked=1</script>", "\u202egnp.exe", "{{7*7}}"]  # fmt: skip

@@ -166,7 +166,7 @@ def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page
     held = studio.library.opened["a"].model
     clean = held.trace(TEXT, GERMAN)
     traced = clean.patching(held.trace(CAT, GERMAN))
-    numbers = leaf.words(".patchcard .ledger .n")
+    numbers = leaf.words(".patchcard .sumtable .n")
     value = traced.value(SUM, [1])
     shown = (traced.clean_value, traced.corrupted_value, value)
     assert all(same(text, true) for text, true in zip(numbers[1:4], shown, strict=True))

@@ -188,7 +188,7 @@ def lines(page: Page) -> dict[str, Any]:
             [...row.querySelectorAll('.number')].map(el => el.firstChild.textContent)),
           terms: [...card.querySelectorAll('.sums tr:not(.below) td.n')].map(el => el.textContent),
           value: card.querySelector('.strong td.n').textContent,
-          called: [...card.querySelectorAll('.ledger:not(.sums) th')].map(el => el.textContent),
+          called: [...card.querySelectorAll('.sumtable:not(.sums) th')].map(el => el.textContent),
           crumbs: card.querySelectorAll('.crumbs li').length,
           names: [...card.querySelectorAll('.number')].map(el => [el.dataset.name, el.dataset.to]),
         })""",

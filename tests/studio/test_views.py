@@ -14,10 +14,10 @@ from tests.studio.shown import (
     behind,
     check_foot,
     foot,
-    ledger,
     loss_of,
     rows_of,
     same,
+    sums,
     variation,
 )
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
@@ -72,7 +72,7 @@ def test_flow_shows_the_trace(studio: Served, leaf: Page, traces: Any, family: s
         leaf.inner.mouse.move(1, 1)
         leaf.inner.evaluate("document.activeElement.blur()")
         path = check_foot(leaf, trace) if "[" in foot(leaf)[0] else foot(leaf)[0]
-        strong = leaf.words("#stage .panel .ledger tr.strong td.n")
+        strong = leaf.words("#stage .panel .sumtable tr.strong td.n")
         assert same(strong[0], behind(path, trace) if "[" in path else float(trace[path])), path
 
 
@@ -169,7 +169,7 @@ def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
                 value = check_foot(leaf, trace)
                 strong = leaf.text("#stage .sum .strong td.n").replace("−", "-")
                 assert float(strong) == pytest.approx(behind(value, trace), rel=1e-6)
-                facts = ledger(leaf, "#stage .facts")
+                facts = sums(leaf, "#stage .facts")
                 pattern = trace[f"{scope}.pattern"][0]
                 pattern = pattern[head] if pattern.dim() == 3 else pattern
                 bits = -(pattern * pattern.clamp_min(1e-12).log2()).sum(-1).mean()
@@ -206,7 +206,7 @@ def test_recurrent_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
         if unit:
             at = check_foot(leaf, trace)  # what is at rest is the cell of the step on the right
             place = int(re.findall(r"\[(\d+), 5\]", at)[0])
-            told = ledger(leaf, "#stage .panel")
+            told = sums(leaf, "#stage .panel")
             for name, point in (("forget gate", "forget_gate"), ("input gate", "input_gate"),
                                 ("candidate", "candidate"), ("cell", "cell"),
                                 ("hidden", "hidden")):  # fmt: skip
@@ -357,7 +357,7 @@ def test_switched_off_is_the_trace_with_the_edit(
             " }", count,
         )  # fmt: skip
         other = model.trace(TEXTS[family], trace_target(trace, family), edit=together(off))
-        told, targets = ledger(leaf, "#stage .panel"), trace.example.batch.targets
+        told, targets = sums(leaf, "#stage .panel"), trace.example.batch.targets
         if family == "regress":
             gap = float((trace[end] - other[end]).abs().mean())
             assert same(told["mean difference Δ"], gap)
@@ -397,7 +397,7 @@ def test_a_swapped_word_is_another_text(
     text = TEXTS[family].replace(words[1], "child", 1)
     other = model.trace(text, trace_target(trace, family))
     apart = variation(trace[end_of(trace)], other[end_of(trace)])
-    told = ledger(leaf, "#stage .panel")
+    told = sums(leaf, "#stage .panel")
     assert same(told["mean Δ" if len(apart) > 1 else "difference Δ"], float(apart.mean()))
 
 

@@ -304,7 +304,7 @@ def test_a_lesson_and_a_training_in_a_notebook(page: Page, learnt: Model) -> Non
     assert float(shown) == pytest.approx(last["loss"], rel=5e-3)  # as it is printed
     notebook.root(0).locator(".curve svg").first.focus()
     page.inner.keyboard.press("t")  # the same as a table
-    row = notebook.root(0).locator("table.twin tbody tr").last
+    row = notebook.root(0).locator("table.datatable tbody tr").last
     assert [row.locator("th").inner_text(), row.locator("td").first.inner_text()] == [
         str(last["step"]), str(shown).strip()
     ]  # fmt: skip

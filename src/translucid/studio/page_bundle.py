@@ -141,6 +141,15 @@ def _container(query: re.Match[str]) -> str:
     )
 
 
+def view_names() -> tuple[str, ...]:
+    """The views in the order of the bar, as static/js/views/index.js lists them."""
+    index = (STATIC / "js" / "views" / "index.js").read_text("utf-8")
+    listed = re.search(r"export const VIEWS = \{([^}]*)\}", index)
+    if listed is None:
+        raise BundleError("views/index.js: no `export const VIEWS = { a, b }`")
+    return tuple(name.strip() for name in listed[1].split(",") if name.strip())
+
+
 def markup() -> str:
     """What stands in the page before it is drawn, as XML: the page parses nothing else."""
     index = (STATIC / "index.html").read_text("utf-8")

@@ -16,12 +16,12 @@ import traitlets
 from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
-from translucid.studio.page_bundle import bundle
+from translucid.studio.page_bundle import bundle, view_names
 from translucid.studio.page_model import StudioModel
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.server.questions import json_reply
 
-VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson", "data")
+VIEWS = view_names()
 HEIGHTS = (300, 4000)  # px
 # By the ids of their models, which live as long as the desk does.
 _HANDLERS: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()

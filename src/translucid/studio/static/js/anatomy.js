@@ -1,5 +1,7 @@
 // From the points of a run to the parts of a model: bands (encoder, decoder), layers, panes in the order of the data.
 // Nothing is known here of any one model; names and axes of the points say what there is.
+import { capital } from './dom.js';
+
 const ROWS = new Set(['length', 'queries', 'keys']);
 const CELLS = new Set(['lstm', 'gru', 'rnn']);
 const NAMES = {
@@ -65,6 +67,7 @@ const ENDS = [
   'output.dense.activation',
 ];
 
+export const isRecurrent = family => ['rnn', 'rnn_relu', 'lstm', 'gru'].includes(family);
 export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
@@ -105,7 +108,6 @@ export function title(scope) {
     (last === 'dense' ? before : 'the whole model');
   return { place: capital(place), name: capital(name) };
 }
-const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const prefix = run.points.some(point => point.at.startsWith('members.')) ? `members.${member}.` : '';
@@ -237,7 +239,7 @@ function ofScope(scope, local, all, side, layer) {
     return [
       {
         ...base,
-        kind: crosses(local) ? 'cross' : 'weave',
+        kind: crosses(local) ? 'cross' : 'self',
         at: at.at,
         label,
         short: label.replace('-attention', ''),

@@ -6,6 +6,11 @@ export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tes
 const KEPT = 200;
 
 export class Refused extends Error {}
+// Why the server refused; any other mistake is thrown on.
+export function refusal(error) {
+  if (!(error instanceof Refused)) throw error;
+  return error.message;
+}
 // The view that asks now. What it has asked for comes to it as long as it is shown: of a view that was left, no answer
 // and no refusal is delivered, so that it never draws over the next one.
 let asking = null;
@@ -35,14 +40,15 @@ async function fetched(address, options) {
   }
   return answer;
 }
-function once(address, read) {
-  if (!kept.has(address)) {
-    const found = ask(address).then(read);
-    found.catch(() => kept.delete(address));
-    kept.set(address, found);
+// key: what the answer is kept under.
+function once(address, read, options, key = address) {
+  if (!kept.has(key)) {
+    const found = ask(address, options).then(read);
+    found.catch(() => kept.delete(key));
+    kept.set(key, found);
     while (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
-  return delivered(kept.get(address));
+  return delivered(kept.get(key));
 }
 const json = async answer => {
   const text = await answer.text();
@@ -60,6 +66,11 @@ function count(bytes) {
   moved.bytes += bytes;
   moved.asked += 1;
 }
+const posted = body => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
 const query = given =>
   new URLSearchParams(
     Object.entries(given).flatMap(([key, value]) =>
@@ -74,18 +85,8 @@ const query = given =>
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export function run(question) {
-  // { m, text, target?, off? }
-  const key = JSON.stringify(question);
-  if (!kept.has(key)) {
-    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(
-      json,
-    );
-    found.catch(() => kept.delete(key));
-    kept.set(key, found);
-  }
-  return delivered(kept.get(key));
-}
+// question: { m, text, target?, off? }
+export const run = question => once('/api/runs', json, posted(question), JSON.stringify(question));
 export const tensors = (id, names, options = {}) =>
   once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
@@ -172,11 +173,28 @@ const MOST = 900_000; // bytes, of a million
 export async function session(address) {
   const all = [...asked.values()];
   while (JSON.stringify(all).length > MOST) all.splice(0, 100);
-  return (
-    await fetched('/api/session', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ address, asked: all }),
-    })
-  ).blob();
+  return (await fetched('/api/session', posted({ address, asked: all }))).blob();
+}
+
+// One at a time, and then the newest that was wanted meanwhile: a pointer asks faster than a long text is read.
+export function latest(act) {
+  let busy = false;
+  let next = null;
+  return async function soon(...given) {
+    if (busy) {
+      next = given;
+      return;
+    }
+    busy = true;
+    try {
+      await act(...given);
+    } finally {
+      busy = false;
+      if (next) {
+        const wanted = next;
+        next = null;
+        soon(...wanted);
+      }
+    }
+  };
 }

@@ -3,36 +3,68 @@
 const SVG = 'http://www.w3.org/2000/svg';
 const MML = 'http://www.w3.org/1998/Math/MathML';
 
-function fill(el, attrs, kids) {
-  for (const [key, value] of Object.entries(attrs ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
+// h('p.quiet.small', { title }, 'text', other): a tag with its classes, attributes where there are some, and what is in
+// it. What is null, undefined or false is left out, of attributes and of content.
+const isAttributes = given => given?.constructor === Object;
+const isLeftOut = value => value === undefined || value === null || value === false;
+
+function made(el, classes, given) {
+  const { class: more, ...attributes } = isAttributes(given[0]) ? given[0] : {};
+  const all = [...classes, more].filter(Boolean).join(' ');
+  if (all) el.setAttribute('class', all);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (isLeftOut(value)) continue;
     if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
     else if (key === 'style')
       // in a box of a notebook sizes count from the box
       el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
-    else if (key === 'text') el.textContent = value;
     else if (key === 'width' || key === 'height')
       // biome-ignore lint/complexity/useMathMinMax: it may be a text, as 100%; and no room is no error
       el.setAttribute(key, value < 0 ? 0 : value);
-    else if (key !== 'link') el.setAttribute(key, value === true ? '' : value);
+    else el.setAttribute(key, value === true ? '' : value);
   }
-  el.append(...kids.flat(4).filter(kid => kid !== null && kid !== undefined && kid !== false));
+  const content = isAttributes(given[0]) ? given.slice(1) : given;
+  el.append(...content.flat(4).filter(each => !isLeftOut(each)));
   return el;
 }
-export const h = (tag, attrs, ...kids) => fill(document.createElement(tag), attrs, kids);
-export const s = (tag, attrs, ...kids) => fill(document.createElementNS(SVG, tag), attrs, kids);
-export const m = (tag, attrs, ...kids) => fill(document.createElementNS(MML, tag), attrs, kids);
+const maker =
+  create =>
+  (named, ...given) => {
+    const [tag, ...classes] = named.split('.');
+    return made(create(tag), classes, given);
+  };
+export const h = maker(tag => document.createElement(tag));
+export const s = maker(tag => document.createElementNS(SVG, tag));
+export const m = maker(tag => document.createElementNS(MML, tag));
+
+// The pointer comes to an element or it gets the focus; and goes again.
+export function onLook(el, look, away) {
+  for (const kind of ['mouseenter', 'focus']) el.addEventListener(kind, look);
+  for (const kind of ['mouseleave', 'blur']) el.addEventListener(kind, away);
+  return el;
+}
+
+// Where a label of a picture lies, seen from its x and y.
+export const LEFT_OF = { 'text-anchor': 'end', 'dominant-baseline': 'central' };
+export const RIGHT_OF = { 'dominant-baseline': 'central' };
+export const ABOVE = { 'text-anchor': 'middle' };
 
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 const pen = document.createElement('canvas').getContext('2d');
-export function widest(words, rem, family = 'serif', weight = 400) {
-  // px, at the present scale
+// The width of the widest of some words, in px at the present scale. A word may be several pieces; most: letters of a
+// piece that are written.
+export function widest(words, rem, { family = 'serif', weight = 400, most = Infinity } = {}) {
   const face = getComputedStyle(document.documentElement).getPropertyValue(
     { mono: '--numbers', names: '--names' }[family] ?? '--words',
   );
   pen.font = `${weight} ${rem * 16 * unit()}px ${face}`;
-  return words.reduce((most, word) => Math.max(most, pen.measureText(word).width), 0);
+  const written = word =>
+    [word]
+      .flat()
+      .map(piece => short(String(piece), most))
+      .join('');
+  return words.reduce((wide, word) => Math.max(wide, pen.measureText(written(word)).width), 0);
 }
 
 // MathML from the server: made by our own parser from the catalogue, checked again by the browser's.
@@ -74,8 +106,47 @@ const ICONS = {
 };
 export const icon = name =>
   s(
-    'svg',
-    { viewBox: '0 0 16 16', class: 'icon', 'aria-hidden': 'true' },
+    'svg.icon',
+    { viewBox: '0 0 16 16', 'aria-hidden': 'true' },
     s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }),
   );
 export const special = word => /^<\/?\w+>$/.test(word);
+
+// A box over the page: it holds the focus while it is open; Escape and a click beside it close it.
+export function dialog(title, ...body) {
+  const shut = h('button.edit', { onclick: () => box.close() }, 'Close');
+  const box = h('dialog.over', { 'aria-label': title }, h('header', h('h2', title), shut), body);
+  const before = document.activeElement;
+  box.addEventListener('click', event => {
+    if (event.target === box) box.close();
+  });
+  box.addEventListener('close', () => {
+    box.remove();
+    before?.focus?.({ preventScroll: true });
+  });
+  box.addEventListener('keydown', event => event.stopPropagation()); // Escape closes it, and lets go of no pin
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
+export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+export const nearestIndex = (i, count) => Math.min(count - 1, Math.max(0, i));
+export const range = n => Array.from({ length: n }, (_, i) => i);
+// Which of many labels are shown: every n-th, the looked-at one always, and none that would touch it.
+export const isLabelled = (i, every, lit) =>
+  i === lit || (i % every === 0 && (lit === null || lit === undefined || Math.abs(i - lit) >= every));
+export function spacedLabels(places, gap, lit) {
+  // the same for labels that do not stand at equal distances
+  const seen = new Set(lit === null || lit === undefined ? [] : [lit]);
+  let last = -Infinity;
+  places.forEach((y, i) => {
+    if (i === lit || (y - last >= gap && (!(lit >= 0) || lit === null || Math.abs(y - places[lit]) >= gap))) {
+      seen.add(i);
+      last = y;
+    }
+  });
+  return seen;
+}
+export const short = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

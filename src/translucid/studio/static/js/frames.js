@@ -1,4 +1,4 @@
-// Tensors from the server: a header in JSON, then raw numbers. See studio/frames.py.
+// Tensors from the server: a header in JSON, then raw numbers. See studio/tensors.py.
 const NOTHING = 255;
 export class Frame {
   constructor(header, raw) {
@@ -63,9 +63,9 @@ export function frames(buffer) {
     const Kind = KINDS[header.dtype];
     const count = header.shape.reduce((a, b) => a * b, 1);
     const start = at + 4 + length;
-    found.push(new Frame(header, new Kind(buffer, start, count)));
-    const bytes = count * Kind.BYTES_PER_ELEMENT;
-    at = start + bytes + ((8 - (bytes % 8)) % 8);
+    const end = start + 8 * Math.ceil((count * Kind.BYTES_PER_ELEMENT) / 8);
+    found.push(new Frame({ ...header, from: at, end }, new Kind(buffer, start, count))); // from, end: its bytes
+    at = end;
   }
   return found;
 }

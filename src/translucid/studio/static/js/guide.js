@@ -1,12 +1,12 @@
 // The lesson's strip: a few sentences above the read-out, over any view. Its numbers are those of the run at hand,
 // its nouns light what they name, and each stop is an address. One may wander off; Space comes back, then goes on.
-import { h, icon, special } from './dom.js';
+import { isPlainKey } from './keyboard.js';
+import { h, icon, special, onLook } from './dom.js';
 import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
-import { task } from './tasks.js';
 
 const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // whatever the stop
 const box = () => document.getElementById('lesson');
@@ -49,12 +49,7 @@ function leave() {
 const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
 // A lesson on this run; of one that is not there, why.
 const lessonOf = async (run, id) =>
-  id && run
-    ? api.lesson(run.run, id).catch(error => {
-        if (error instanceof api.Refused) return { steps: [], why: error.message };
-        throw error;
-      })
-    : null;
+  id && run ? api.lesson(run.run, id).catch(error => ({ steps: [], why: api.refusal(error) })) : null;
 // A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there;
 // of a station also its model and its sentence.
 export async function whole({ run, params }) {
@@ -92,13 +87,12 @@ async function endOf(lesson) {
   const next = here < 0 ? null : stations[here + 1];
   const taught = lesson.teaches.charAt(0).toLowerCase() + lesson.teaches.slice(1);
   return h(
-    'p',
-    { class: 'end' },
-    h('b', null, 'You have seen '),
+    'p.end',
+    h('b', 'You have seen '),
     taught,
     next
       ? [
-          h('b', null, ' Next: '),
+          h('b', ' Next: '),
           h(
             'a',
             { href: to('lesson', { lesson: `${next.id}.1`, m: next.m, text: next.text, target: null, pin: null }) },
@@ -118,9 +112,8 @@ function drawn(step) {
   for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
   return [
     h(
-      'button',
+      'button.back',
       {
-        class: 'back',
         'aria-label': 'Back, to the stop before',
         title: 'Back (Shift and Space)',
         disabled: seek(place, -1) === null,
@@ -129,39 +122,33 @@ function drawn(step) {
       icon('prev'),
     ),
     h(
-      'div',
-      { class: 'stop' },
+      'div.stop',
       h('a', { href: stopAt(id, place, step), title: 'Show this stop again' }, step.title),
-      h('span', { class: 'quiet' }, `${place} of ${lesson.steps.length}`),
+      h('span.quiet', `${place} of ${lesson.steps.length}`),
     ),
     h(
-      'div',
-      { class: 'text', 'aria-live': 'polite' },
+      'div.text',
+      { 'aria-live': 'polite' },
       there(step)
         ? [
-            h('p', { class: 'says' }, pieces(step.say)),
+            h('p.says', pieces(step.say)),
             h(
-              'p',
-              { class: 'task' },
-              h('b', null, 'Do: '),
+              'p.task',
+              h('b', 'Do: '),
               pieces(step.do),
-              skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '',
+              skipped.length ? h('span.quiet', ` Skipped: ${missed(skipped)}.`) : '',
             ),
-            step.task ? task(now.run, id, place, pieces) : null,
+            step.task ? task(now.run, id, place) : null,
             now.end,
           ]
         : [
-            h(
-              'p',
-              { class: 'says' },
-              `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`,
-            ),
+            h('p.says', `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`),
             now.instead,
           ],
     ),
     h(
-      'button',
-      { class: 'onward', title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on },
+      'button.onward',
+      { title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on },
       off ? 'Come back' : last ? 'Finish' : 'Next',
       icon('next'),
     ),
@@ -170,9 +157,8 @@ function drawn(step) {
 }
 const shut = () =>
   h(
-    'button',
+    'button.shut',
     {
-      class: 'shut',
       'aria-label': 'Leave the lesson',
       title: 'Leave the lesson',
       onclick: () => go(address().view, { lesson: null }),
@@ -184,10 +170,10 @@ function nowhere({ name, steps, why }, place) {
   const says = why ?? `${name} has ${steps.length} stops; there is no stop ${place}`;
   return [
     h(
-      'div',
-      { class: 'text', 'aria-live': 'polite' },
-      h('p', { class: 'says' }, `${says}.`),
-      h('p', { class: 'task' }, h('a', { href: to('lesson', { lesson: null, pin: null }) }, 'All lessons')),
+      'div.text',
+      { 'aria-live': 'polite' },
+      h('p.says', `${says}.`),
+      h('p.task', h('a', { href: to('lesson', { lesson: null, pin: null }) }, 'All lessons')),
     ),
     shut(),
   ];
@@ -195,8 +181,7 @@ function nowhere({ name, steps, why }, place) {
 // A sentence that lacks what the stop is about: the lesson's own has it.
 const another = ({ text }) =>
   h(
-    'p',
-    { class: 'task' },
+    'p.task',
     text
       ? [h('a', { href: to(address().view, { text, target: null }) }, 'Back to the lesson’s sentence'), `: ${text}`]
       : 'Press Edit and write another sentence.',
@@ -212,8 +197,7 @@ async function instead(lesson, run) {
   const [best] = tours.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length);
   const first = best?.steps.findIndex(there) ?? -1;
   return h(
-    'p',
-    { class: 'task' },
+    'p.task',
     own
       ? [
           `${lesson.name} is a lesson on `,
@@ -225,11 +209,7 @@ async function instead(lesson, run) {
           '. ',
         ]
       : lesson.model
-        ? [
-            `${lesson.name} is a lesson on ${lesson.model}: `,
-            h('code', null, `translucid explore ${lesson.model}`),
-            '. ',
-          ]
+        ? [`${lesson.name} is a lesson on ${lesson.model}: `, h('code', `translucid explore ${lesson.model}`), '. ']
         : '',
     first < 0
       ? ''
@@ -251,6 +231,27 @@ const missed = steps =>
     )
     .join('; ');
 
+// ---- a task: a button that asks whether what the page shows is what was asked for, and what was said to that
+const done = new Set(); // lesson.stop, of this session
+export const doneIn = id => [...done].filter(key => key.startsWith(`${id}.`)).length;
+
+function task(run, id, place) {
+  const key = `${id}.${place}`;
+  const verdict = h('span.verdict', { role: 'status', 'aria-live': 'polite' });
+  const line = h('p', { class: `check${done.has(key) ? ' right' : ''}` });
+  const button = h('button.edit', { onclick: check }, 'Check');
+  async function check() {
+    const found = await api.check(run.run, id, place, location.hash);
+    if (found.done) done.add(key);
+    line.classList.toggle('right', found.done);
+    line.classList.toggle('wrong', !found.done);
+    verdict.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+  }
+  if (done.has(key)) verdict.append('✓ done');
+  line.append(button, verdict);
+  return line;
+}
+
 // ---- sentences: text, words, numbers, nouns
 export function pieces(list) {
   const all = list.map((piece, k) => {
@@ -263,7 +264,7 @@ export function pieces(list) {
     // a sign stays with the button before it
     const sign = typeof each === 'string' || typeof all[k + 1] !== 'string' ? '' : /^[.,:;?!)]*/.exec(all[k + 1])[0];
     if (!sign) return;
-    all[k] = h('span', { class: 'unbroken' }, each, sign);
+    all[k] = h('span.unbroken', each, sign);
     all[k + 1] = all[k + 1].slice(sign.length);
   });
   return all;
@@ -277,14 +278,7 @@ function noun(text, means, kind) {
       : null;
   const el = h('button', { class: kind, onclick: () => act?.() });
   el.append(text);
-  for (const [begin, end] of [
-    ['mouseenter', 'mouseleave'],
-    ['focus', 'blur'],
-  ]) {
-    el.addEventListener(begin, () => link.hover([means]));
-    el.addEventListener(end, () => link.hover([]));
-  }
-  return el;
+  return link.lights(el, [means]);
 }
 // A number of the run: the read-out tells where it stands, a click goes there.
 function number({ value, at, index, digits, meaning }, inSum) {
@@ -294,34 +288,18 @@ function number({ value, at, index, digits, meaning }, inSum) {
   const open = at.includes(' ') // no point of the trace: a probability, a weight, a gradient
     ? null
     : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
-  return h(
-    'button',
-    {
-      class: 'n told-number',
-      title: meaning,
-      'data-at': path,
-      onmouseenter: tell,
-      onmouseleave: () => readout(),
-      onfocus: tell,
-      onblur: () => readout(),
-      onclick: () => open?.(),
-    },
+  const el = h(
+    'button.n.told-number',
+    { title: meaning, 'data-at': path, onclick: () => open?.() },
     inSum && value < 0 ? `(${shown})` : shown,
   );
+  return onLook(el, tell, () => readout());
 }
 
 // Space goes on with the lesson, before any view hears of it.
 export function guided(event) {
-  if (
-    now === null ||
-    event.key !== ' ' ||
-    event.ctrlKey ||
-    event.metaKey ||
-    event.altKey ||
-    document.querySelector('dialog[open]')
-  )
-    return;
-  if (event.target.closest?.('input,textarea,select,button,a,summary')) return;
+  if (now === null || event.key !== ' ' || !isPlainKey(event)) return;
+  if (document.querySelector('dialog[open]') || event.target.closest?.('button,a,summary')) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   event.shiftKey ? back() : on();

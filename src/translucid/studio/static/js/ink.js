@@ -38,7 +38,8 @@ const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
 export const shades = kind => table(theme(), kind); // for those who paint many
 // The same as numbers of 32 bits, as the pixels of an ImageData lie in memory.
-export const packed = kind => shades(kind).map(([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
+export const packedColour = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+export const packed = kind => shades(kind).map(packedColour);
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
@@ -66,32 +67,9 @@ export function gradient(scale) {
   );
 }
 
-// No cell is ever thinner than 3 px: neighbours are pooled, and the one with the largest magnitude speaks for them.
-export function pool(row, width) {
-  const n = Math.max(1, Math.min(row.length, Math.floor(width / 3)));
-  if (n === row.length) return row;
-  return Array.from({ length: n }, (_, k) =>
-    row
-      .slice(Math.floor((k * row.length) / n), Math.floor(((k + 1) * row.length) / n))
-      .reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0),
-  );
-}
+// A variable of the page's styles, as it is in the present theme.
+export const cssVariable = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Paint rows of numbers into one canvas. Rows may stand apart (a strand each) or touch (a heat map).
-export function paintRows(ctx, all, { x, y, width, pitch, height, scale }) {
-  all
-    .map(r => pool(r, width))
-    .forEach((row, i) => {
-      const top = y + i * pitch + (pitch - height) / 2;
-      const w = width / row.length;
-      row.forEach((v, j) => {
-        ctx.fillStyle = css(v, scale);
-        const x0 = Math.round((x + j * w) * 2) / 2;
-        const x1 = Math.round((x + (j + 1) * w) * 2) / 2;
-        ctx.fillRect(x0, top, x1 - x0, height);
-      });
-    });
-}
 export function canvas(width, height) {
   const el = document.createElement('canvas');
   const k = window.devicePixelRatio || 1;
@@ -104,11 +82,40 @@ export function canvas(width, height) {
   return { el, ctx };
 }
 
+// A canvas with one pixel for each number: paint(pixels) fills them in, row by row, each one of `packed`.
+export function pixelCanvas(rows, cols, paint) {
+  const el = document.createElement('canvas');
+  el.width = cols;
+  el.height = rows;
+  const pen = el.getContext('2d');
+  const image = pen.createImageData(cols, rows);
+  paint(new Uint32Array(image.data.buffer));
+  pen.putImageData(image, 0, 0);
+  return el;
+}
+// Where there is nothing to show: masked, not recorded, no number; never a colour. u: the unit of the page; inset: left
+// free at the edges.
+export function hatch(ctx, { x, y, width, height }, u, inset = 0) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x + inset, y + inset, width - 2 * inset, height - 2 * inset);
+  ctx.clip();
+  ctx.strokeStyle = cssVariable('--line');
+  ctx.lineWidth = 1.25 * u;
+  ctx.beginPath();
+  for (let t = -height; t < width; t += 8 * u) {
+    ctx.moveTo(x + t, y + height);
+    ctx.lineTo(x + t + height, y);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
 // A number in a cell, in the middle of a ground of one colour. It is remembered, so that a saved picture can hold it as
 // text: the ground is painted over it there, as high as `room` at most.
 const figures = new WeakMap();
 export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
-  const family = getComputedStyle(document.documentElement).getPropertyValue('--numbers').trim();
+  const family = cssVariable('--numbers');
   ctx.font = `${weight} ${size}px ${family}`;
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
@@ -142,6 +149,49 @@ export const brief = v => {
 export const counted = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
-// How a frame's numbers become colours.
+// How a frame's numbers become colours; a probability's.
+export const UNIT_SCALE = { kind: 'seq', max: 1 };
 export const scaleOf = frame =>
   frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi };
+
+// ---- a tensor tile: one row of numbers on each strand. Cells are never thinner than 3 px; the largest of a few
+// neighbours speaks for them.
+const LEAST = 3; // px of a cell
+export const cellsIn = (length, width) => Math.max(1, Math.min(length, Math.floor(width / LEAST)));
+export function block(length, cells, k) {
+  // the numbers that cell k stands for
+  return [Math.floor((k * length) / cells), Math.floor(((k + 1) * length) / cells)];
+}
+export function loudest(row, from, to) {
+  // where the largest magnitude of a block lies
+  let best = from;
+  for (let j = from + 1; j < to; j++) if (Math.abs(row[j]) > Math.abs(row[best])) best = j;
+  return best;
+}
+export function tile(ctx, rows, { x, y, width, pitch, height, scale, alpha = 1 }) {
+  ctx.globalAlpha = alpha;
+  rows.forEach((row, i) => paintRow(ctx, row, { x, y: y + i * pitch + (pitch - height) / 2, width, height, scale }));
+  ctx.globalAlpha = 1;
+}
+export function paintRow(ctx, row, { x, y, width, height, scale }) {
+  const cells = cellsIn(row.length, width);
+  const w = width / cells;
+  for (let k = 0; k < cells; k++) {
+    const value = row[loudest(row, ...block(row.length, cells, k))];
+    if (!Number.isFinite(value)) continue;
+    ctx.fillStyle = css(value, scale);
+    const x0 = Math.round((x + k * w) * 2) / 2;
+    const x1 = Math.round((x + (k + 1) * w) * 2) / 2;
+    ctx.fillRect(x0, y, x1 - x0, height);
+  }
+}
+// The number under the pointer: { row, column, value, of } where `of` tells how many the cell stands for.
+export function under(rows, { x, y, width, pitch }, px, py) {
+  const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch)));
+  const row = rows[i];
+  const cells = cellsIn(row.length, width);
+  const k = Math.min(cells - 1, Math.max(0, Math.floor(((px - x) / width) * cells)));
+  const [from, to] = block(row.length, cells, k);
+  const column = loudest(row, from, to);
+  return { row: i, column, value: row[column], of: to - from, from, to };
+}

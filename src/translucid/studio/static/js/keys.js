@@ -1,11 +1,9 @@
 // The keys in one list, and what they copy: a value with all its digits, or the line of Python that gives it.
-import { h } from './dom.js';
+import { h, dialog } from './dom.js';
 import * as api from './api.js';
-import { dialog } from './parts/dialog.js';
 import { addressOf } from './parts/terms.js';
 
 const EVERYWHERE = [
-  ['1 … 8', 'the views, in the order of the bar'],
   ['/', 'change the sentence'],
   ['← →', 'the token before, the token after'],
   ['t', 'the numbers of a picture as a table'],
@@ -27,75 +25,27 @@ const WITHIN = [
   ['Enter', 'pin, open, or go in'],
   ['Backspace', 'in the terms of a number: back'],
 ];
-const OWN = {
-  flow: [
-    ['↑ ↓', 'open the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['Enter', 'go into the part: Attention, Recurrent'],
-    ['o', 'switch the part off, in What-if'],
-  ],
-  attention: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['m', 'the next moment: scores, scaled, masked, weights'],
-    ['n', 'numbers in the cells'],
-    ['o', 'switch the head off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
-  ],
-  recurrent: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the unit before, the unit after'],
-    ['o', 'switch the layer off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
-  ],
-  decode: [
-    ['← →', 'the step before, the step after'],
-    ['↑ ↓', 'the token above, the token below'],
-    ['f', 'force the token'],
-    ['Space', 'play, pause'],
-    ['Backspace', 'let the model choose again'],
-  ],
-  whatif: [
-    ['o', 'turn the switch that has the focus'],
-    ['Backspace', 'as trained again'],
-  ],
-  train: [['Space', 'pause the page, never the training']],
-  lesson: [
-    ['Space', 'the next stop; from elsewhere, back to the stop'],
-    ['Shift Space', 'the stop before'],
-  ],
-};
-const NAMES = {
-  flow: 'In Flow',
-  attention: 'In Attention',
-  recurrent: 'In Recurrent',
-  decode: 'In Decode',
-  whatif: 'In What-if',
-  train: 'In Train',
-  lesson: 'In a lesson',
-};
 
-const written = keys => keys.split(' ').map((key, i) => [i ? ' ' : '', key === '…' ? key : h('kbd', null, key)]);
+const written = keys => keys.split(' ').map((key, i) => [i ? ' ' : '', key === '…' ? key : h('kbd', key)]);
 const section = (name, keys) =>
   h(
     'section',
-    null,
-    h('h3', null, name),
+    h('h3', name),
     h(
       'dl',
-      null,
-      keys.map(([key, does]) => [h('dt', null, written(key)), h('dd', null, does)]),
+      keys.map(([key, does]) => [h('dt', written(key)), h('dd', does)]),
     ),
   );
-export function keysTable() {
+export function keysTable(views) {
+  const all = Object.values(views);
   const box = dialog(
     'Keys',
     h(
-      'div',
-      { class: 'keylist', tabindex: 0, role: 'region', 'aria-label': 'All keys' },
-      section('Everywhere', EVERYWHERE),
+      'div.keylist',
+      { tabindex: 0, role: 'region', 'aria-label': 'All keys' },
+      section('Everywhere', [[`1 … ${all.length}`, 'the views, in the order of the bar'], ...EVERYWHERE]),
       section('With the keyboard only', WITHIN),
-      Object.entries(OWN).map(([view, keys]) => section(NAMES[view], keys)),
+      all.filter(view => view.keys).map(view => section(view.keysTitle ?? `In ${view.name}`, view.keys)),
     ),
   );
   box.addEventListener('keydown', event => {

@@ -1,22 +1,21 @@
 // The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
+import { modelSelect } from './parts/controls.js';
 import { h, icon, unit } from './dom.js';
-import { address, go, isOwn, link as to, settle } from './route.js';
+import { address, go, isOwn, link as to, settle, unusable } from './route.js';
 import { onSystemTheme, otherTheme, setTheme } from './theme.js';
 import * as api from './api.js';
 import * as link from './link.js';
-import { rest, current, notice } from './readout.js';
+import { rest, current, notice, copy } from './readout.js';
 import { counted, num, scaleOf, MANY } from './ink.js';
 import { token } from './parts/token.js';
 import { rolling } from './parts/rolling.js';
-import { leftOut } from './leftout.js';
 import { minimap } from './parts/minimap.js';
 import { folderOf, onTraining, stateOf } from './training.js';
 import { noteOnText, toModel } from './readable.js';
 import { guide, guided, whole } from './guide.js';
-import { tables } from './twin.js';
-import { copy } from './clipboard.js';
+import { tables } from './parts/table.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
-import { keepFocus } from './parts/walk.js';
+import { keepFocus, isPlainKey } from './keyboard.js';
 import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
@@ -51,29 +50,30 @@ const inShort = model => {
 };
 
 // Before a run has saved a model there is its training to look at, and nothing else.
-const absent = (id, model, all) =>
-  !Object.hasOwn(VIEWS, id)
+function absent(id, model, all) {
+  const opened = all.filter(each => !each.unopened);
+  return !Object.hasOwn(VIEWS, id)
     ? `there is no such view; there are ${Object.keys(VIEWS).join(', ')}`
-    : model.unopened && id !== 'train'
+    : model.unopened && !VIEWS[id].withoutModel
       ? 'There was no model yet when this page was opened; open the run again'
-      : VIEWS[id].lacks?.(
-          model,
-          all.filter(each => !each.unopened),
-        );
-const tours = id => (id === 'lesson' ? { lesson: null } : {}); // the list of tours is not one of their stops
+      : VIEWS[id].lacks?.(model, opened);
+}
+const tool = (name, key, onclick, face, kind) =>
+  h('button', { title: `${name} (${key})`, 'aria-label': name, onclick, class: kind }, face);
+const copyLink = () => copy(location.href, 'the link');
 function bar(view, model, all) {
   byId('bar').replaceChildren(
-    h('a', { class: 'mark', href: to('flow') }, mark, 'translucid'),
-    h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
+    h('a.mark', { href: to('flow') }, mark, 'translucid'),
+    h('h1.unseen', `Translucid studio: ${model.name}`),
     h(
-      'nav',
-      { class: 'views', 'aria-label': 'Views' },
-      Object.entries(VIEWS).map(([id, { name }]) => {
+      'nav.views',
+      { 'aria-label': 'Views' },
+      Object.entries(VIEWS).map(([id, { name, linkTo }]) => {
         const why = absent(id, model, all);
         return h(
           'a',
           {
-            href: why ? null : to(id, tours(id)),
+            href: why ? null : to(id, linkTo),
             'aria-current': id === view ? 'page' : null,
             'aria-disabled': why ? 'true' : null,
             title: why || null,
@@ -83,58 +83,21 @@ function bar(view, model, all) {
       }),
     ),
     h(
-      'div',
-      { class: 'model' },
+      'div.model',
       all.length > 1
-        ? h(
-            'select',
-            {
-              'aria-label': 'Model',
-              onchange: ({ target: { value } }) => {
-                const next = all.find(each => each.m === value);
-                toModel(view, model, next, { m: value });
-              },
-            },
-            all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)),
-          )
-        : h('b', null, model.name),
-      h('span', { class: 'sizes', title: inFull(model) }, inShort(model)),
+        ? modelSelect('Model', all, model, next => toModel(view, model, next, { m: next.m }))
+        : h('b', model.name),
+      h('span.sizes', { title: inFull(model) }, inShort(model)),
     ),
     h(
-      'div',
-      { class: 'tools' },
+      'div.tools',
       saver(keep),
-      h(
-        'button',
-        {
-          title: 'Larger, for a projector (p)',
-          'aria-label': 'Larger, for a projector',
-          class: 'projector',
-          onclick: projector,
-        },
-        'Aa',
-      ),
-      h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: otherTheme }, icon('theme')),
-      h(
-        'button',
-        {
-          title: 'Copy a link to exactly this (l)',
-          'aria-label': 'Copy a link to exactly this',
-          onclick: () => copy(location.href, 'the link'),
-        },
-        icon('link'),
-      ),
-      h(
-        'button',
-        { title: 'The numbers of a picture as a table (t)', 'aria-label': 'Tables', onclick: tables },
-        icon('table'),
-      ),
-      h(
-        'button',
-        { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector },
-        icon('panel'),
-      ),
-      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', class: 'keys', onclick: () => keysTable() }, '?'),
+      tool('Larger, for a projector', 'p', projector, 'Aa', 'projector'),
+      tool('Light or dark', 'd', otherTheme, icon('theme')),
+      tool('Copy a link to exactly this', 'l', copyLink, icon('link')),
+      tool('The numbers of a picture as a table', 't', tables, icon('table')),
+      tool('The inspector: away or back', 'i', inspector, icon('panel'), 'inspect'),
+      tool('All keys', '?', () => keysTable(VIEWS), '?', 'keys'),
     ),
   );
 }
@@ -145,8 +108,7 @@ function inspector() {
   root.classList.toggle(small.matches ? 'drawer' : 'folded');
   if (!small.matches) draw(); // the view has other room now
 }
-const WORDS = ['flow', 'attention', 'whatif', 'compare']; // in the others these keys go from step to step
-function walkWords(by) {
+function walkTokens(by) {
   if (!now?.run) return;
   const { source, target, features } = now.run.tokens;
   const of = which => (which === 'tgt' ? target : source.length ? source : features).length;
@@ -194,7 +156,7 @@ const unread = ({ m }) => {
   return `${before} open it again: translucid explore ${folderOf(m)}`.trim();
 };
 async function sentence(run, model) {
-  if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, unread(model)));
+  if (!run) return byId('sentence').replaceChildren(h('span.quiet', unread(model)));
   const { source, target, follows, features } = run.tokens;
   const box = byId('sentence');
   const lists = [source, target].filter(list => list.length);
@@ -217,8 +179,7 @@ async function sentence(run, model) {
         width: Math.floor(lists.length < 2 ? room : long > 1 ? room / 2 - 24 * unit() : room * 0.6),
       });
     return h(
-      'div',
-      { class: 'tokens' },
+      'div.tokens',
       list.map((word, i) =>
         token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`, lacks(keys, i)),
       ),
@@ -226,44 +187,31 @@ async function sentence(run, model) {
   };
   link.forget(box);
   const parts = [];
-  if (source.length)
-    parts.push(
-      await words(
-        source.filter(word => word !== '</s>'),
-        'encoder',
-        'src',
-      ),
-    );
+  const read = source.filter(word => word !== '</s>');
+  if (source.length) parts.push(await words(read, 'encoder', 'src'));
   if (target.length && source.length)
-    parts.push(
-      h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
-      await words(follows.slice(0, -1), 'decoder', 'tgt'),
-    );
+    parts.push(h('span.to', { 'aria-hidden': 'true' }, '→'), await words(follows.slice(0, -1), 'decoder', 'tgt'));
   if (target.length && !source.length) parts.push(await words(target, 'decoder', 'tgt'));
   if (features.length)
     parts.push(
       h(
-        'div',
-        { class: 'tokens' },
+        'div.tokens',
         run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`)),
       ),
     );
   if (!target.length && !features.length)
     parts.push(
-      h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
+      h('span.to', { 'aria-hidden': 'true' }, '→'),
       h('span', { class: long ? 'answer cut' : 'answer' }, answer(run, model)),
     );
   const odd = unknown.src.size + unknown.tgt.size;
-  if (odd)
-    parts.push(
-      h('span', { class: 'unknowns' }, `${odd} ${odd > 1 ? 'tokens are' : 'token is'} unknown: read as <unk>`),
-    );
+  if (odd) parts.push(h('span.unknowns', `${odd} ${odd > 1 ? 'tokens are' : 'token is'} unknown: read as <unk>`));
   const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
   box.replaceChildren(
-    rolling(h('div', { class: 'rolls' }, parts), 'the sentence'),
+    rolling(h('div.rolls', parts), 'the sentence'),
     h(
-      'button',
-      { class: 'edit rewrite', title: 'Change the sentence (/)', onclick: () => edit(run, model) },
+      'button.edit.rewrite',
+      { title: 'Change the sentence (/)', onclick: () => edit(run, model) },
       icon('edit'),
       'Edit',
     ),
@@ -271,16 +219,18 @@ async function sentence(run, model) {
     more,
   );
 }
-function letGo() {
-  const button = h(
-    'button',
-    { class: 'edit unpin', title: 'Let go of what is pinned (Esc)', 'aria-label': 'Unpin', onclick: link.unpin },
+const letGo = () =>
+  h(
+    'button.edit.unpin',
+    {
+      title: 'Let go of what is pinned (Esc)',
+      'aria-label': 'Unpin',
+      onclick: link.unpin,
+      hidden: !link.state.pins[0],
+    },
     icon('pin'),
     'Unpin',
   );
-  button.hidden = !link.state.pins.length;
-  return button;
-}
 function answer(run, model) {
   if (model.outputs === 'masked_tokens') {
     // what is hidden; without a mask, all
@@ -299,9 +249,8 @@ function answer(run, model) {
 function edit(run, model) {
   const field = h('input', { type: 'text', value: run.text, 'aria-label': 'Sentence', maxlength: 20000 });
   const form = h(
-    'form',
+    'form.asking',
     {
-      class: 'asking',
       onsubmit: event => {
         event.preventDefault();
         if (!field.value.trim()) {
@@ -313,7 +262,7 @@ function edit(run, model) {
       },
     },
     field,
-    h('button', { class: 'edit', type: 'submit' }, 'Read it'),
+    h('button.edit', { type: 'submit' }, 'Read it'),
   );
   field.addEventListener('keydown', event => {
     if (event.key === 'Escape') sentence(run, model);
@@ -323,7 +272,7 @@ function edit(run, model) {
   field.select();
 }
 
-export async function context(known) {
+async function context(known) {
   // known(model, all): called before the model has read
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
@@ -351,11 +300,11 @@ function warned(message, ...more) {
   byId('stage').querySelector('.told.above')?.remove();
   byId('stage').append(
     h(
-      'div',
-      { class: 'told above', role: 'alert' },
-      h('p', null, message),
+      'div.told.above',
+      { role: 'alert' },
+      h('p', message),
       more,
-      h('button', { class: 'edit', onclick: event => event.target.closest('.told').remove() }, 'Close'),
+      h('button.edit', { onclick: event => event.target.closest('.told').remove() }, 'Close'),
     ),
   );
 }
@@ -368,13 +317,13 @@ function told(error) {
   byId('stage').inert = false;
   byId('stage').replaceChildren(
     h(
-      'div',
-      { class: 'told', role: 'alert' },
-      h('h2', null, 'This cannot be shown'),
-      h('p', null, error.message),
+      'div.told',
+      { role: 'alert' },
+      h('h2', 'This cannot be shown'),
+      h('p', error.message),
       h(
-        'button',
-        { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) },
+        'button.edit',
+        { onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) },
         'Copy details',
       ),
     ),
@@ -383,14 +332,7 @@ function told(error) {
   if (!(error instanceof api.Refused)) console.error(error);
 }
 // A view that takes its time says what it computes.
-const busy = (view, { model, params }) =>
-  view === 'train' && model.plane
-    ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
-    : view === 'decode'
-      ? 'Searching for the best text …'
-      : view === 'compare'
-        ? 'Both models are reading …'
-        : `${VIEWS[view].name}: computing …`;
+const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
 // One signal for each drawing: when its view is left, what the view listens to ends, and answers that it still waits
 // for never reach it (api.js). So a view that was left draws nothing.
 function draw() {
@@ -433,13 +375,10 @@ async function drawOn(stage, signal) {
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;
-    stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
+    stage.replaceChildren(h('h2.unseen', VIEWS[view].name), box);
     stage.inert = false;
     await sentence(found.run, found.model);
-    const blank = setTimeout(
-      () => box.append(h('p', { class: 'quiet computing', role: 'status' }, busy(view, found))),
-      200,
-    );
+    const blank = setTimeout(() => box.append(h('p.quiet.computing', { role: 'status' }, busy(view, found))), 200);
     signal.addEventListener('abort', () => clearTimeout(blank));
     await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
     if (signal.aborted) return; // it has waited for something else than an answer
@@ -451,14 +390,11 @@ async function drawOn(stage, signal) {
     const failed = trouble;
     trouble = null;
     if (failed)
-      warned(
-        failed.error.message,
-        h('button', { class: 'edit', onclick: () => (location.hash = failed.wanted) }, 'Try again'),
-      );
+      warned(failed.error.message, h('button.edit', { onclick: () => (location.hash = failed.wanted) }, 'Try again'));
     else {
       const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
       const gone = named && absent(wanted, found.model, found.all);
-      const odd = arrived ? leftOut(wanted, { ...found, lessons }, gone) : [];
+      const odd = arrived ? unusable(wanted, { ...found, lessons }, gone, VIEWS) : [];
       stood = location.hash;
       const note = noteOnText();
       if (note) warned(note);
@@ -500,25 +436,27 @@ addEventListener('resize', () => {
   }
 });
 addEventListener('keydown', event => {
-  if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-  const { view } = address();
-  const views = Object.keys(VIEWS);
-  if (/^[1-9]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
-  else if (event.key === '/') {
-    event.preventDefault();
-    document.querySelector('.sentence .rewrite')?.click();
-  } else if (event.key === 'd') otherTheme();
-  else if (event.key === 'p') projector();
-  else if (event.key === 'l') copy(location.href, 'the link');
-  else if (event.key === 'c') copyValue();
-  else if (event.key === 'C') copyPython();
-  else if (event.key === 't') tables();
-  else if (event.key === '?') keysTable();
-  else if (event.key === 'i') inspector();
-  else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented)
-    walkWords(event.key === 'ArrowLeft' ? -1 : 1);
+  if (!isPlainKey(event)) return;
+  const acts = {
+    '/': () => {
+      event.preventDefault();
+      document.querySelector('.sentence .rewrite')?.click();
+    },
+    d: otherTheme,
+    p: projector,
+    l: copyLink,
+    c: copyValue,
+    C: copyPython,
+    t: tables,
+    '?': () => keysTable(VIEWS),
+    i: inspector,
+    Escape: () => link.state.pins.length && link.unpin(),
+  };
+  const view = Object.keys(VIEWS)[event.key - 1];
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (view) go(view, VIEWS[view].linkTo);
+  else if (step && !event.defaultPrevented && VIEWS[address().view]?.walksTokens) walkTokens(step);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
-  else if (event.key === 'Escape' && link.state.pins.length) link.unpin();
+  else if (Object.hasOwn(acts, event.key)) acts[event.key]();
 });
 draw();
-export { unit };

@@ -87,7 +87,6 @@ function clipped(node, style, box, kids, { kept }) {
   const clip = kept.named(
     s(
       'clipPath',
-      null,
       s('rect', {
         x: at(left),
         y: at(top),
@@ -182,7 +181,7 @@ export function asSvg(caption) {
       height,
       viewBox: `0 0 ${width} ${height}`,
     },
-    s('title', null, caption),
+    s('title', caption),
     kept.defs.childNodes.length ? kept.defs : null,
     s('rect', { width, height, fill: token('--bg') }),
     placed,

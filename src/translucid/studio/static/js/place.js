@@ -1,12 +1,12 @@
 // A place for one studio among others: a box of a notebook, or a file without a server.
 // The page's modules use document, location, history, fetch and addEventListener; in a bundle
-// (studio/bundle.py) these names mean what is made here, so that each box has its own state,
+// (studio/page_bundle.py) these names mean what is made here, so that each box has its own state,
 // keys and address, and styles that stay inside.
 const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
-export function makePlace(el, { ask, address, onaddress = () => {}, height, around, whole = false, style, markup }) {
+function makePlace(el, { ask, address, onaddress = () => {}, height, around, whole = false, style, markup }) {
   const page = el.ownerDocument;
   const events = new EventTarget();
   const host = page.createElement('div');
@@ -176,3 +176,17 @@ const BOX = `
 .studio.projector { --rem: calc(var(--size, 16px) * 1.1); }
 .studio-body { position: relative; text-align: left; }
 `;
+
+// ---- one studio in an element; graph, STYLE, MARKUP and FONT stand around this module in a bundle
+// The face of formulas belongs to the whole document, whatever box uses it.
+function faced(page) {
+  if ([...page.fonts].some(face => face.family.includes('Studio Math'))) return;
+  const bytes = Uint8Array.from(atob(FONT), letter => letter.charCodeAt(0));
+  page.fonts.add(new FontFace('Studio Math', bytes.buffer));
+}
+export function mount(el, given) {
+  faced(el.ownerDocument);
+  const place = makePlace(el, { ...given, style: STYLE, markup: MARKUP });
+  graph(place)('main.js'); // draws as soon as it is loaded
+  return place;
+}

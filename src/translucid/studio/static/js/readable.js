@@ -33,7 +33,6 @@ async function unreadable({ m }, text) {
     const words = tokens[side].map((word, i) => ({ word, i })).filter(({ word }) => !special(word));
     return words.length && words.every(({ i }) => missing.has(i)) ? 'none of its tokens is in the vocabulary' : '';
   } catch (error) {
-    if (error instanceof api.Refused) return error.message.replace(/^text: /, '');
-    throw error;
+    return api.refusal(error).replace(/^text: /, '');
   }
 }

@@ -17,9 +17,7 @@ export function readout(told = resting) {
     return;
   }
   const { scale, value } = told;
-  const parts = [
-    h('div', { class: 'where' }, h('div', { class: 'at' }, told.at), h('div', { class: 'path' }, told.path ?? '')),
-  ];
+  const parts = [h('div.where', h('div.at', told.at), h('div.path', told.path ?? ''))];
   if (scale) {
     const digits = scale.max < 10 ? 1 : 0;
     const ends =
@@ -28,28 +26,20 @@ export function readout(told = resting) {
     const place = told.place ?? (scale.kind === 'seq' ? value / scale.max : 0.5 + value / (2 * scale.max));
     parts.push(
       h(
-        'div',
-        { class: 'legend' },
+        'div.legend',
         h(
-          'div',
-          { class: 'ramp', style: `background:${gradient(scale)}` },
+          'div.ramp',
+          { style: `background:${gradient(scale)}` },
           Number.isFinite(place) ? h('i', { style: `left:${Math.min(1, Math.max(0, place)) * 100}%` }) : null,
         ),
         h(
-          'div',
-          { class: 'ends' },
-          ends.map(end => h('span', null, end)),
+          'div.ends',
+          ends.map(end => h('span', end)),
         ),
       ),
     );
   } else parts.push(h('div'));
-  parts.push(
-    h(
-      'div',
-      { class: 'value' },
-      value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3),
-    ),
-  );
+  parts.push(h('div.value', value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3)));
   foot.replaceChildren(...parts);
 }
 export const current = () => shown;
@@ -58,7 +48,7 @@ let quiet = 0;
 export function notice(text) {
   const path =
     document.getElementById('readout').querySelector('.path') ??
-    document.getElementById('readout').appendChild(h('div', { class: 'path' }));
+    document.getElementById('readout').appendChild(h('div.path'));
   const before = path.textContent;
   path.textContent = text;
   path.classList.add('notice');
@@ -71,3 +61,13 @@ export function notice(text) {
   }, 2500);
 }
 export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);
+
+// What is copied is told, in the read-out; where the browser keeps its clipboard shut, that is told instead.
+export async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    notice(`copied ${what ?? text}`);
+  } catch {
+    notice(`the browser does not let this page copy; it would be: ${text}`);
+  }
+}

@@ -1,7 +1,7 @@
 // The entry of a session in one file: questions are answered from what was recorded in it.
-// Whole tensors stand in the file once; what a view wants of them is cut out here as studio/frames.py does.
+// Whole tensors stand in the file once; what a view wants of them is cut out here as studio/tensors.py does.
 import { frames } from './frames.js';
-import { mount } from './mount.js';
+import { mount } from './place.js';
 
 const NOTHING = 255;
 const GONE = 'This was not recorded in this file. Open the model itself to see it: translucid explore';
@@ -139,20 +139,7 @@ function bare(points, at) {
   };
 }
 // Of a training: the tables of these steps, out of those that were recorded together.
-const SIZES = { u8: 1, f16: 2, f32: 4 };
-function tables(all) {
-  const found = new Map();
-  const view = new DataView(all.buffer);
-  for (let at = 0; at < all.length; ) {
-    const length = view.getUint32(at, true);
-    const head = JSON.parse(new TextDecoder().decode(all.subarray(at + 4, at + 4 + length)));
-    const size = head.shape.reduce((a, b) => a * b, 1) * SIZES[head.dtype];
-    const end = at + 4 + length + 8 * Math.ceil(size / 8);
-    found.set(head.step, all.slice(at, end));
-    at = end;
-  }
-  return found;
-}
+const tables = all => new Map(frames(all.buffer).map(({ step, from, end }) => [step, all.slice(from, end)]));
 
 // Of recorded steps those that are wanted, with fewer tokens each; nothing where some were not recorded.
 function steps(all, wanted) {

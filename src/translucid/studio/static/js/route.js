@@ -23,3 +23,68 @@ export function go(view, changes = {}) {
 export function settle(changes) {
   history.replaceState(null, '', link(address().view, changes));
 } // no redraw
+
+// ---- what a part of a link may say: each check gives '' or what is allowed. What cannot be is left out, and the page
+// says so.
+export const anything = () => '';
+export const among =
+  (...names) =>
+  value =>
+    names.includes(value) ? '' : `choose ${names.join(', ')}`;
+export const between = (least, most) => value =>
+  /^\d+(\.\d+)?$/.test(value) && Number(value) >= least && Number(value) <= most ? '' : `${least} to ${most}`;
+// most: how many there are, where that is known.
+export const countedFrom0 = (what, most) => value =>
+  /^\d+$/.test(value) && (most === undefined || Number(value) < most)
+    ? ''
+    : most === undefined
+      ? `${what} are counted 0, 1, 2`
+      : `${what} 0 to ${most - 1} are there`;
+export const listed = text => text.split(',').filter(Boolean);
+const firstFault = (value, check) => listed(value).map(check).find(Boolean) ?? '';
+
+// Parts that a link has whatever its view.
+const SHARED = {
+  text: anything,
+  target: anything,
+  embed: anything,
+  i: anything,
+  walk: anything,
+  m: (value, { all }) => among(...all.map(each => each.m))(value),
+  theme: among('light', 'dark'),
+  hide: value => firstFault(value, among('bar', 'sentence', 'views', 'tools', 'readout')),
+  at: (value, { run }) =>
+    !run || run.points.some(({ at }) => at === value || at.startsWith(`${value}.`)) ? '' : 'this run has no such point',
+  pin: (value, { run }) => (run ? pinned(value, run.tokens) : ''),
+  head: (value, { model }) => (value === 'mean' ? '' : countedFrom0('heads', model.config.heads ?? undefined)(value)),
+  layer: (value, { model: { config } }) =>
+    firstFault(value, each =>
+      countedFrom0('layers', Math.max(config.layers ?? 1, config.decoder_layers ?? 0))(each.replace(/^\w+\./, '')),
+    ),
+  unit: (value, { view, model: { config } }) =>
+    countedFrom0('units', view === 'recurrent' ? (config.hidden ?? config.d_model ?? undefined) : undefined)(value),
+  step: countedFrom0('steps'),
+  // Of a stop that is not there, or not for this model, the lesson's strip tells.
+  lesson: (value, { lessons }) =>
+    /^[\w-]+\.\d+$/.test(value) || lessons.some(each => each.id === value)
+      ? ''
+      : `stops are ${lessons.map(each => `${each.id}.1 to ${each.id}.${each.steps}`).join(', ')}`,
+};
+function pinned(value, { source, target, features }) {
+  const count = { src: (source.length ? source : features).length, tgt: target.length };
+  return listed(value).every(key => /^(src|tgt):\d+$/.test(key) && Number(key.slice(4)) < count[key.slice(0, 3)])
+    ? ''
+    : `tokens src:0 to src:${count.src - 1}${count.tgt ? ` and tgt:0 to tgt:${count.tgt - 1}` : ''} are there`;
+}
+// Each part of a link that cannot be, with what is allowed. found: { all, model, run, params, lessons }; absent: why
+// there is no such view.
+export function unusable(view, found, absent, views) {
+  const checks = Object.assign({}, SHARED, ...Object.values(views).map(each => each.linkParts));
+  const wrong = [...found.params]
+    .filter(([, value]) => value !== '')
+    .map(([key, value]) => {
+      const why = Object.hasOwn(checks, key) ? checks[key](value, { ...found, view }) : 'a link has no such part';
+      return why && `${key}=${value.length > 40 ? `${value.slice(0, 40)}…` : value} (${why})`;
+    });
+  return [absent && `view=${view} (${absent})`, ...wrong].filter(Boolean);
+}

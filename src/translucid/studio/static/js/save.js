@@ -50,8 +50,8 @@ const WHAT = [
 // A menu above everything else: a box of a notebook, or the rolling bar of a long sentence, would cut it off.
 export function saver(act) {
   const menu = h(
-    'div',
-    { class: 'menu', popover: 'auto' },
+    'div.menu',
+    { popover: 'auto' },
     WHAT.map(([what, name, key]) =>
       h(
         'button',
@@ -62,7 +62,7 @@ export function saver(act) {
           },
         },
         name,
-        h('kbd', null, key),
+        h('kbd', key),
       ),
     ),
   );
@@ -75,5 +75,5 @@ export function saver(act) {
     menu.style.top = `${bottom + 4}px`;
     menu.querySelector('button').focus();
   });
-  return h('div', { class: 'saver' }, button, menu);
+  return h('div.saver', button, menu);
 }

@@ -1,5 +1,6 @@
 // What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled
 // to as many as are drawn; nothing has more columns than its pane can show.
+import { range } from './dom.js';
 import * as api from './api.js';
 import { byRows } from './anatomy.js';
 import { scaleOf } from './ink.js';
@@ -17,7 +18,7 @@ async function batches(run, names, options) {
   for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
   return (await Promise.all(parts)).flat();
 }
-const isWoven = pane => pane.kind === 'weave' || pane.kind === 'cross';
+const isAttention = pane => pane.kind === 'self' || pane.kind === 'cross';
 const size = point => point.shape.reduce((a, b) => a * b, 1);
 const flat = (frame, point) =>
   frame.shape.length === 2 ? frame.table() : byRows(point) ? frame.row().map(value => [value]) : [frame.row()];
@@ -34,7 +35,7 @@ function namesOf(band) {
   const plates = band.panes.filter(pane => pane.kind === 'plate').length;
   const found = new Map();
   for (const pane of band.panes) {
-    if (!isWoven(pane))
+    if (!isAttention(pane))
       found.set(pane.at, pane.kind === 'plate' ? (plates > PLATES ? 4 : 12) : pane.kind === 'thin' ? 12 : 48);
     else if (pane.result) found.set(pane.result.at, 12);
   }
@@ -94,7 +95,7 @@ export async function weightsOf(run, bands) {
   const source = bands.find(band => band.key === 'src');
   await Promise.all(
     bands.flatMap(band =>
-      band.panes.filter(isWoven).map(async pane => {
+      band.panes.filter(isAttention).map(async pane => {
         const keys = pane.kind === 'cross' ? (source ?? band) : band;
         const lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
         const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*';
@@ -133,7 +134,7 @@ function mean(frame) {
   return {
     rows,
     stepRows: Math.ceil(down / n),
-    keys: Array.from({ length: m }, (_, j) => [j * each, Math.min(across, (j + 1) * each)]),
+    keys: range(m).map(j => [j * each, Math.min(across, (j + 1) * each)]),
   };
 }
 // A block that lies half in the window counts only for what the words of the window do not explain.
@@ -144,7 +145,7 @@ function merged(blocks, exact, { first, rows: count }) {
     row.slice(Math.max(0, from - first), Math.max(0, to - first)).reduce((a, b) => Math.max(a, b), 0);
   return {
     ...blocks,
-    keys: [...kept.map(j => blocks.keys[j]), ...Array.from({ length: count }, (_, k) => [first + k, first + k + 1])],
+    keys: [...kept.map(j => blocks.keys[j]), ...range(count).map(k => [first + k, first + k + 1])],
     rows: blocks.rows.map((row, i) => [
       ...kept.map(j => (inside(blocks.keys[j], exact.rows[i]) >= 0.9 * row[j] ? 0 : row[j])),
       ...exact.rows[i],

@@ -1,5 +1,5 @@
 // A training as it comes over the socket: all so far as two frames, then what is new, four times a second at most.
-// See studio/live.py. What is shown may be paused; the training knows nothing of it.
+// See studio/run_follower.py. What is shown may be paused; the training knows nothing of it.
 import * as api from './api.js';
 import { frames } from './frames.js';
 

@@ -1,5 +1,5 @@
 // The entry for anywidget: questions go over the widget's channel to Python and come back as buffers.
-import { mount } from './mount.js';
+import { mount } from './place.js';
 
 // Jupyter, VS Code and marimo each say in their own way that they are dark.
 function dark() {

@@ -1,23 +1,19 @@
-// Probability bars: word, bar, number; what is not shown is counted.
+// Bars: the likeliest words, each with its probability; shares before and now; what is looked at. What is not shown is
+// counted.
 import { h, special } from '../dom.js';
-import { css, num } from '../ink.js';
-import { twin } from '../twin.js';
+import { UNIT_SCALE, css, num, signed } from '../ink.js';
+import { withTable } from './table.js';
+import { readout, word as said } from '../readout.js';
 
-const ONE = { kind: 'seq', max: 1 };
-export function bars(rows, { rest, others, onover, onout, onpick } = {}) {
+export function bars(rows, { rest, others, onpick } = {}) {
   // rows: [{ word, p, on }]
   const el = h(
-    'div',
-    { class: 'bars', role: 'list', 'aria-label': 'Probabilities' },
+    'div.bars',
+    { role: 'list', 'aria-label': 'Probabilities' },
     rows.map((row, i) =>
       h(
         'div',
-        {
-          class: row.on ? 'probrow on' : 'probrow',
-          role: 'listitem',
-          onmouseenter: () => onover?.(i),
-          onmouseleave: () => onout?.(i),
-        },
+        { class: row.on ? 'probrow on' : 'probrow', role: 'listitem' },
         h(
           onpick ? 'button' : 'span',
           {
@@ -28,26 +24,151 @@ export function bars(rows, { rest, others, onover, onout, onpick } = {}) {
           },
           row.word,
         ),
-        h(
-          'span',
-          { class: 'track' },
-          h('i', { style: `width:${(100 * row.p).toFixed(2)}%;background:${css(0.78, ONE)}` }),
-        ),
-        h('span', { class: 'n' }, num(row.p, 3)),
+        h('span.track', h('i', { style: `width:${(100 * row.p).toFixed(2)}%;background:${css(0.78, UNIT_SCALE)}` })),
+        h('span.n', num(row.p, 3)),
       ),
     ),
     others
-      ? h(
-          'div',
-          { class: 'quiet tail' },
-          `${others.toLocaleString('en')} more: ${num(100 * rest, rest < 0.01 ? 2 : 1)} %`,
-        )
+      ? h('div.quiet.tail', `${others.toLocaleString('en')} more: ${num(100 * rest, rest < 0.01 ? 2 : 1)} %`)
       : null,
   );
-  return twin(el, 'The likeliest', () => ({
+  return withTable(el, 'The likeliest', () => ({
     corner: 'token',
     columns: ['probability'],
     rows: rows.map(row => [row.word, row.p]),
     note: others ? `${others.toLocaleString('en')} more have ${num(rest, 3)}.` : '',
   }));
+}
+
+// ---- beside each a button that forces it
+export const share = p => num(p, 3);
+const name = (word, chosen) =>
+  h(
+    'span',
+    {
+      class: special(word) ? 'word special' : 'word',
+      title: word,
+      style: chosen ? 'color:var(--accent);font-weight:600' : null,
+    },
+    word,
+  );
+const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${css(0.35 + 0.5 * p, UNIT_SCALE)}` });
+
+// found: { words, ids, probabilities, rest, others }; on: the row the keys stand on; taken: the id that the search
+// took.
+export function choices(found, { on, taken, onforce, onpick, told }) {
+  const rows = found.words.map((word, k) =>
+    h(
+      'div',
+      {
+        class: `probrow choice${k === on ? ' on' : ''}`,
+        onmouseenter: () =>
+          readout({
+            at: [said(word), told?.at ?? ''],
+            path: `softmax ${found.at}[${told?.row ?? found.n}, ${found.ids[k]}]`,
+            python: told?.inRun === false ? null : undefined,
+            value: found.probabilities[k],
+            scale: UNIT_SCALE,
+            digits: 4,
+          }),
+        onmouseleave: () => readout(),
+        onclick: () => onpick?.(k),
+      },
+      name(word, found.ids[k] === taken),
+      h('span.track', filled(found.probabilities[k])),
+      h('span.n', share(found.probabilities[k])),
+      found.ids[k] !== taken &&
+        h(
+          'button.force',
+          {
+            title: `Go on with ${word} instead (f)`,
+            'aria-label': `force ${word}`,
+            onclick: event => {
+              event.stopPropagation();
+              onforce(found.ids[k]);
+            },
+          },
+          'force',
+        ),
+    ),
+  );
+  const tail = h('p.tail', `${found.others.toLocaleString('en')} more tokens have ${share(Math.max(0, found.rest))}`);
+  return withTable(h('div.bars', rows, found.others > 0 && tail), 'The likeliest tokens of this step', () => ({
+    corner: 'token',
+    columns: ['id', 'logit', 'probability'],
+    rows: found.words.map((word, k) => [word, String(found.ids[k]), found.logits[k], found.probabilities[k]]),
+    note: tail.textContent,
+  }));
+}
+
+// Before and after: the outline is the share before, the fill the share now. The number beside them is their
+// difference, or the share now.
+export function shifts(rows, { difference = true } = {}) {
+  // [{ word, before, now }]
+  const el = h(
+    'div.bars',
+    rows.map(({ word, before, now }) => {
+      const gap = now - before;
+      const tone = !difference || Math.abs(gap) < 0.005 ? 'var(--ink2)' : gap > 0 ? 'var(--pos)' : 'var(--neg)';
+      return h(
+        'div.probrow',
+        {
+          onmouseenter: () =>
+            readout({
+              at: [said(word), `: ${share(before)} before, ${share(now)} now`],
+              path: 'probability of the answer',
+              value: now,
+              scale: UNIT_SCALE,
+            }),
+          onmouseleave: () => readout(),
+        },
+        name(word),
+        h('span.track', filled(now), h('u', { style: `width:${before * 100}%` })),
+        h('span.n', { style: `color:${tone}` }, difference ? signed(gap) : share(now)),
+      );
+    }),
+  );
+  return withTable(el, 'Shares before and now', () => ({
+    corner: 'token',
+    columns: ['before', 'now', 'difference'],
+    rows: rows.map(({ word, before, now }) => [word, before, now, now - before]),
+  }));
+}
+// How much each word is looked at; of many the largest.
+export function looks({ words, weights, side }, most = 10) {
+  const chosen = new Set(
+    weights
+      .map((w, i) => [w, i])
+      .sort((a, b) => b[0] - a[0])
+      .slice(0, most)
+      .map(([, i]) => i),
+  );
+  const left = words.length - chosen.size;
+  const rest = weights.reduce((sum, w, i) => sum + (chosen.has(i) ? 0 : w), 0);
+  return {
+    el: withTable(
+      h(
+        'div.looks',
+        words.map(
+          (word, i) =>
+            chosen.has(i) &&
+            h(
+              'div',
+              { 'data-i': i },
+              h(
+                'span.col',
+                h('i', {
+                  style: `height:${weights[i] * 100}%;background:${css(Math.max(0.25, weights[i]), UNIT_SCALE)}`,
+                }),
+              ),
+              h('span', { class: special(word) ? 'special' : 'word' }, word),
+            ),
+        ),
+      ),
+      'What this step looks at',
+      () => ({ corner: 'token', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
+    ),
+    note: left ? `${left} other tokens: ${share(rest)}` : '',
+    keys: words.map((_, i) => `${side}:${i}`),
+  };
 }

@@ -1,7 +1,8 @@
 // What is changed in What-if, one below the other: a head has a strength, all can be taken back, and the whole list is
 // Python.
+import { slider } from './controls.js';
 import { h } from '../dom.js';
-import { copy } from '../clipboard.js';
+import { copy } from '../readout.js';
 
 // Out of a link: which parts are changed, and the strength of heads that are not off, in percent.
 export function changesOf(text, known) {
@@ -16,13 +17,12 @@ export function changesOf(text, known) {
 // name: what people call the list; it stands in the link and above the Python.
 export function changes(switches, strength, { toggle, weaken, run, name = '', rename }) {
   const script = () => python(switches, strength, run, field.value);
-  const button = h('button', { class: 'python', onclick: () => copy(script()) }, 'Copy Python');
+  const button = h('button.python', { onclick: () => copy(script()) }, 'Copy Python');
   const moved = (key, percent) => {
     weaken(key, percent);
     button.title = script();
   };
-  const field = h('input', {
-    class: 'named-changes',
+  const field = h('input.named-changes', {
     type: 'text',
     value: name,
     maxlength: 80,
@@ -36,18 +36,15 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
   button.title = script();
   return h(
     'div',
-    null,
     field,
-    h('h3', null, switches.length > 1 ? `${switches.length} changes at once` : 'Changed'),
+    h('h3', switches.length > 1 ? `${switches.length} changes at once` : 'Changed'),
     h(
       'ul',
-      null,
       switches.map(each =>
         h(
           'li',
-          null,
-          h('span', null, each.name),
-          each.kind === 'heads' ? slider(each, strength.get(each.key) ?? 0, moved) : null,
+          h('span', each.name),
+          each.kind === 'heads' ? strengthOf(each, strength.get(each.key) ?? 0, moved) : null,
           h(
             'button',
             { 'aria-label': `take back ${each.name}`, title: 'Take it back', onclick: () => toggle(each) },
@@ -59,16 +56,10 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
     button,
   );
 }
-function slider(each, percent, weaken) {
-  const value = h('output', { class: 'n' }, `${percent} %`);
-  const field = h('input', {
-    type: 'range',
-    min: 0,
-    max: 200,
-    step: 10,
-    value: percent,
-    'aria-label': `strength of ${each.name}`,
-    'aria-valuetext': `${percent} percent`,
+function strengthOf(each, percent, weaken) {
+  const value = h('output.n', `${percent} %`);
+  const field = slider(`strength of ${each.name}`, [0, 200, 10], percent, {
+    text: `${percent} percent`,
     oninput: () => {
       value.textContent = `${field.value} %`;
       field.setAttribute('aria-valuetext', `${field.value} percent`);

@@ -1,27 +1,31 @@
 // To whom a logit is owed: what each part adds to it, or what the heads hand over from each token; what the model would
 // say after each layer; and how much each token that was read counted.
+import { keepFocus } from '../keyboard.js';
+import { choice } from './controls.js';
 import { h } from '../dom.js';
 import * as api from '../api.js';
-import { css, num } from '../ink.js';
-import { twin } from '../twin.js';
+import { css, num, signed } from '../ink.js';
+import { withTable } from './table.js';
 import { title } from '../anatomy.js';
 import { readout, word } from '../readout.js';
 
 const SHOWN = 8; // parts that stand by themselves
 const NEGLIGIBLE = 1e-4; // of a logit: the rounding of the model's own precision
-const signed = (value, digits = 3) => `${value > 0 ? '+' : ''}${num(value, digits)}`;
-const ways = ['part', 'token'];
+const WAYS = [
+  ['part', 'by part'],
+  ['token', 'by token'],
+];
 let way = 'part'; // how it was looked at last
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
 export function credit(run, asked, onpart) {
-  const box = h('section', { class: 'credit', 'aria-label': 'Lens and contributions' });
+  const box = h('section.credit', { 'aria-label': 'Lens and contributions' });
   const fill = (answer, draw) => {
     const place = h('div');
     box.append(place);
     return answer.then(
       found => place.replaceWith(...draw(found).filter(Boolean)),
-      error => place.replaceWith(h('p', { class: 'quiet small' }, error.message)),
+      error => place.replaceWith(h('p.quiet.small', error.message)),
     );
   };
   const { position, output, transformer } = asked;
@@ -50,10 +54,7 @@ function fewer(lines) {
 function byToken(run, found) {
   const lines = Object.entries(found.by_token).flatMap(([side, values]) =>
     values.map((value, i) => ({
-      name: [
-        word(run.tokens[side][i] ?? String(i)),
-        h('span', { class: 'quiet' }, side === 'source' ? ' read' : ' before'),
-      ],
+      name: [word(run.tokens[side][i] ?? String(i)), h('span.quiet', side === 'source' ? ' read' : ' before')],
       text: `${run.tokens[side][i]} (${side})`,
       value,
     })),
@@ -62,7 +63,7 @@ function byToken(run, found) {
   return lines.filter(line => line.value !== 0);
 }
 function parts(run, found, onpart) {
-  const box = h('div', { class: 'shares' });
+  const box = h('div.shares');
   const draw = () => {
     const lines =
       way === 'part'
@@ -79,15 +80,9 @@ function parts(run, found, onpart) {
       ]
         .filter(Boolean)
         .map(line => share(line, largest)),
-      h(
-        'div',
-        { class: 'share total' },
-        h('span', { class: 'who' }, 'logit of ', word(found.word)),
-        h('span'),
-        h('span', { class: 'n' }, num(found.logit, 3)),
-      ),
+      h('div.share.total', h('span.who', 'logit of ', word(found.word)), h('span'), h('span.n', num(found.logit, 3))),
     );
-    twin(box, 'Contributions', () => ({
+    withTable(box, 'Contributions', () => ({
       corner: way,
       columns: ['contribution'],
       rows: [
@@ -98,60 +93,47 @@ function parts(run, found, onpart) {
       note: `They add up to the logit, ${found.logit}.`,
     }));
   };
-  const choice = h(
-    'div',
-    { class: 'seg', role: 'group', 'aria-label': 'Contributions' },
-    ways.map(each =>
-      h(
-        'button',
-        {
-          'aria-pressed': String(each === way),
-          onclick: event => {
-            way = each;
-            for (const button of choice.children) button.setAttribute('aria-pressed', String(button === event.target));
-            draw();
-          },
-        },
-        `by ${each}`,
-      ),
-    ),
-  );
-  draw();
-  return [h('header', { class: 'row' }, h('h3', null, 'Who speaks for ', word(found.word)), choice), box];
+  const chooser = h('div');
+  const choose = each => {
+    way = each;
+    const back = keepFocus(chooser);
+    chooser.replaceChildren(choice('Contributions', WAYS, way, choose));
+    back();
+    draw();
+  };
+  choose(way);
+  return [h('header.row', h('h3', 'Who speaks for ', word(found.word)), chooser), box];
 }
 function share({ name, value, quiet, go }, largest) {
   const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
   const from = value < 0 ? (50 - Number(width)).toFixed(2) : '50';
   const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
   return h(
-    'div',
-    { class: 'share' },
+    'div.share',
     h('span', { class: quiet ? 'who quiet' : 'who' }, go ? h('button', { onclick: go }, name) : name),
-    h('span', { class: 'track' }, h('i', { style: `left:${from}%;width:${width}%;background:${colour}` })),
-    h('span', { class: 'n' }, signed(value)),
+    h('span.track', h('i', { style: `left:${from}%;width:${width}%;background:${colour}` })),
+    h('span.n', signed(value, 3)),
   );
 }
 function layers(found, { word: wanted }) {
   const box = h(
-    'div',
-    { class: 'lenses' },
+    'div.lenses',
     found.after.map((after, i) =>
       h(
-        'div',
-        { class: 'share' },
-        h('span', { class: 'who' }, h('span', { class: 'quiet' }, after === 'embedding' ? after : `after ${after}`)),
+        'div.share',
+        h('span.who', h('span.quiet', after === 'embedding' ? after : `after ${after}`)),
         h('span', { class: found.words[i] === wanted ? 'says same' : 'says' }, word(found.words[i])),
-        h('span', { class: 'n' }, num(found.probabilities[i], 3)),
+        h('span.n', num(found.probabilities[i], 3)),
       ),
     ),
   );
-  twin(box, 'Logit lens', () => ({
+  withTable(box, 'Logit lens', () => ({
     corner: 'after',
     columns: ['likeliest', 'probability'],
     rows: found.after.map((after, i) => [after, found.words[i], found.probabilities[i]]),
     note: '',
   }));
-  return [h('h3', null, 'What each layer would say'), box];
+  return [h('h3', 'What each layer would say'), box];
 }
 function inputs(run, found) {
   const { tokens } = run;
@@ -161,14 +143,13 @@ function inputs(run, found) {
     ...tokens.target.map((text, i) => [text, found.target[i]]),
   ].filter(([, value]) => value !== undefined);
   const box = h(
-    'p',
-    { class: 'salient', role: 'list', 'aria-label': 'Saliency' },
+    'p.salient',
+    { role: 'list', 'aria-label': 'Saliency' },
     read.map(([text, value]) =>
       h(
-        'span',
+        'span.word',
         {
           role: 'listitem',
-          class: 'word',
           title: signed(value, 4),
           style: `border-color:${css(value, scale)}`,
           onmouseenter: () => readout({ at: [word(text), ': gradient × input'], value, scale, digits: 4 }),
@@ -178,15 +159,15 @@ function inputs(run, found) {
       ),
     ),
   );
-  twin(box, 'Saliency', () => ({
+  withTable(box, 'Saliency', () => ({
     corner: 'token',
     columns: ['gradient × input'],
     rows: read,
     note: `Of the ${found.unit} ${found.value}.`,
   }));
   return [
-    h('h3', null, 'What was read, for ', word(found.word)),
+    h('h3', 'What was read, for ', word(found.word)),
     box,
-    h('p', { class: 'small quiet' }, `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
+    h('p.small.quiet', `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
   ];
 }

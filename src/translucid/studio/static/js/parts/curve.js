@@ -1,9 +1,10 @@
 // A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags
 // where a number is none. It is drawn again as points come; the pointer and the arrows read it.
-import { h, s, unit, widest } from '../dom.js';
-import { canvas, num, power } from '../ink.js';
+import { walks } from '../keyboard.js';
+import { h, s, unit, widest, LEFT_OF, nearestIndex } from '../dom.js';
+import { canvas, num, power, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
-import { twin } from '../twin.js';
+import { withTable } from './table.js';
 
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // in units, around the plot
 
@@ -40,36 +41,29 @@ export function curve(o) {
     w: W - (ROOM.left + ROOM.right) * u,
     h: H - (ROOM.top + ROOM.bottom) * u,
   };
-  const long = name => widest([name], 1, 'names', 600);
+  const long = name => widest([name], 1, { family: 'names', weight: 600 });
   const title = long(o.title) < W ? o.title : (o.short ?? o.title);
   const { el: ground, ctx } = canvas(W, H);
   const axis = s('g');
   const flags = s('g');
-  const line = s('path', { class: 'cursor' });
-  const newest = s('tspan', { class: 'aside' });
-  const chosen = s('path', { class: 'chosen' });
-  const dot = s('circle', { class: 'unitdot', r: 4 * u });
+  const line = s('path.cursor');
+  const newest = s('tspan.aside');
+  const chosen = s('path.chosen');
+  const dot = s('circle.unitdot', { r: 4 * u });
   const svg = s(
     'svg',
-    {
-      width: W,
-      height: H,
-      tabindex: 0,
-      role: 'application',
-      'aria-roledescription': 'curve',
-      'aria-label': `${o.title}; left and right walk over the points`,
-    },
-    s('text', { class: 'title', x: 0, y: 16 * u }, `${title} `, newest),
+    { width: W, height: H },
+    s('text.title', { x: 0, y: 16 * u }, `${title} `, newest),
     axis,
     flags,
     chosen,
     line,
     dot,
   );
-  const el = h('div', { class: 'heat curve', style: `width:${W}px;height:${H}px` }, ground, svg);
+  const el = h('div.heat.curve', { style: `width:${W}px;height:${H}px` }, ground, svg);
   let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 };
   let at = null;
-  twin(el, o.title, () => ({
+  withTable(el, o.title, () => ({
     corner: 'step',
     columns: [o.name, 'least', 'most'],
     rows: shown.points.map(([step, value, least = value, most = value]) => [
@@ -89,19 +83,18 @@ export function curve(o) {
     const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
     const value = points.length ? ` ${amount(points.at(-1)[1])}` : '';
-    newest.textContent = long(`${title} `) + widest([value], 0.875, 'mono') < W ? value : '';
+    newest.textContent = long(`${title} `) + widest([value], 0.875, { family: 'mono' }) < W ? value : '';
     paint();
     written();
     cursor(at);
   }
   function paint() {
-    const style = getComputedStyle(document.documentElement);
     const cut = breaks(shown.points);
     const { points } = shown;
     ctx.clearRect(0, 0, W, H);
-    ctx.fillStyle = style.getPropertyValue('--wash2');
+    ctx.fillStyle = cssVariable('--wash2');
     for (const [step, , lo, hi] of points) if (hi > lo) ctx.fillRect(x(step) - 1, y(hi), 2, Math.max(1, y(lo) - y(hi)));
-    ctx.strokeStyle = style.getPropertyValue('--accent');
+    ctx.strokeStyle = cssVariable('--accent');
     ctx.lineWidth = 1.75 * u;
     ctx.lineJoin = 'round';
     ctx.beginPath();
@@ -116,7 +109,7 @@ export function curve(o) {
       pen = true;
     });
     ctx.stroke();
-    ctx.fillStyle = style.getPropertyValue('--accent');
+    ctx.fillStyle = cssVariable('--accent');
     if (points.length < 60)
       for (const [step, value] of points)
         if (Number.isFinite(value)) {
@@ -124,7 +117,7 @@ export function curve(o) {
           ctx.arc(x(step), y(value), 2 * u, 0, 7);
           ctx.fill();
         }
-    ctx.fillStyle = style.getPropertyValue('--ink3'); // a gap: three dots where nothing was recorded
+    ctx.fillStyle = cssVariable('--ink3'); // a gap: three dots where nothing was recorded
     for (const i of cut)
       for (const t of [0.3, 0.5, 0.7]) {
         ctx.beginPath();
@@ -137,27 +130,18 @@ export function curve(o) {
     const top = y(most);
     const low = y(o.low ? 0 : least);
     axis.replaceChildren(
-      s('path', { class: 'bracket', d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
-      s(
-        'text',
-        { class: 'num', x: box.x - 6 * u, y: top, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-        amount(most),
-      ),
-      s(
-        'text',
-        { class: 'num', x: box.x - 6 * u, y: low, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-        o.low ? '0' : amount(least),
-      ),
-      s('text', { class: 'num', x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
-      s('text', { class: 'num', x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
+      s('path.bracket', { d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
+      s('text.num', { x: box.x - 6 * u, y: top, ...LEFT_OF }, amount(most)),
+      s('text.num', { x: box.x - 6 * u, y: low, ...LEFT_OF }, o.low ? '0' : amount(least)),
+      s('text.num', { x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
+      s('text.num', { x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
     );
     flags.replaceChildren(
       ...bad
         .slice(0, 40)
         .map((step, k) =>
           s(
-            'g',
-            { class: 'flag' },
+            'g.flag',
             s('path', { d: `M${x(step)} ${box.y + box.h}V${box.y - 2 * u}l${6 * u} ${4 * u}l${-6 * u} ${4 * u}` }),
             k ? null : s('text', { x: x(step) + 9 * u, y: box.y + 6 * u }, 'not a number'),
           ),
@@ -200,52 +184,27 @@ export function curve(o) {
       value,
       digits: digitsOf(value),
     });
-  const look = step => {
-    const found = near(step);
-    if (!found) return;
-    at = found[0];
-    o.oncursor(at);
-    read(found);
-  };
-  const leave = () => {
-    if (at === null) return;
-    at = null;
-    o.oncursor(null);
-    readout();
-  };
-  svg.append(
-    s('rect', {
-      class: 'hit',
-      x: box.x,
-      y: box.y - 8 * u,
-      width: box.w,
-      height: box.h + 16 * u,
-      onpointermove: event => look(stepAt(event)),
-      onpointerleave: leave,
-      onclick: event => o.onpick?.(stepAt(event)),
-    }),
-  );
-  const stepAt = event =>
-    shown.from + ((event.clientX - svg.getBoundingClientRect().left - box.x) / box.w) * (shown.to - shown.from);
-  svg.addEventListener('focus', () => {
-    if (svg.matches(':focus-visible') && shown.points.length) look(at ?? shown.to);
-  });
-  svg.addEventListener('blur', leave);
-  svg.addEventListener('keydown', event => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
-    const { points } = shown;
-    if (event.key === 'Enter' && at !== null) {
-      o.onpick?.(at);
-      event.preventDefault();
-    }
-    if (by === undefined || !points.length) return;
-    event.preventDefault();
-    const here = at === null ? points.length - 1 : points.indexOf(near(at));
-    look(
-      points[
-        Math.min(points.length - 1, Math.max(0, by === -Infinity ? 0 : by === Infinity ? points.length - 1 : here + by))
-      ][0],
-    );
+  walks(svg, {
+    name: o.title,
+    kind: 'curve',
+    hint: 'left and right walk over the points',
+    toEnds: true,
+    area: { x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u },
+    placeAt: px => near(shown.from + ((px - box.x) / box.w) * (shown.to - shown.from))?.[0] ?? null,
+    start: () => near(shown.to)?.[0] ?? null,
+    step: (step, _, across) =>
+      shown.points[nearestIndex(shown.points.indexOf(near(step)) + across, shown.points.length)][0],
+    look: step => {
+      at = step;
+      o.oncursor(at);
+      read(near(step));
+    },
+    leave: () => {
+      at = null;
+      o.oncursor(null);
+      readout();
+    },
+    take: step => o.onpick?.(step),
   });
   return { el, draw, cursor, pick, svg };
 }

@@ -1,13 +1,14 @@
-// All heads at a glance: one small picture for each, layers below each other; one tab stop, arrows inside.
-import { h } from '../dom.js';
-import { packed, num } from '../ink.js';
+// All heads of one kind of attention: one small picture for each, layers below each other; one tab stop, arrows inside.
+import { h, range, onLook } from '../dom.js';
+import { packed, num, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
-import { twin } from '../twin.js';
+import { withTable } from './table.js';
+import * as api from '../api.js';
 
 export const MANY = 6; // heads; more of them have smaller pictures
 const EACH = 64; // so many heads have a canvas each; more of them share one
 
-// small: a glance at all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
+// small: the pictures of all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
 // grid.paint(): once it has its place, and whenever layers have come.
 export function headgrid(small, { chosen, onpick, onlook, onleave, means = false }) {
   const { heads } = small;
@@ -25,10 +26,10 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
         (means ? ' minmax(2.25rem, 2.75rem)' : ''),
     },
     h('span'),
-    names.map(([, name]) => h('span', { class: 'ax' }, name)),
+    names.map(([, name]) => h('span.ax', name)),
   );
   const tiles = range(layers).map(l => names.map(([n]) => tile(l, n, { chosen, onpick, onlook, onleave })));
-  tiles.forEach((row, l) => grid.append(h('span', { class: 'ax' }, String(l)), ...row));
+  tiles.forEach((row, l) => grid.append(h('span.ax', String(l)), ...row));
   grid.addEventListener('keydown', event => walk(event, grid, names.length));
   const drawn = new Set();
   let sheet = null;
@@ -42,7 +43,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
       });
     }
   };
-  return twin(grid, 'All heads', () => ({
+  return withTable(grid, 'All heads', () => ({
     corner: 'head',
     columns: ['largest weight', 'mean entropy, bits'],
     rows: range(layers)
@@ -63,38 +64,28 @@ function tile(l, n, { chosen, onpick, onlook, onleave }) {
     tabindex: on ? 0 : -1,
     class: n === null ? 'mean' : null,
     onclick: () => onpick(l, n),
-    onmouseenter: () => onlook?.(l, n),
-    onmouseleave: () => onleave?.(),
-    onfocus: () => onlook?.(l, n),
-    onblur: () => onleave?.(),
   });
+  onLook(button, () => onlook(l, n), onleave);
   return n === null ? button : link.mark(button, `head:${l}.${n}`);
 }
 function picture(small, l, n) {
   const { rows, cols, bytes } = small.cells(l, n);
   const size = rows * cols;
-  const canvas = document.createElement('canvas');
-  canvas.width = cols;
-  canvas.height = rows;
-  const pen = canvas.getContext('2d');
-  const image = pen.createImageData(cols, rows);
   const inks = packed('seq');
-  const pixels = new Uint32Array(image.data.buffer);
   const count = bytes.length / size; // heads
-  for (let k = 0; k < size; k++) {
-    let sum = 0;
-    for (let each = k; each < bytes.length; each += size) sum += bytes[each];
-    pixels[k] = inks[Math.round((sum / count / 254) * 255)];
-  }
-  pen.putImageData(image, 0, 0);
-  return canvas;
+  return pixelCanvas(rows, cols, pixels => {
+    for (let k = 0; k < size; k++) {
+      let sum = 0;
+      for (let each = k; each < bytes.length; each += size) sum += bytes[each];
+      pixels[k] = inks[Math.round((sum / count / 254) * 255)];
+    }
+  });
 }
 // One canvas below the buttons, once these have their places.
 function sheetOf(grid) {
   grid.classList.add('shared'); // from here on places count from it
   const sharp = window.devicePixelRatio || 1;
-  const sheet = h('canvas', {
-    class: 'sheet',
+  const sheet = h('canvas.sheet', {
     width: grid.scrollWidth * sharp,
     height: grid.scrollHeight * sharp,
     style: `width:${grid.scrollWidth}px;height:${grid.scrollHeight}px`,
@@ -124,4 +115,49 @@ function walk(event, grid, columns) {
   event.preventDefault();
   tiles[to]?.focus();
 }
-const range = n => Array.from({ length: n }, (_, i) => i);
+
+// names: the patterns, layer by layer; heads: of each.
+// The pictures. Of a long text one layer after the other, that which is looked at first: nobody waits for all of them.
+export function headPictures(run, kind, names, heads) {
+  const layers = names.map(() => null); // each: its frame, and its place in it
+  const ask = async layer => {
+    if (layers[layer]) return;
+    if (run.by_layer) layers[layer] = [await api.heads(run.run, kind, `${layer}:${layer + 1}`), 0];
+    else {
+      const frame = await api.heads(run.run, kind);
+      names.forEach((_, l) => {
+        layers[l] = [frame, l];
+      });
+    }
+  };
+  const of = (name, l, n) => layers[l]?.[0][name][layers[l][1]][n];
+  return {
+    names,
+    heads,
+    ask,
+    has: l => layers[l] !== null,
+    most: (l, n) => of('most', l, n), // the largest weight
+    entropy: (l, n) => of('entropy', l, n), // bits, the mean of all rows
+    get missing() {
+      return layers.filter(each => !each).length;
+    },
+    // The bytes of a head's picture, of 0 to 254, of all heads where none is named; and its rows and columns.
+    cells(l, n) {
+      const [frame, at] = layers[l];
+      const [, , rows, cols] = frame.shape;
+      const first = (at * heads + (n ?? 0)) * rows * cols;
+      return { rows, cols, bytes: frame.raw.subarray(first, first + (n === null ? heads : 1) * rows * cols) };
+    },
+    // Layers that are not there yet, the nearest first. onlayer: told of each; before: waited for before each.
+    async rest(near, onlayer, stopped, before) {
+      const order = names.map((_, l) => l).sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
+      for (const layer of order) {
+        if (layers[layer]) continue;
+        await before();
+        if (stopped()) return;
+        await ask(layer);
+        if (!stopped()) onlayer(layer);
+      }
+    },
+  };
+}

@@ -1,12 +1,11 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
 // One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
-import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, figure, packed, shade, fixed, textOn } from '../ink.js';
+import { walks } from '../keyboard.js';
+import { h, s, special, unit, widest, range, short, isLabelled, nearestIndex } from '../dom.js';
+import { canvas, css, figure, packed, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
-import { grid } from './table.js';
-import { twin } from '../twin.js';
-import { aim, follow, looked, range, short, shown } from './aim.js';
+import { grid, withTable } from './table.js';
 
 const LEAN = 42; // degrees
 const TIGHT = 7; // below so many px a cell has no gap and no number
@@ -14,10 +13,7 @@ const TIGHT = 7; // below so many px a cell has no gap and no number
 // Labels lie flat when the widest one fits its column, and lean when it does not.
 export function headRoom(cols, cellWidth, rem) {
   const u = unit();
-  const w = widest(
-    cols.map(word => short(String(word))),
-    rem,
-  );
+  const w = widest(cols, rem, { most: 14 });
   return w <= cellWidth - 5 * u
     ? { slant: false, labelHeight: 34 }
     : { slant: true, labelHeight: Math.ceil((w * 0.67) / u) + 16 };
@@ -40,34 +36,13 @@ export function heatmap(o) {
   g.H = g.lh + nR * g.ch;
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);
-  const svg = s('svg', {
-    width: g.W,
-    height: g.H,
-    tabindex: 0,
-    role: 'application',
-    'aria-roledescription': 'matrix',
-    'aria-label': `${o.title}; arrows walk over the cells, Enter pins`,
-  });
+  const svg = s('svg', { width: g.W, height: g.H });
   const light = written(svg, o, g);
-  for (const [from, to, name] of o.groups ?? [])
-    svg.append(
-      s('path', { class: 'bracket', d: `M${g.lw + from * g.cw + 4 * u} ${g.lh - 26 * u}H${g.lw + to * g.cw - 4 * u}` }),
-      s('text', { class: 'name', x: g.lw + ((from + to) / 2) * g.cw, y: g.lh - 33 * u, 'text-anchor': 'middle' }, name),
-    );
-  if (o.mark !== undefined)
-    svg.append(
-      s('path', {
-        d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`,
-        stroke: 'var(--pos)',
-        'stroke-width': 2.5 * u,
-        'stroke-linecap': 'round',
-      }),
-    );
-  const box = h('div', { class: 'heat', style: `width:${g.W}px;height:${g.H}px` }, el, svg);
+  const box = h('div.heat', { style: `width:${g.W}px;height:${g.H}px` }, el, svg);
   pointed(box, svg, light, o, g);
   return o.table === null
     ? box
-    : twin(
+    : withTable(
         box,
         o.title,
         o.table ??
@@ -83,7 +58,6 @@ export function heatmap(o) {
 // ---- cells
 function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
   const gap = o.gap ?? 1;
-  const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
   o.values.forEach((row, i) =>
     row.forEach((v, j) => {
       const x = lw + j * cw;
@@ -91,22 +65,8 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
       const out = !Number.isFinite(v) || o.hatched?.(i, j);
       ctx.fillStyle = css(out ? 0 : v, o.scale);
       ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
-      if (out) {
-        // masked: hatched, never a colour
-        ctx.save();
-        ctx.beginPath();
-        ctx.rect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
-        ctx.clip();
-        ctx.strokeStyle = line;
-        ctx.lineWidth = 1.25 * u;
-        ctx.beginPath();
-        for (let t = -ch; t < cw; t += 8 * u) {
-          ctx.moveTo(x + t, y + ch);
-          ctx.lineTo(x + t + ch, y);
-        }
-        ctx.stroke();
-        ctx.restore();
-      } else if (o.digits !== undefined) {
+      if (out) hatch(ctx, { x, y, width: cw, height: ch }, u, gap / 2);
+      else if (o.digits !== undefined) {
         const text = o.write
           ? o.write(v)
           : cw < 48 * u && Math.abs(v) < 1
@@ -124,32 +84,15 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
 }
 function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   // one pixel for each number, then stretched
-  const small = document.createElement('canvas');
-  const pen = small.getContext('2d');
-  small.width = nC;
-  small.height = nR;
-  const image = pen.createImageData(nC, nR);
   const inks = packed(o.scale.kind);
-  const pixels = new Uint32Array(image.data.buffer);
-  o.values.forEach((row, i) =>
-    row.forEach((v, j) => {
-      if (Number.isFinite(v) && !o.hatched?.(i, j)) pixels[i * nC + j] = inks[shade(v, o.scale)];
-    }),
+  const small = pixelCanvas(nR, nC, pixels =>
+    o.values.forEach((row, i) =>
+      row.forEach((v, j) => {
+        if (Number.isFinite(v) && !o.hatched?.(i, j)) pixels[i * nC + j] = inks[shade(v, o.scale)];
+      }),
+    ),
   );
-  pen.putImageData(image, 0, 0);
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(lw, lh, nC * cw, nR * ch);
-  ctx.clip();
-  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--line');
-  ctx.lineWidth = 1.25 * u;
-  ctx.beginPath();
-  for (let t = -nR * ch; t < nC * cw; t += 8 * u) {
-    ctx.moveTo(lw + t, lh + nR * ch);
-    ctx.lineTo(lw + t + nR * ch, lh);
-  }
-  ctx.stroke();
-  ctx.restore();
+  hatch(ctx, { x: lw, y: lh, width: nC * cw, height: nR * ch }, u);
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(small, lw, lh, nC * cw, nR * ch);
 }
@@ -161,8 +104,6 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   const col = j => {
     const x = lw + (j + 0.5) * cw;
     const y = lh - 8 * u;
-    if (o.names)
-      return s('text', { class: `name${j === o.mark ? ' cutmark' : ''}`, x, y, 'text-anchor': 'middle' }, o.cols[j]);
     const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
     if (o.slant) text.setAttribute('transform', `rotate(-${LEAN} ${x} ${y})`);
     return text;
@@ -185,8 +126,8 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
         .map(([at, , , make]) => make(at)),
     );
     for (const text of floating.children) text.classList.add('lit');
-    rows.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.rows, i)));
-    cols.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.cols, j)));
+    rows.forEach((text, k) => text?.classList.toggle('away', !isLabelled(k, every.rows, i)));
+    cols.forEach((text, k) => text?.classList.toggle('away', !isLabelled(k, every.cols, j)));
   };
   return light;
 }
@@ -194,9 +135,8 @@ function label(word, x, y, anchor, key, size) {
   const parts = joined(Array.isArray(word) ? word : [word]);
   const last = parts.length - 1;
   const drawn = s(
-    'text',
+    'text.word',
     {
-      class: 'word',
       x,
       y,
       'text-anchor': anchor,
@@ -226,9 +166,9 @@ function pointed(box, svg, light, o, g) {
   const { nR, nC, lw, lh, cw, ch } = g;
   const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
   const colKeys = o.colKey ? range(nC).map(o.colKey) : [];
-  const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 });
-  const colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
-  const cross = s('rect', { class: 'cell crossed', width: cw, height: ch, rx: 2 });
+  const rowBand = s('rect.band.lit', { x: lw, width: nC * cw, height: ch, rx: 2 });
+  const colBand = s('rect.band.lit', { y: lh, width: cw, height: nR * ch, rx: 2 });
+  const cross = s('rect.cell.crossed', { width: cw, height: ch, rx: 2 });
   let at = null; // the cell under the pointer or the focus
   const put = (el, on, x, y) => {
     el.style.display = on ? '' : 'none';
@@ -238,7 +178,7 @@ function pointed(box, svg, light, o, g) {
     }
   };
   const frame = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const { row, col, exact } = link.cellOfKeys(link.looked(), rowKeys, colKeys);
     const met = at ?? o.ring ?? (exact ? [row, col] : null);
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
@@ -246,82 +186,40 @@ function pointed(box, svg, light, o, g) {
     light(row, col);
   };
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);
-  const look = place => {
-    at = place;
-    link.hover(keysOf(place));
-    if (!rowKeys.length && !colKeys.length) frame();
-    if (o.read) readout(o.read(...place));
-    o.onlook?.(...place);
-  };
-  const leave = () => {
-    if (!at) return;
-    at = null;
-    link.hover([]);
-    frame();
-    readout();
-    o.onleave?.();
-  };
-  const pick = () => {
-    if (at) {
-      const place = at;
+  svg.append(rowBand, colBand, cross);
+  walks(svg, {
+    name: o.title,
+    kind: 'matrix',
+    hint: 'arrows walk over the cells, Enter pins',
+    toEnds: true,
+    area: { x: lw, y: lh, width: nC * cw, height: nR * ch },
+    placeAt: (x, y) => {
+      const [i, j] = [Math.floor((y - lh) / ch), Math.floor((x - lw) / cw)];
+      return i >= 0 && j >= 0 && i < nR && j < nC ? [i, j] : null;
+    },
+    start: () => {
+      const { row, col } = link.cellOfKeys(link.state.pins, rowKeys, colKeys);
+      return [row ?? 0, col ?? 0];
+    },
+    step: ([i, j], down, across) => [nearestIndex(i + down, nR), nearestIndex(j + across, nC)],
+    look: place => {
+      at = place;
+      link.hover(keysOf(place));
+      if (!rowKeys.length && !colKeys.length) frame();
+      if (o.read) readout(o.read(...place));
+      o.onlook?.(...place);
+    },
+    leave: () => {
+      at = null;
+      link.hover([]);
+      frame();
+      readout();
+      o.onleave?.();
+    },
+    take: place => {
       link.pin(keysOf(place));
       o.onpick?.(...place);
-    }
-  };
-  const placeOf = event => {
-    const from = svg.getBoundingClientRect();
-    const j = Math.floor((event.clientX - from.left - lw) / cw);
-    const i = Math.floor((event.clientY - from.top - lh) / ch);
-    return i >= 0 && j >= 0 && i < nR && j < nC ? [i, j] : null;
-  };
-  svg.append(
-    rowBand,
-    colBand,
-    cross,
-    s('rect', {
-      class: 'hit',
-      x: lw,
-      y: lh,
-      width: nC * cw,
-      height: nR * ch,
-      onpointermove: event => {
-        const place = placeOf(event);
-        if (place && String(place) !== String(at)) look(place);
-      },
-      onpointerleave: leave,
-      onclick: event => {
-        at = placeOf(event);
-        pick();
-      },
-    }),
-  );
-  const MOVES = {
-    ArrowUp: [-1, 0],
-    ArrowDown: [1, 0],
-    ArrowLeft: [0, -1],
-    ArrowRight: [0, 1],
-    Home: [0, -nC],
-    End: [0, nC],
-  };
-  const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
-  const start = () => {
-    const { row, col } = aim(link.state.pins, rowKeys, colKeys);
-    return [row ?? 0, col ?? 0];
-  };
-  svg.addEventListener('focus', () => {
-    if (svg.matches(':focus-visible')) look(at ?? start());
+    },
   });
-  svg.addEventListener('blur', leave);
-  svg.addEventListener('keydown', event => {
-    const move = MOVES[event.key];
-    if (move) {
-      event.preventDefault();
-      const [i, j] = at ?? start();
-      look([fit(i + move[0], nR), fit(j + move[1], nC)]);
-    } else if (event.key === 'Enter' || event.key === ' ') {
-      event.preventDefault();
-      pick();
-    }
-  });
-  follow(box, link, frame);
+  link.follow(box, frame);
 }

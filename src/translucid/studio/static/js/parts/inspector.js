@@ -1,5 +1,6 @@
 // The inspector: what the selected part is, its numbers, its formula, and the numbers put in. Draws what it is given.
-import { h, unit } from '../dom.js';
+import { choice, select } from './controls.js';
+import { h, unit, capital, short, range } from '../dom.js';
 import { heatmap, headRoom } from './heatmap.js';
 import { map } from './map.js';
 import { bars } from './bars.js';
@@ -12,63 +13,48 @@ const SMALL = 26; // so many words on a side get a cell each
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
+  const points = told.points.map(({ at, far }) => [at, far ?? pointOf(at)]);
   return [
     h(
       'header',
       { class: told.lead && told.leads <= 4 ? 'row' : null },
       h(
         'div',
-        null,
         h(
-          'div',
-          { class: 'kicker' },
-          told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index}` : told.place,
+          'div.kicker',
+          told.leadAxis?.endsWith('heads') && told.lead ? `${told.place}, head ${told.lead.index}` : told.place,
         ),
-        h('h2', null, told.name),
+        h('h2', told.name),
       ),
       told.lead ? leads(told, onlead) : null,
     ),
     h(
-      'div',
-      { class: 'chooser' },
+      'div.chooser',
+      select('Tensor', points, told.at, onpoint),
       h(
-        'select',
-        { 'aria-label': 'Tensor', onchange: event => onpoint(event.target.value) },
-        told.points.map(point =>
-          h('option', { value: point.at, selected: point.at === told.at }, point.far ? point.far : pointOf(point.at)),
-        ),
-      ),
-      h(
-        'span',
-        { class: 'small quiet' },
+        'span.small.quiet',
         told.shape.length
-          ? told.shape.map((size, i) => [
-              i ? ' × ' : '',
-              `${told.axes[i].replace('_', ' ')} `,
-              h('b', { class: 'n' }, String(size)),
-            ])
+          ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b.n', String(size))])
           : 'one number',
       ),
     ),
-    told.entry?.meaning && h('p', { class: 'quiet optional' }, capital(told.entry.meaning), '.'),
+    told.entry?.meaning && h('p.quiet.optional', capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.credit,
     told.values && !told.likely ? picture(told, inner, onpick) : null,
-    told.opened && h('hr', { class: 'rule' }),
+    told.opened && h('hr.rule'),
     told.opened,
     told.inUnits !== undefined &&
       h(
-        'p',
-        { class: 'inunits' },
+        'p.inunits',
         'standardised; in the data’s units ',
-        h('b', { class: 'n' }, Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
+        h('b.n', Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
       ),
     told.values && told.likely ? picture(told, inner, onpick) : null,
-    told.go && h('p', { class: 'onward' }, h('a', { href: told.go.href }, told.go.text)),
+    told.go && h('p.onward', h('a', { href: told.go.href }, told.go.text)),
     isOfUnits(told) &&
       h(
-        'p',
-        { class: 'onward' },
+        'p.onward',
         h(
           'a',
           { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
@@ -82,30 +68,14 @@ const isOfUnits = ({ axes, likely, picked }) =>
   axes.length === 2 && axes[0] === 'length' && !likely && Array.isArray(picked);
 function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
   const name = { heads: 'head', kv_heads: 'head' }[leadAxis] ?? leadAxis;
-  if (leadNames || count > 8)
-    return h(
-      'label',
-      { class: 'pick' },
-      h('span', { class: 'label' }, name),
-      h(
-        'select',
-        { 'aria-label': name, onchange: event => onlead(Number(event.target.value)) },
-        Array.from({ length: count }, (_, i) =>
-          h('option', { value: i, selected: i === lead.index }, leadNames?.[i] ?? String(i)),
-        ),
-      ),
-    );
-  return h(
-    'div',
-    { class: 'pick', role: 'group', 'aria-label': name },
-    Array.from({ length: count }, (_, i) =>
-      h(
-        'button',
-        { 'aria-pressed': String(i === lead.index), 'aria-label': `${name} ${i}`, onclick: () => onlead(i) },
-        String(i),
-      ),
-    ),
-  );
+  const all = range(count).map(i => [i, leadNames?.[i] ?? String(i), { 'aria-label': `${name} ${i}` }]);
+  return leadNames || count > 8
+    ? h(
+        'label.pick',
+        h('span.label', name),
+        select(name, all, lead.index, i => onlead(Number(i))),
+      )
+    : choice(name, all, lead.index, onlead, { kind: 'pick' });
 }
 function picture(told, inner, onpick) {
   const u = unit();
@@ -114,17 +84,17 @@ function picture(told, inner, onpick) {
   if (told.cols && n <= SMALL && columns <= SMALL) {
     const lw = 72;
     const cw = (inner - lw * u) / columns;
-    const short = word => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
+    const brief = word => short(word, 9);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`,
       values: told.values,
-      rows: told.rows.map(short),
-      cols: told.cols.map(short),
+      rows: told.rows.map(brief),
+      cols: told.cols.map(brief),
       rowKey: told.rowKey,
       colKey: told.colKey,
       labelWidth: lw,
       table: told.table,
-      ...headRoom(told.cols.map(short), cw, 0.9375),
+      ...headRoom(told.cols.map(brief), cw, 0.9375),
       cellWidth: cw,
       cellHeight: Math.min(22 * u, Math.max(9 * u, (158 * u) / n)),
       scale: told.scale,
@@ -150,4 +120,3 @@ function picture(told, inner, onpick) {
     table: told.table,
   });
 }
-const capital = text => text.charAt(0).toUpperCase() + text.slice(1);

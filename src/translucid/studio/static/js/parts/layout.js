@@ -1,9 +1,9 @@
 // Where the panes of a band stand, and which of their labels have room.
-import { s, widest } from '../dom.js';
+import { s, widest, ABOVE, special, short, LEFT_OF } from '../dom.js';
 import * as link from '../link.js';
+import { paintRow } from '../ink.js';
 
 export const PAD = 7; // of a pane, above and below its rows
-export const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
 // A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and
 // the other words lie pressed above and below it, each band.per px high.
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
@@ -50,19 +50,19 @@ export function heights(bands, height, u) {
   const free = height - top - foot - between * (bands.length - 1);
   const long = bands.map(band => !band.columns && band.words.length > LONG);
   const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
-  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
+  const shortRows = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
   const longs = long.filter(Boolean).length;
-  // A short text beside a long one keeps its words readable, as far as it goes.
+  // A shortRows text beside a long one keeps its words readable, as far as it goes.
   const pitch = longs
-    ? Math.min(16 * u, (free * 0.45) / Math.max(1, short))
-    : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / short));
+    ? Math.min(16 * u, (free * 0.45) / Math.max(1, shortRows))
+    : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / shortRows));
   let y = top;
   bands.forEach((band, k) => {
     Object.assign(
       band,
       { y, long: long[k] },
       long[k]
-        ? pressed(band, (free - short * pitch) / longs, u)
+        ? pressed(band, (free - shortRows * pitch) / longs, u)
         : {
             y0: y,
             first: 0,
@@ -72,7 +72,7 @@ export function heights(bands, height, u) {
             pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch,
           },
     );
-    band.tall = long[k] ? (free - short * pitch) / longs : band.rows * band.pitch;
+    band.tall = long[k] ? (free - shortRows * pitch) / longs : band.rows * band.pitch;
     band.rowH =
       band.pitch > 12 * u
         ? Math.min(24 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46)))
@@ -112,7 +112,7 @@ const SIZES = {
   cell: [22, 30, 0.5, 130],
   thin: [14, 20, 0, 20],
   plate: [26, 34, 0, 34],
-  weave: [90, 120, 1, 460],
+  self: [90, 120, 1, 460],
   cross: [100, 140, 1.2, 420],
   vector: [50, 74, 0.2, 140],
   column: [56, 70, 0.3, 120],
@@ -175,8 +175,8 @@ export function labels(svg, panes, y, u, selected, from, to) {
     [to, Infinity],
   ];
   const rank = pane =>
-    pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
-  const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, 'names') > pane.w + 4 * u);
+    pane.at === selected ? 0 : ['self', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
+  const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, { family: 'names' }) > pane.w + 4 * u);
   let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
     if (pane.kind === 'vector' && pane.top > y + 20 * u) {
@@ -187,7 +187,8 @@ export function labels(svg, panes, y, u, selected, from, to) {
     const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
       const half =
-        widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u;
+        widest([text], 0.875, { family: 'names', weight: pane.at === selected ? 600 : 400 }) / 2 +
+        (text === pane.short ? 2 : 5) * u;
       const middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);
@@ -204,9 +205,75 @@ function write(svg, pane, text, y, selected) {
         class: `halo panelabel${pane.at === selected ? ' chosen' : ''}`,
         x: pane.x + pane.w / 2,
         y,
-        'text-anchor': 'middle',
+        ...ABOVE,
       },
       text,
     ),
   );
+}
+
+// ---- a long text: what lies above and below the window, pressed together on canvas, and the word that is looked at
+export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
+  ctx.globalAlpha = alpha;
+  rows.forEach((row, b) => {
+    for (const [top, foot] of pieces(band, b * band.each, Math.min(band.words.length, (b + 1) * band.each))) {
+      const y = Math.round(top);
+      paintRow(ctx, row, { x, y, width, height: Math.max(1, Math.round(foot) - y), scale });
+    }
+  });
+  ctx.globalAlpha = 1;
+}
+// One area instead of hundreds: a strand that is pressed is found by where the pointer is.
+export function pressable(band, area, wordUnder) {
+  const key = event => `${band.key}:${wordUnder(event)}`;
+  area.addEventListener('mousemove', event => {
+    const now = key(event);
+    if (link.state.hover[0] !== now) link.hover([now]);
+  });
+  area.addEventListener('mouseleave', () => link.hover([]));
+  area.addEventListener('click', event => link.pin([key(event)]));
+  return area;
+}
+// The word that is looked at and lies outside the window: written for the moment, with its strand and its places.
+export function floats({ back, front, u, x0, xWord }, band, tiles) {
+  const under = s('g');
+  const over = s('g.floats');
+  back.append(under);
+  front.append(over);
+  let shown = '';
+  link.follow(over, () => {
+    const keys = link
+      .looked()
+      .filter(key => key.startsWith(`${band.key}:`) && !isNear(band, Number(key.split(':')[1])));
+    if (String(keys) === shown) return;
+    shown = String(keys);
+    const places = keys.map(key => Number(key.split(':')[1])).filter(word => word < band.words.length);
+    under.replaceChildren(
+      ...places.map(word => s('path.strand.lit', { d: `M${x0 - 4 * u} ${yWord(band, word)}H${band.stop}` })),
+    );
+    over.replaceChildren(
+      ...places.flatMap(word => {
+        const y = yWord(band, word);
+        const high = Math.max(3, band.per * band.each);
+        return [
+          s('path.frame.lit', {
+            d: tiles
+              .map(({ x, width }) => `M${x - 0.75} ${y - high / 2}h${width + 1.5}v${high}h${-width - 1.5}z`)
+              .join(''),
+          }),
+          s(
+            'text',
+            {
+              class: `${special(band.words[word]) ? 'special' : 'word'} halo lit row`,
+              x: xWord,
+              y,
+              ...LEFT_OF,
+              style: 'font-size:.9375rem',
+            },
+            short(band.words[word], 16),
+          ),
+        ];
+      }),
+    );
+  });
 }

@@ -1,13 +1,10 @@
 // A map of a tensor with words at its rows: for tables that are too wide for a cell per number in the page.
-import { h, s, special, unit, widest } from '../dom.js';
-import { canvas } from '../ink.js';
+import { h, s, special, unit, widest, range, short, nearestIndex, LEFT_OF } from '../dom.js';
+import { canvas, tile, under, cellsIn, block, loudest } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
-import { tile, under, cellsIn, block, loudest } from './tile.js';
-import { walks } from './walk.js';
-import { aim, follow, looked, range } from './aim.js';
-import { grid } from './table.js';
-import { twin } from '../twin.js';
+import { walks } from '../keyboard.js';
+import { grid, withTable } from './table.js';
 
 const FULL = 40; // rows with marks of their own
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of),
@@ -15,7 +12,7 @@ const FULL = 40; // rows with marks of their own
 export function map(o) {
   const u = unit();
   const n = o.values.length;
-  const lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows.map(clip), 0.9375) + 10 * u)) : 0;
+  const lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows, 0.9375, { most: 11 }) + 10 * u)) : 0;
   const pitch = Math.max(1.5, Math.min(n === 1 ? 32 * u : 24 * u, o.height / n));
   const W = o.width;
   const H = n * pitch;
@@ -35,13 +32,12 @@ export function map(o) {
         class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every && !many ? ' between' : ''} row`,
         x: lw - 8 * u,
         y: (i + 0.5) * pitch,
-        'text-anchor': 'end',
-        'dominant-baseline': 'central',
+        ...LEFT_OF,
         style: 'font-size:.9375rem',
       },
-      clip(word),
+      short(word, 11),
     );
-  const band = i => s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
+  const band = i => s('rect.band', { x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
   o.rows?.forEach((word, i) => {
     if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
     const key = o.rowKey?.(i);
@@ -59,8 +55,8 @@ export function map(o) {
     width: w,
     height: pitch,
   });
-  const pointer = s('rect', { class: 'pointer', visibility: 'hidden', rx: 2 });
-  if (o.picked && o.picked[0] < n) svg.append(s('rect', { class: 'pickedcell', rx: 2, ...box(...o.picked) }));
+  const pointer = s('rect.pointer', { visibility: 'hidden', rx: 2 });
+  if (o.picked && o.picked[0] < n) svg.append(s('rect.pickedcell', { rx: 2, ...box(...o.picked) }));
   svg.append(pointer);
   const at = event => {
     const r = svg.getBoundingClientRect();
@@ -80,7 +76,6 @@ export function map(o) {
   };
   svg.addEventListener('mousemove', event => look(at(event)));
   svg.addEventListener('mouseleave', leave);
-  const fit = (v, count) => Math.min(count - 1, Math.max(0, v));
   const stand = (row, k) => {
     const [from, to] = block(columns, cells, k);
     return { row, column: loudest(o.values[row], from, to), of: to - from, k };
@@ -89,8 +84,9 @@ export function map(o) {
     name: o.title,
     look,
     leave,
-    start: () => stand(fit(o.picked?.[0] ?? 0, n), fit(cellOf(o.picked?.[1] ?? 0, columns, cells), cells)),
-    step: ({ row, k }, down, across) => stand(fit(row + down, n), fit(k + across, cells)),
+    start: () =>
+      stand(nearestIndex(o.picked?.[0] ?? 0, n), nearestIndex(cellOf(o.picked?.[1] ?? 0, columns, cells), cells)),
+    step: ({ row, k }, down, across) => stand(nearestIndex(row + down, n), nearestIndex(k + across, cells)),
     take: o.onpick && (({ row, column }) => o.onpick(row, column)),
   });
   svg.addEventListener('click', event => {
@@ -101,14 +97,14 @@ export function map(o) {
     // a lit word takes the room of its neighbours
     const keys = range(n).map(o.rowKey);
     if (many) svg.append(floating);
-    follow(svg, link, () => {
-      const { row } = aim(looked(link), keys, []);
+    link.follow(svg, () => {
+      const { row } = link.cellOfKeys(link.looked(), keys, []);
       texts.forEach((text, i) =>
         text.classList.toggle('away', row !== null && (many || i !== row) && Math.abs(i - row) < every),
       );
       if (many) {
         floating.replaceChildren(
-          ...(row === null || !o.rows ? [] : [written(o.wordOf?.(looked(link)) ?? o.rows[row], row), band(row)]),
+          ...(row === null || !o.rows ? [] : [written(o.wordOf?.(link.looked()) ?? o.rows[row], row), band(row)]),
         );
         for (const each of floating.children) each.classList.add('lit');
       }
@@ -117,16 +113,14 @@ export function map(o) {
   const most = Math.ceil(columns / cells) * (o.each ?? 1);
   return h(
     'div',
-    null,
-    twin(
-      h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg),
+    withTable(
+      h('div.heat', { style: `width:${W}px;height:${H}px` }, el, svg),
       o.title,
       o.table ?? (() => grid(o.rows, null, o.values)),
     ),
-    most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null,
+    most > 1 ? h('p.small.quiet', `A cell shows the largest of up to ${most}.`) : null,
   );
 }
-const clip = word => (word.length > 11 ? `${word.slice(0, 10)}…` : word);
 function cellOf(j, columns, cells) {
   // which cell a number is part of; blocks are not all of one size
   let k = Math.floor((j * cells) / columns);

@@ -1,12 +1,11 @@
 // A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those
 // that are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
-import { h, s, special, unit, widest } from '../dom.js';
+import { h, s, special, unit, widest, short, nearestIndex } from '../dom.js';
 import { canvas, css } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word } from '../readout.js';
-import { twin } from '../twin.js';
-import { follow, short } from './aim.js';
-import { walks } from './walk.js';
+import { withTable } from './table.js';
+import { walks } from '../keyboard.js';
 
 const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000];
 const LINE = 25;
@@ -24,10 +23,10 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const x = i => i * per;
   if (rows) strip(ctx, rows, { per: W / rows.length, top, high: STRIP * u, scale });
   const svg = s('svg', { width: W, height: H });
-  const box = h('div', { class: 'minimap', style: `width:${W}px;height:${H}px` }, el, svg);
+  const box = h('div.minimap', { style: `width:${W}px;height:${H}px` }, el, svg);
   const floating = s('g');
   const text = (i, lit) => {
-    const wide = widest([short(words[i])], 1.0625, 'serif', 600);
+    const wide = widest([short(words[i])], 1.0625, { weight: 600 });
     const at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
     return {
       at,
@@ -39,13 +38,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
       ),
     };
   };
-  const gap =
-    widest(
-      words.map(each => short(each)),
-      1.0625,
-      'serif',
-    ) +
-    16 * u;
+  const gap = widest(words, 1.0625, { most: 14 }) + 16 * u;
   const every = EVERY.find(count => count * per >= gap) ?? n;
   const ticks = [];
   const written = [];
@@ -57,7 +50,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     }
   }
   svg.append(
-    s('path', { class: 'bracket', d: ticks.map(i => `M${x(i) + 0.5} ${top - 5 * u}V${top}`).join('') }),
+    s('path.bracket', { d: ticks.map(i => `M${x(i) + 0.5} ${top - 5 * u}V${top}`).join('') }),
     ...written.map(each => each.el),
     floating,
   );
@@ -89,8 +82,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     for (const one of written) one.el.classList.toggle('away', !shown.every(other => free(one, other)));
   };
   const key = i => `${side}:${i}`;
-  const fit = i => Math.min(n - 1, Math.max(0, i));
-  const at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
+  const at = event => nearestIndex(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per), n);
   const look = i => {
     if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
     readout({ at: [`token ${i} of ${n}: `, word(words[i])], path: '' });
@@ -105,13 +97,13 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   walks(svg, {
     name: `${name}, ${n} tokens, from ${words.slice(0, 4).join(' ')}`,
     start: () => link.state.pins.map(placed).find(i => i !== null) ?? 0,
-    step: (i, down, across) => fit(i + across + JUMP * down),
+    step: (i, down, across) => nearestIndex(i + across + JUMP * down, n),
     look,
     leave,
     take: i => link.pin([key(i)]),
   });
-  follow(box, link, light);
-  return twin(box, name, () => ({
+  link.follow(box, light);
+  return withTable(box, name, () => ({
     corner: 'place',
     columns: ['token'],
     rows: words.map((each, i) => [String(i), each]),

@@ -1,23 +1,34 @@
 // Two runs of one model as a map of tokens and depths. A click takes one value of the run as trained into the changed
 // one; "Trace all" tries every cell and paints how much of the answer each brings back.
+import { choice, panelHead, select } from './controls.js';
 import { h, unit } from '../dom.js';
 import { fixed, signed } from '../ink.js';
 import * as api from '../api.js';
-import { copy } from '../clipboard.js';
+import { copy, rest, word } from '../readout.js';
 import * as link from '../link.js';
-import { rest, word } from '../readout.js';
-import { settle } from '../route.js';
-import { ledger } from './ledger.js';
+import { settle, among, anything } from '../route.js';
+import { sumTable } from './table.js';
 import { reading, ripple, started } from './ripple.js';
-import { keepFocus } from './walk.js';
+import { keepFocus } from '../keyboard.js';
 
 const WINDOW = 64; // tokens of a long text that are traced, around the first that differs
 const BEFORE = 8;
+const MAPS = [
+  [false, 'moved'],
+  [true, 'recovered'],
+];
 const recoveries = new Map(); // runs and answer -> point -> how much each token brings back: runs never change
 const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
 // Out of a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
+export const patchInLink = {
+  cell: (value, { run }) =>
+    !run || run.points.some(point => point.at === value.split('@')[0]) ? '' : 'this run has no such point',
+  map: among('recovered'),
+  part: among('stream', 'attention', 'feed-forward', 'cell'),
+  answer: anything,
+};
 export function patchOf(params) {
   const [at, token] = (params.get('cell') ?? '').split('@');
   const answer = (params.get('answer') ?? '').split('.');
@@ -35,11 +46,11 @@ export function patchmap({ run, other, found, state }) {
   let tracing = false;
   let refused = '';
   let cell = null;
-  const head = h('div', { class: 'ripplehead' });
-  const asks = h('div', { class: 'measured' });
-  const box = h('div', { class: 'ripplebox' });
-  const el = h('div', { class: 'patchmap' }, head, asks, box);
-  const card = h('div', { class: 'patchcard', hidden: true, 'aria-live': 'polite' });
+  const head = h('div.ripplehead');
+  const asks = h('div.measured');
+  const box = h('div.ripplebox');
+  const el = h('div.patchmap', head, asks, box);
+  const card = h('div.patchcard', { hidden: true, 'aria-live': 'polite' });
   const left = () => !el.isConnected;
   const measure = () => {
     const [position, output, against] = state.answer;
@@ -62,14 +73,6 @@ export function patchmap({ run, other, found, state }) {
       return { ...each, words: each.words.slice(from, to), from, values };
     });
   };
-  const seg = (name, choices, on, choose) =>
-    h(
-      'div',
-      { class: 'seg', role: 'group', 'aria-label': name },
-      choices.map(([key, label]) =>
-        h('button', { 'aria-pressed': String(key === on), onclick: () => choose(key) }, label),
-      ),
-    );
   const current = () => {
     const all = tables();
     return (
@@ -85,42 +88,24 @@ export function patchmap({ run, other, found, state }) {
   function drawHead(table) {
     const parts = [...new Set((outline?.tables ?? []).map(each => each.part))];
     const label = each => `${each.side}${!state.recovered && started(each) < 0 ? ' (same)' : ''}`;
+    const sides = tables().map(each => [each.side, label(each)]);
     const points = tables().flatMap(each => each.points);
     const done = points.filter(at => rows.has(at)).length;
     head.replaceChildren(
-      h('h3', null, state.recovered ? 'What brings the answer back' : 'Where the difference starts'),
+      h('h3', state.recovered ? 'What brings the answer back' : 'Where the difference starts'),
       h(
-        'div',
-        { class: 'patchtools' },
-        seg(
-          'Map',
-          [
-            [false, 'moved'],
-            [true, 'recovered'],
-          ],
-          state.recovered,
-          recovered => change({ recovered }, { map: recovered ? 'recovered' : null }),
+        'div.patchtools',
+        choice('Map', MAPS, state.recovered, recovered =>
+          change({ recovered }, { map: recovered ? 'recovered' : null }),
         ),
         state.recovered && parts.length > 1
-          ? seg(
-              'Part',
-              parts.map(part => [part, part]),
-              state.part,
-              part => change({ part }, { part: part === 'stream' ? null : part }),
-            )
+          ? choice('Part', parts, state.part, part => change({ part }, { part: part === 'stream' ? null : part }))
           : '',
-        tables().length > 1
-          ? seg(
-              'Side',
-              tables().map(each => [each.side, label(each)]),
-              table?.side,
-              side => change({ side }, { side }),
-            )
-          : '',
+        sides.length > 1 ? choice('Side', sides, table?.side, side => change({ side }, { side })) : '',
         state.recovered && outline
           ? h(
-              'button',
-              { class: 'edit', onclick: traceAll, disabled: !tracing && done === points.length },
+              'button.edit',
+              { onclick: traceAll, disabled: !tracing && done === points.length },
               tracing
                 ? `Stop (${done} of ${points.length})`
                 : done === points.length
@@ -139,13 +124,11 @@ export function patchmap({ run, other, found, state }) {
     const needed = outline && (state.recovered || state.cell);
     asks.hidden = !needed;
     if (!needed) return;
-    const pick = (name, options, chosen, choose) =>
-      h(
-        'select',
-        { 'aria-label': name, onchange: event => choose(event.target.value) },
-        options.map(([value, text]) =>
-          h('option', { value, selected: String(value) === String(chosen ?? '') }, shown(text)),
-        ),
+    const pick = (name, options, ...more) =>
+      select(
+        name,
+        options.map(([value, text]) => [value, shown(text)]),
+        ...more,
       );
     const set = answer => {
       state.answer = answer.map(each => String(each ?? ''));
@@ -163,7 +146,6 @@ export function patchmap({ run, other, found, state }) {
       outline.positions.length > 1
         ? h(
             'span',
-            null,
             ' at ',
             pick(
               'position',
@@ -193,7 +175,7 @@ export function patchmap({ run, other, found, state }) {
     drawHead(table);
     drawAsks();
     if (!table) {
-      box.replaceChildren(h('p', { class: 'tail', role: 'status' }, refused || 'reading both runs …'));
+      box.replaceChildren(h('p.tail', { role: 'status' }, refused || 'reading both runs …'));
       return;
     }
     const u = unit();
@@ -231,8 +213,7 @@ export function patchmap({ run, other, found, state }) {
           : {}),
       }),
       h(
-        'p',
-        { class: 'tail' },
+        'p.tail',
         state.recovered &&
           table.words.length < (outline.tables.find(each => each.side === table.side)?.words.length ?? 0)
           ? `Tokens ${from + 1} to ${from + table.words.length}. `
@@ -265,8 +246,7 @@ export function patchmap({ run, other, found, state }) {
       try {
         asked.set(at, (await api.patchRow({ ...measure(), at, tokens })).recovered);
       } catch (error) {
-        if (!(error instanceof api.Refused)) throw error;
-        refuse(error.message);
+        refuse(api.refusal(error));
         break;
       }
       if (!left()) draw();
@@ -293,8 +273,7 @@ export function patchmap({ run, other, found, state }) {
     try {
       cell = await api.patchCell({ ...measure(), at: wanted.at, token: wanted.token });
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
-      refuse(error.message);
+      refuse(api.refusal(error));
       return;
     }
     if (wanted === state.cell && !left()) drawCard();
@@ -305,51 +284,41 @@ export function patchmap({ run, other, found, state }) {
     const answer = cell.words.join(' over ');
     const before = found.says[1];
     card.replaceChildren(
-      h(
-        'header',
-        { class: 'row' },
-        h(
-          'div',
-          null,
-          h('div', { class: 'kicker' }, `Patched: ${table?.side ?? ''}, ${depth}`),
-          h('h2', { class: 'wraps word' }, table?.words[cell.token] ?? `token ${cell.token}`),
-        ),
-        h('button', { class: 'edit restore', onclick: () => take(cell.at, cell.token) }, 'Take back'),
+      panelHead(
+        `Patched: ${table?.side ?? ''}, ${depth}`,
+        h('h2.wraps.word', table?.words[cell.token] ?? `token ${cell.token}`),
+        h('button.edit.restore', { onclick: () => take(cell.at, cell.token) }, 'Take back'),
       ),
-      ledger([
+      sumTable([
         [`logit of ${answer}`, ''],
         ['as trained (clean)', signed(cell.clean)],
         ['changed (corrupted)', signed(cell.corrupted)],
         ['patched', signed(cell.value)],
         ['recovered', percent(cell.recovered), '', true],
       ]),
-      h('p', { class: 'tail' }, 'With this value the changed run says:'),
+      h('p.tail', 'With this value the changed run says:'),
       h(
-        'p',
-        { class: 'word says' },
+        'p.word.says',
         cell.says.map((each, i) => [
           h('span', { class: each.word === before[i]?.word ? null : 'new' }, each.word),
           ' ',
         ]),
       ),
-      cell.text === null
-        ? ''
-        : h('p', { class: 'tail' }, 'Freely, greedily: ', h('span', { class: 'word freetext' }, cell.text)),
-      h('button', { class: 'python', title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
+      cell.text === null ? '' : h('p.tail', 'Freely, greedily: ', h('span.word.freetext', cell.text)),
+      h('button.python', { title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
     );
   }
   function refuse(message) {
     refused = message;
     card.hidden = !state.cell;
-    card.replaceChildren(h('p', { class: 'quiet', role: 'status' }, message));
+    card.replaceChildren(h('p.quiet', { role: 'status' }, message));
   }
   async function load() {
     try {
       outline = await api.patching(measure());
       refused = '';
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
-      refuse(error.message);
+      refuse(api.refusal(error));
     }
     if (left()) return;
     if (state.recovered || state.cell || refused) draw();

@@ -1,12 +1,10 @@
 // One head as a flow: each query has one unit to give (its weights sum to 1), so every left bar has the same height;
 // a key's bar is as high as what it receives. Many words: one query, and the keys it looks at most.
-import { h, s, special, unit, widest } from '../dom.js';
+import { h, s, special, unit, widest, range, short, spacedLabels, LEFT_OF, RIGHT_OF } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
-import { grid } from './table.js';
-import { twin } from '../twin.js';
-import { latest } from '../latest.js';
-import { aim, follow, looked, range, short, spaced, wordIn } from './aim.js';
+import { grid, withTable } from './table.js';
+import { latest } from '../api.js';
 
 const CURVES = 400;
 const MANY = 40;
@@ -15,7 +13,7 @@ const THIN = 0.003;
 
 // weights: rows of numbers; rowKeys, colKeys: a key for each row and column
 export function ribbons(weights, o) {
-  return twin(
+  return withTable(
     Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o),
     'The same head as ribbons',
     () => grid(o.rows, o.cols, weights, 'who looks'),
@@ -27,13 +25,7 @@ function bent(xl, xr, bar, a, b, t) {
   const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
   return `${there}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z`;
 }
-const side = words =>
-  widest(
-    words.map(word => short(word, 11)),
-    1.125,
-    'serif',
-    600,
-  );
+const side = words => widest(words, 1.125, { weight: 600, most: 11 });
 
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const u = unit();
@@ -72,29 +64,25 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
         paths.push({
           i,
           j,
-          el: s('path', {
-            class: 'ribbon',
-            d: bent(xl, xr, bar, a, b, t),
-          }),
+          el: s('path.ribbon', { d: bent(xl, xr, bar, a, b, t) }),
         });
       a += t;
       cursor[j] += t;
     });
   });
   const left = rows.map((_, i) =>
-    s('rect', { class: 'slot', x: xl, y: (i + 0.5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }),
+    s('rect.slot', { x: xl, y: (i + 0.5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }),
   );
   const right = cols.map((_, j) =>
-    s('rect', { class: 'slot', x: xr - bar, y: tops[j], width: bar, height: Math.max(2, got[j] * one), rx: 1.5 }),
+    s('rect.slot', { x: xr - bar, y: tops[j], width: bar, height: Math.max(2, got[j] * one), rx: 1.5 }),
   );
   const leftWords = rows.map((word, i) => text(word, xl - 8 * u, (i + 0.5) * pitch, 'end', rowKeys[i]));
   const rightWords = cols.map((word, j) => text(word, xr + 8 * u, mids[j], 'start', colKeys[j]));
   const svg = s(
-    'svg',
+    'svg.ribbons',
     {
       width: W,
       height: H,
-      class: 'ribbons',
       role: 'img',
       'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at',
     },
@@ -106,9 +94,9 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
   const places = { rows: rows.map((_, i) => (i + 0.5) * pitch), cols: mids };
   const light = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const { row, col, exact } = link.cellOfKeys(link.looked(), rowKeys, colKeys);
     const gives = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
-    const seen = { rows: spaced(places.rows, 18 * u, row), cols: spaced(places.cols, 18 * u, col) };
+    const seen = { rows: spacedLabels(places.rows, 18 * u, row), cols: spacedLabels(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
     for (const { i, j, el } of paths) {
       el.classList.toggle('lit', i === row || (j === col && !gives));
@@ -125,13 +113,12 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
       el.classList.toggle('lit', j === col && !gives);
     });
   };
-  follow(svg, link, light);
+  link.follow(svg, light);
   const weaker = weights.flat().filter(w => w > THIN && w <= floor).length;
   return h(
-    'div',
-    { class: 'ribbonbox' },
+    'div.ribbonbox',
     svg,
-    weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null,
+    weaker ? h('p.kicker', `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null,
   );
 }
 
@@ -140,10 +127,9 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit();
-  const svg = s('svg', {
+  const svg = s('svg.ribbons.focused', {
     width: W,
     height: H,
-    class: 'ribbons focused',
     role: 'img',
     'aria-label': `The token that is looked at and the ${TOP} tokens it looks at most`,
   });
@@ -158,7 +144,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
       ...order.map(j => [words[j], given[j], keys[j]]),
       [`${words.length - order.length} more`, Math.max(0, rest), null],
     ].filter(([, w], k) => w > 0 || k < order.length);
-    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u;
+    const xl = widest([short(who, 11)], 1.125, { weight: 600 }) + 10 * u;
     const xr = W - 158 * u;
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
     const room = ends.map(([, w]) => Math.max(22 * u, w * one));
@@ -166,7 +152,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     let a = H / 2 - one / 2;
     let y = 0;
     svg.replaceChildren(
-      s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }),
+      s('rect.slot.lit', { x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }),
       text(who, xl - 8 * u, H / 2, 'end', own),
     );
     ends.forEach(([word, w, key], k) => {
@@ -188,8 +174,8 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
         }),
         key
           ? text(word, xr + 8 * u, at, 'start', key, false)
-          : s('text', { class: 'name', x: xr + 8 * u, y: at, 'dominant-baseline': 'central' }, word),
-        s('text', { class: 'num', x: W, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, num(w, 3)),
+          : s('text.name', { x: xr + 8 * u, y: at, ...RIGHT_OF }, word),
+        s('text.num', { x: W, y: at, ...LEFT_OF }, num(w, 3)),
       );
       a += t;
       y += room[k] + free;
@@ -199,32 +185,23 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     const found = await exactly(place).catch(() => null);
     if (found && place === asked) draw(found);
   });
-  follow(svg, link, () => {
-    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins;
-    const row = aim(lit, rowKeys, colKeys).row ?? 0;
-    const place = exactly ? wordIn(lit, rowKeys, row) : row;
+  link.follow(svg, () => {
+    const lit = link.cellOfKeys(link.looked(), rowKeys, colKeys).row !== null ? link.looked() : link.state.pins;
+    const row = link.cellOfKeys(lit, rowKeys, colKeys).row ?? 0;
+    const place = exactly ? link.wordInRow(lit, rowKeys, row) : row;
     if (place === asked) return;
     asked = place;
     if (exactly) ask(place);
     else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
   });
-  return h(
-    'div',
-    { class: 'ribbonbox' },
-    svg,
-    h('p', { class: 'kicker' }, `The ${TOP} strongest of all tokens; the rest as one.`),
-  );
+  return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest of all tokens; the rest as one.`));
 }
 function text(word, x, y, anchor, key, looks = true) {
   const el = s(
     'text',
-    { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': 'central' },
+    { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, ...RIGHT_OF },
     short(word, 11),
   );
-  if (looks) {
-    el.addEventListener('mouseenter', () => link.hover([key]));
-    el.addEventListener('mouseleave', () => link.hover([]));
-  }
   el.addEventListener('click', () => link.pin([key]));
-  return el;
+  return looks ? link.lights(el, [key]) : el;
 }

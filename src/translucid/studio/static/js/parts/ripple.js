@@ -1,10 +1,10 @@
 // The ripple: how far each word's vector has moved at each depth. Clear before the cut.
-import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, num } from '../ink.js';
+import { h, s, special, unit, widest, nearestIndex, LEFT_OF, ABOVE } from '../dom.js';
+import { canvas, css, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word } from '../readout.js';
-import { twin } from '../twin.js';
-import { walks } from './walk.js';
+import { withTable } from './table.js';
+import { walks } from '../keyboard.js';
 
 const SHORT = {
   'after self-attention': 'self',
@@ -52,7 +52,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   const W = lw + nC * cw;
   const H = lh + nR * ch + 2 * u;
   const { el, ctx } = canvas(W, H);
-  const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
+  const line = cssVariable('--line');
   for (let r = 0; r < nR; r++)
     for (let c = 0; c < nC; c++) {
       const v = table.values[c][r];
@@ -86,7 +86,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
             class: `name${c === start ? ' cutmark' : ''}`,
             x: lw + (c + 0.5) * cw,
             y: lh - 8 * u,
-            'text-anchor': 'middle',
+            ...ABOVE,
           },
           name,
         ),
@@ -97,10 +97,10 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   for (const { layer, from, to } of groups)
     if ((grouped || !flat) && layer % apart === 0)
       svg.append(
-        s('path', { class: 'bracket', d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
+        s('path.bracket', { d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
         s(
-          'text',
-          { class: 'name', x: lw + ((from + to) / 2) * cw, y: lh - 33 * u, 'text-anchor': 'middle' },
+          'text.name',
+          { x: lw + ((from + to) / 2) * cw, y: lh - 33 * u, ...ABOVE },
           (to - from) * cw > 56 * u ? `layer ${layer}` : layer,
         ),
       );
@@ -113,15 +113,14 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
             class: special(w) ? 'special' : 'word',
             x: lw - 10 * u,
             y: lh + (r + 0.5) * ch,
-            'text-anchor': 'end',
-            'dominant-baseline': 'central',
+            ...LEFT_OF,
             style: special(w) ? null : 'font-size:1rem',
           },
           w.length > 16 ? `${w.slice(0, 15)}…` : w,
         ),
         keyOf(r),
       ),
-      link.mark(s('rect', { class: 'band', x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r)),
+      link.mark(s('rect.band', { x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r)),
     ),
   );
   if (start >= 0)
@@ -133,61 +132,30 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
         'stroke-linecap': 'round',
       }),
     );
-  const frame = s('rect', { class: 'under', width: cw, height: ch, rx: 2, visibility: 'hidden' });
+  const frame = s('rect.under', { width: cw, height: ch, rx: 2, visibility: 'hidden' });
   svg.append(frame);
   if (chosen && chosen[0] >= 0 && chosen[0] < nR)
-    svg.append(
-      s('rect', {
-        class: 'taken',
-        x: lw + chosen[1] * cw,
-        y: lh + chosen[0] * ch,
-        width: cw,
-        height: ch,
-        rx: 2,
-      }),
-    );
-  const cell = event => {
-    const box = svg.getBoundingClientRect();
-    const c = Math.floor((event.clientX - box.left - lw) / cw);
-    const r = Math.floor((event.clientY - box.top - lh) / ch);
-    return c >= 0 && c < nC && r >= 0 && r < nR ? [r, c] : null;
-  };
-  let last = '';
-  svg.addEventListener('mousemove', event => {
-    const at = cell(event);
-    const now = String(at);
-    if (now === last) return;
-    last = now;
-    at ? look(at) : leave();
-  });
-  const look = ([r, c]) => {
-    for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
-      frame.setAttribute(key, value);
-    link.hover([keyOf(r)]);
-    readout(told ? told(r, c) : reading(table, r, c, scale));
-  };
-  const leave = () => {
-    last = '';
-    frame.setAttribute('visibility', 'hidden');
-    link.hover([]);
-    readout();
-  };
-  const taken = ([r, c]) => (take ? take(r, c) : link.pin([keyOf(r)]));
-  const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
-  svg.addEventListener('mouseleave', leave);
+    svg.append(s('rect.taken', { x: lw + chosen[1] * cw, y: lh + chosen[0] * ch, width: cw, height: ch, rx: 2 }));
   walks(svg, {
     name: title,
-    look,
-    leave,
+    area: { x: lw, y: lh, width: nC * cw, height: nR * ch },
+    placeAt: (x, y) => [nearestIndex(Math.floor((y - lh) / ch), nR), nearestIndex(Math.floor((x - lw) / cw), nC)],
     start: () => [0, Math.max(0, start)],
-    step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)],
-    take: at => taken(at),
+    step: ([r, c], down, across) => [nearestIndex(r + down, nR), nearestIndex(c + across, nC)],
+    look: ([r, c]) => {
+      for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
+        frame.setAttribute(key, value);
+      link.hover([keyOf(r)]);
+      readout(told ? told(r, c) : reading(table, r, c, scale));
+    },
+    leave: () => {
+      frame.setAttribute('visibility', 'hidden');
+      link.hover([]);
+      readout();
+    },
+    take: ([r, c]) => (take ? take(r, c) : link.pin([keyOf(r)])),
   });
-  svg.addEventListener('click', event => {
-    const at = cell(event);
-    if (at) taken(at);
-  });
-  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
+  return withTable(h('div.heat', { style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
     corner: 'token',
     columns: table.depths,
     rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? (named ? '' : 'not a number'))]),

@@ -35,5 +35,5 @@ export function rolling(box, name, { falls = false } = {}) {
   const watch = new ResizeObserver(() => (box.isConnected ? look() : watch.disconnect()));
   watch.observe(box);
   new MutationObserver(look).observe(box, { childList: true }); // what is in it is drawn anew
-  return h('div', { class: 'rolling' }, box, left, right, down);
+  return h('div.rolling', box, left, right, down);
 }

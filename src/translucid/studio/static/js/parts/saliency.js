@@ -20,9 +20,8 @@ export function saliency(run, model) {
   let turn = 0;
   const what = h('span');
   const button = h(
-    'button',
+    'button.edit.salience',
     {
-      class: 'edit salience',
       'aria-label': 'Saliency',
       title: 'Which words counted: gradient × input, a bar under each word',
       onclick: toggle,
@@ -46,10 +45,9 @@ export function saliency(run, model) {
     const mine = ++turn;
     button.setAttribute('aria-pressed', String(on));
     if (!on) return clear();
-    const found = await api.saliency(run.run, (side && link.pinned(side)) ?? 0).catch(error => {
-      if (!(error instanceof api.Refused)) throw error;
-      notice(error.message);
-    });
+    const found = await api
+      .saliency(run.run, (side && link.pinned(side)) ?? 0)
+      .catch(error => notice(api.refusal(error)));
     if (mine !== turn) return;
     clear();
     if (!found) return;
@@ -57,15 +55,15 @@ export function saliency(run, model) {
     for (const chip of chips) {
       const value = counted(found, chip.dataset.key);
       if (value === undefined) {
-        chip.append(h('span', { class: 'counted unread' })); // not read yet at this position; all stand in one line
+        chip.append(h('span.counted.unread')); // not read yet at this position; all stand in one line
         continue;
       }
       const wide = (100 * Math.abs(value)) / (found.largest || 1);
       const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
       chip.append(
         h(
-          'span',
-          { class: 'counted', title: `gradient × input ${num(value, 4)}`, 'data-value': String(value) },
+          'span.counted',
+          { title: `gradient × input ${num(value, 4)}`, 'data-value': String(value) },
           h('i', { style: `width:${wide.toFixed(2)}%;background:${colour}` }),
         ),
       );

@@ -1,23 +1,19 @@
 // The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and
 // frames above.
-import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, figure, fixed, textOn } from '../ink.js';
+import { h, s, special, unit, widest, short, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
+import { canvas, css, figure, fixed, textOn, cssVariable, tile } from '../ink.js';
 import * as link from '../link.js';
-import { tile } from './tile.js';
-import { across, drawn, faint, letDown, strongest, topOfEach } from './weave.js';
-import { place, labels, yRow, yWord, wordAt, markRow, clip, PAD } from './layout.js';
-import { press, pressable, floats } from './press.js';
-import { endRoom, ends } from './ends.js';
-import { connections } from './connections.js';
+import { across, drawn, faint, letDown, strongest, topOfEach } from './attention_lines.js';
+import { place, labels, yRow, yWord, wordAt, markRow, PAD, press, pressable, floats } from './layout.js';
+import { outputRoom, outputs } from './outputs.js';
 import { ofHead } from '../anatomy.js';
-import { twin } from '../twin.js';
+import { withTable } from './table.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
 // Of a long text:
 const FEW = 4; // lines of each word of the window
 const BEHIND = 120; // of all words, on canvas
 const GATHERED = 16; // strands of its memory
-const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
 export function scene(data) {
@@ -32,11 +28,10 @@ export function scene(data) {
     'aria-label': 'The model, part by part, in the order of the data',
   });
   const { el, ctx } = canvas(W, H);
-  const root = h('div', { class: 'scene-in', style: `height:${H}px` }, back, el, front);
+  const root = h('div.scene-in', { style: `height:${H}px` }, back, el, front);
   back.append(
     s(
       'defs',
-      null,
       s(
         'linearGradient',
         { id: 'plate', x1: 0, y1: 0, x2: 0, y2: 1 },
@@ -46,33 +41,25 @@ export function scene(data) {
     ),
   );
   const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], columns: [], pooled: 1 };
-  const wide = Math.max(
-    ...data.bands.map(band =>
-      widest(
-        band.words.map(word => clip(word, 16)),
-        1.125,
-      ),
-    ),
-    30 * u,
-  );
+  const wide = Math.max(...data.bands.map(band => widest(band.words, 1.125, { most: 16 })), 30 * u);
   const many = Math.max(...data.bands.flatMap(band => band.ids.map(id => String(id).length)), 0);
   pen.xWord = Math.max(70 * u, wide);
   pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0);
   pen.x0 = pen.xId + 12 * u;
-  const weaves = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
-  pen.most = Math.floor(CURVES / Math.max(1, weaves));
+  const patterns = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
+  pen.most = Math.floor(CURVES / Math.max(1, patterns));
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
-    const room = last ? endRoom(pen) : 44 * u;
+    const room = last ? outputRoom(pen) : 44 * u;
     place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
   if (data.bands.length === 2) memory(pen, ...data.bands);
-  ends(pen, data.bands.at(-1));
+  outputs(pen, data.bands.at(-1));
   const told = notesOf(pen);
-  if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
-  twin(root, 'The parts, in the order of the data', () => ({
+  if (told) front.append(s('text.note', { x: 0, y: H - 6 * u }, told));
+  withTable(root, 'The parts, in the order of the data', () => ({
     corner: 'part',
     columns: ['name in the trace', 'size'],
     rows: pen.hits.map(({ pane }) => [
@@ -99,16 +86,14 @@ function strands(pen, band) {
   const through = band.panes.findLast(pane => pane.kind !== 'vector');
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
-  front.append(
-    s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'),
-  );
+  front.append(s('text.title', { x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
   const every = Math.max(1, Math.ceil((16 * u) / band.pitch));
   const small = band.pitch < 20 * u;
   const texts = [];
   const ids = [];
   if (band.long)
     front.append(
-      pressable(band, s('rect', { class: 'rowhit', x: 0, y: band.y, width: stop, height: band.tall }), event =>
+      pressable(band, s('rect.rowhit', { x: 0, y: band.y, width: stop, height: band.tall }), event =>
         wordAt(band, event.clientY - front.getBoundingClientRect().top),
       ),
     );
@@ -117,7 +102,7 @@ function strands(pen, band) {
     const at = band.first + i;
     const word = band.words[at];
     const keys = [`${band.key}:${at}`];
-    back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
+    back.append(markRow(s('path.strand.thread', { d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
     const text = s(
       'text',
       {
@@ -129,11 +114,10 @@ function strands(pen, band) {
         ].join(' '),
         x: pen.xWord,
         y,
-        'text-anchor': 'end',
-        'dominant-baseline': 'central',
+        ...LEFT_OF,
         style: small ? 'font-size:.9375rem' : null,
       },
-      clip(word, 16),
+      short(word, 16),
     );
     markRow(text, band, i);
     front.append(text);
@@ -145,8 +129,7 @@ function strands(pen, band) {
           class: `id${i % every ? ' between' : ''}`,
           x: pen.xId,
           y,
-          'text-anchor': 'end',
-          'dominant-baseline': 'central',
+          ...LEFT_OF,
         },
         String(band.ids[at]),
       );
@@ -154,11 +137,9 @@ function strands(pen, band) {
       if (every > 1) markRow(ids[i], band, i);
     }
     if (band.long) continue;
-    const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
-    hit.addEventListener('mouseenter', () => link.hover(keys));
-    hit.addEventListener('mouseleave', () => link.hover([]));
+    const hit = s('rect.rowhit', { x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('click', () => link.pin(keys));
-    front.append(hit);
+    front.append(link.lights(hit, keys));
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
   if (every > 1) pen.notes.add(`every ${nth(every)} token is written`);
@@ -167,13 +148,15 @@ function strands(pen, band) {
   for (const pane of band.panes) glass(pen, band, pane);
   const frames = Array.from({ length: band.rows }, () => '');
   for (const pane of band.panes) fill(pen, band, pane, frames);
-  frames.forEach((d, i) => d && front.append(markRow(s('path', { class: 'frame', d }), band, i)));
-  if (band.long)
+  frames.forEach((d, i) => d && front.append(markRow(s('path.frame', { d }), band, i)));
+  if (band.long) {
+    const tiles = band.panes.map(pane => pane.inner ?? pane.out);
     floats(
       pen,
       band,
-      band.panes.map(pane => pane.inner ?? pane.out).filter(inner => inner && inner.y === undefined),
+      tiles.filter(inner => inner && inner.y === undefined),
     );
+  }
   brackets(pen, band);
   labels(
     front,
@@ -181,7 +164,7 @@ function strands(pen, band) {
     band.y - (PAD + 9) * u,
     u,
     data.selected,
-    widest(['Decoder'], 1, 'names', 600) + 8 * u,
+    widest(['Decoder'], 1, { family: 'names', weight: 600 }) + 8 * u,
     band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right : Infinity,
   );
   ctx.globalAlpha = 1;
@@ -190,14 +173,10 @@ function strands(pen, band) {
 function bounds({ front, notes, u, xId }, band) {
   const n = band.words.length;
   const last = band.first + band.rows;
-  const line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
+  const line = y => s('path.bracket.windowedge', { d: `M0 ${y}H${band.stop}` });
   const told = (from, to, y, room) =>
     room >= 18 * u
-      ? s(
-          'text',
-          { class: 'id quietly', x: xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-          from === to ? String(from) : `${from} … ${to}`,
-        )
+      ? s('text.id.quietly', { x: xId, y, ...LEFT_OF }, from === to ? String(from) : `${from} … ${to}`)
       : '';
   const high = (n - last) * band.per;
   const foot = band.y0 + band.rows * band.pitch;
@@ -226,7 +205,7 @@ function threads(pen, band) {
     norms.push(found);
     if (found) most = Math.max(most, ...found);
   }
-  ctx.strokeStyle = ink('--strand');
+  ctx.strokeStyle = cssVariable('--strand');
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i);
     let x = pen.x0 - 4 * u;
@@ -241,7 +220,7 @@ function threads(pen, band) {
     band.panes.forEach((pane, k) => {
       if (pane.x > x) draw(Math.min(pane.x, band.stop));
       if (pane.kind !== 'vector') {
-        if (pane.kind === 'weave' || pane.kind === 'cross') ctx.globalAlpha = 0.3;
+        if (pane.kind === 'self' || pane.kind === 'cross') ctx.globalAlpha = 0.3;
         x = Math.min(pane.x, band.stop);
         draw(Math.min(pane.x + pane.w, band.stop));
         ctx.globalAlpha = 1;
@@ -290,7 +269,7 @@ function glass(pen, band, pane) {
       role: 'button',
       'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}`,
     },
-    s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }),
+    s('rect.hit', { x, y: top, width: w, height: tall, rx: 5 * u }),
   );
   front.append(link.mark(part, `part:${pane.at}`));
   for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
@@ -300,7 +279,7 @@ function fill(pen, band, pane, frames) {
   const { ctx, data, u } = pen;
   const held = data.tiles.get(pane.at);
   const { pitch, rowH } = band;
-  if (pane.kind === 'weave' || pane.kind === 'cross') {
+  if (pane.kind === 'self' || pane.kind === 'cross') {
     let right = pane.x + pane.w - 5 * u;
     const out = pane.result && data.tiles.get(pane.result.at);
     if (out && pane.w > 92 * u) {
@@ -310,7 +289,7 @@ function fill(pen, band, pane, frames) {
       right -= width + 3 * u;
     }
     pane.wires = right;
-    if (pane.kind === 'weave' && data.weights.has(pane.at)) woven(pen, band, pane);
+    if (pane.kind === 'self' && data.weights.has(pane.at)) selfAttention(pen, band, pane);
     return;
   }
   if (!held) return;
@@ -342,7 +321,7 @@ function wires({ ctx, u }, band, pane) {
   const x = pane.x + pane.w / 2;
   const free = band.pitch - band.rowH;
   const head = Math.min(3.5 * u, free * 0.3);
-  ctx.strokeStyle = ctx.fillStyle = ink('--ink3');
+  ctx.strokeStyle = ctx.fillStyle = cssVariable('--ink3');
   ctx.lineWidth = Math.min(1.5 * u, free * 0.2);
   for (let i = 0; i < band.rows - 1; i++) {
     const a = yRow(band, i) + band.rowH / 2;
@@ -376,7 +355,7 @@ const yQueries =
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
-  if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), ink('--accent'));
+  if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), cssVariable('--accent'));
   const found = few ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
   pen.front.append(
     ...drawn(found, curve(held), {
@@ -387,7 +366,7 @@ function lines(pen, band, held, curve, keys) {
     }),
   );
 }
-function woven(pen, band, pane) {
+function selfAttention(pen, band, pane) {
   lines(
     pen,
     band,
@@ -426,10 +405,11 @@ function memory(pen, source, target) {
     const some = Math.ceil(n / GATHERED);
     if (source.long)
       back.append(
-        s('path', {
-          class: 'strand',
+        s('path.strand', {
           'stroke-width': wide,
-          d: Array.from({ length: n }, (_, i) => (i % some ? '' : way(i))).join(''),
+          d: range(n)
+            .map(i => (i % some ? '' : way(i)))
+            .join(''),
         }),
       );
     for (let i = 0; i < source.rows; i++)
@@ -470,12 +450,8 @@ function brackets({ front, u }, band) {
     const x = mine[0].x - 3 * u;
     const w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
     front.append(
-      s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
-      s(
-        'text',
-        { class: 'halo', x: x + w / 2, y: y + sign * 6 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central' },
-        group,
-      ),
+      s('path.bracket', { d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
+      s('text.halo', { x: x + w / 2, y: y + sign * 6 * u, ...ABOVE, ...RIGHT_OF }, group),
     );
   }
 }
@@ -490,19 +466,8 @@ function numbers(pen, band) {
   band.words.forEach((word, i) => {
     const y = ys[i];
     front.append(
-      link.mark(
-        s(
-          'text',
-          { class: 'word', x: pen.xWord, y: y - 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-          word,
-        ),
-        `src:${i}`,
-      ),
-      s(
-        'text',
-        { class: 'num', x: pen.xWord, y: y + 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-        band.given[i] ?? '',
-      ),
+      link.mark(s('text.word', { x: pen.xWord, y: y - 10 * u, ...LEFT_OF }, word), `src:${i}`),
+      s('text.num', { x: pen.xWord, y: y + 10 * u, ...LEFT_OF }, band.given[i] ?? ''),
     );
   });
   for (const pane of band.panes) {
@@ -514,11 +479,8 @@ function numbers(pen, band) {
     const y0 = band.y + (tall - step * values.length) / 2;
     const inset = 4 * u;
     pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
-    tile(
-      ctx,
-      values.map(value => [value]),
-      { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale },
-    );
+    const rows = values.map(value => [value]);
+    tile(ctx, rows, { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale });
     if (step >= 18 * u && pane.w > 52 * u)
       values.forEach((value, i) => {
         figure(ctx, fixed(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, {
@@ -528,18 +490,34 @@ function numbers(pen, band) {
         });
       });
   }
-  back.append(
-    ...connections(
-      { x: pen.xWord + 6 * u, ys },
-      band.panes.filter(pane => pane.inner),
-    ),
-  );
+  const filled = band.panes.filter(pane => pane.inner);
+  back.append(...connections({ x: pen.xWord + 6 * u, ys }, filled));
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
 function notesOf(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
-  while (said.length > 1 && widest([said.join(' · ')], 0.875, 'names') > pen.W - 8 * pen.u) said.pop();
+  while (said.length > 1 && widest([said.join(' · ')], 0.875, { family: 'names' }) > pen.W - 8 * pen.u) said.pop();
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
+}
+
+const WEIGHTS = 300; // lines between two columns
+
+// inputs: where the first values stand, { x, ys }; panes: columns of values, each drawn already (inner).
+// Which value of a network of numbers goes into which: a line for each weight, where they are few enough to be told
+// apart.
+function connections(inputs, panes) {
+  let before = { ...inputs, scope: null };
+  return panes.flatMap(pane => {
+    const { x, width, y, pitch } = pane.inner;
+    const ys = range(pane.size).map(i => y + (i + 0.5) * pitch);
+    const each = pane.scope === 'standardise' || pane.scope === before.scope; // value by value, without weights
+    const [from, to] = [before, { x: x + width, ys, scope: pane.scope }];
+    before = to;
+    if (from.ys.length * ys.length > WEIGHTS) return [];
+    return from.ys.flatMap((a, i) =>
+      ys.flatMap((b, j) => (each && i !== j ? [] : [s('path.wire', { d: `M${from.x} ${a}L${x} ${b}` })])),
+    );
+  });
 }

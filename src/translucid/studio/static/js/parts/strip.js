@@ -1,11 +1,11 @@
 // Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the
 // words.
-import { h, s, special, unit } from '../dom.js';
-import { canvas, css, figure, fixed, textOn, num } from '../ink.js';
+import { walks } from '../keyboard.js';
+import { h, s, special, unit, short, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
+import { canvas, css, figure, fixed, textOn, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
-import { twin } from '../twin.js';
-import { aim, follow, looked, short, shown } from './aim.js';
+import { withTable } from './table.js';
 
 const SHUT = 0.1;
 const OPEN = 0.9;
@@ -31,32 +31,20 @@ export function strips(groups, o) {
   });
   const H = y + 4 * u;
   const { el, ctx } = canvas(W, H);
-  const svg = s('svg', {
-    width: W,
-    height: H,
-    tabindex: 0,
-    role: 'application',
-    'aria-roledescription': 'gates',
-    'aria-label': `${o.title}; arrows walk over the beads, Enter pins the token`,
-  });
+  const svg = s('svg', { width: W, height: H });
   for (const line of lines) beads(ctx, line, o, { u, lw });
   const words = labels(svg, o, { u, lw, lh });
   groups.forEach((group, g) => svg.append(heading(group, g, o, u)));
   for (const { row, y: at } of lines)
     svg.append(
       link.mark(
-        s(
-          'text',
-          { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' },
-          `${row.name} `,
-          s('tspan', { class: 'letter' }, row.letter),
-        ),
+        s('text.gatename', { x: lw - 14 * u, y: at, ...LEFT_OF }, `${row.name} `, s('tspan.letter', row.letter)),
         `gate:${row.point}`,
       ),
     );
-  const box = h('div', { class: 'heat strips', style: `width:${W}px;height:${H}px` }, el, svg);
+  const box = h('div.heat.strips', { style: `width:${W}px;height:${H}px` }, el, svg);
   pointed(box, svg, words, lines, o, { u, lw, lh, n, H });
-  return twin(box, o.title, () => ({
+  return withTable(box, o.title, () => ({
     corner: 'gate or state',
     columns: o.words,
     rows: lines.map(({ group, row }) => [groups.length > 1 ? `${group.title} ${row.name}` : row.name, ...row.values]),
@@ -64,21 +52,19 @@ export function strips(groups, o) {
 }
 const heading = (group, g, o, u) =>
   s(
-    'g',
-    { class: 'groupname' },
+    'g.groupname',
     s(
       'text',
       { class: group.chosen ? 'title' : 'name', x: 0, y: group.top + 19 * u, onclick: () => o.onpick?.(g) },
       group.title,
-      s('tspan', { class: 'aside' }, `  ${group.note ?? ''}`),
+      s('tspan.aside', `  ${group.note ?? ''}`),
     ),
   );
 
 function beads(ctx, { row, y }, o, { u, lw }) {
   const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * 0.2), 54 * u);
   const high = Math.min(o.pitchY - 6 * u, 26 * u);
-  const style = getComputedStyle(document.documentElement);
-  ctx.fillStyle = style.getPropertyValue('--strand');
+  ctx.fillStyle = cssVariable('--strand');
   ctx.fillRect(lw, y - 0.75 * u, o.words.length * o.pitchX, 1.5 * u);
   row.values.forEach((v, i) => {
     const x = lw + (i + 0.5) * o.pitchX;
@@ -86,7 +72,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
     ctx.beginPath();
     ctx.roundRect(x - wide / 2, y - high / 2, wide, high, Math.min(wide, high) / 2);
     ctx.fill();
-    ctx.strokeStyle = style.getPropertyValue('--line');
+    ctx.strokeStyle = cssVariable('--line');
     ctx.lineWidth = 1;
     if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
@@ -127,19 +113,18 @@ function labels(svg, o, { u, lw, lh }) {
 }
 function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   const bands = [...new Set(lines.map(line => line.group))].map(group =>
-    s('rect', {
-      class: 'band lit',
+    s('rect.band.lit', {
       y: group.top + TITLE * u - u,
       width: o.pitchX,
       height: group.rows.length * o.pitchY + 2 * u,
       rx: 6 * u,
     }),
   );
-  const ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
+  const ring = s('rect.cell.crossed', { width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
   const every = o.slant ? Math.ceil((26 * u) / o.pitchX) : 1;
   let at = null;
   const frame = () => {
-    const { row: i } = aim(looked(link), o.keys, []);
+    const { row: i } = link.cellOfKeys(link.looked(), o.keys, []);
     for (const band of bands) {
       band.style.display = i === null ? 'none' : '';
       if (i !== null) band.setAttribute('x', lw + i * o.pitchX);
@@ -149,69 +134,35 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
       ring.setAttribute('x', lw + at[1] * o.pitchX);
       ring.setAttribute('y', lines[at[0]].y - o.pitchY / 2 + u);
     }
-    if (every > 1) words.forEach((text, j) => text.classList.toggle('away', !shown(j, every, i)));
+    if (every > 1) words.forEach((text, j) => text.classList.toggle('away', !isLabelled(j, every, i)));
   };
-  const look = place => {
-    at = place;
-    link.hover([o.keys[place[1]]]);
-    readout(o.read(lines[place[0]].g, lines[place[0]].row, place[1]));
-  };
-  const leave = () => {
-    if (!at) return;
-    at = null;
-    link.hover([]);
-    frame();
-    readout();
-  };
-  const placeOf = event => {
-    const from = svg.getBoundingClientRect();
-    const i = Math.floor((event.clientX - from.left - lw) / o.pitchX);
-    const y = event.clientY - from.top;
-    const r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
-    return i >= 0 && i < n && r >= 0 ? [r, i] : null;
-  };
-  svg.append(
-    ...bands,
-    ring,
-    s('rect', {
-      class: 'hit',
-      x: lw,
-      y: lh,
-      width: n * o.pitchX,
-      height: H - lh,
-      onpointermove: event => {
-        const place = placeOf(event);
-        if (place && String(place) !== String(at)) look(place);
-      },
-      onpointerleave: leave,
-      onclick: event => {
-        const place = placeOf(event);
-        if (place) {
-          at = null;
-          link.pin([o.keys[place[1]]]);
-        }
-      },
-    }),
-  );
-  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  const fit = (v, most) => Math.min(most - 1, Math.max(0, v));
-  const start = () => [0, aim(link.state.pins, o.keys, []).row ?? 0];
-  svg.addEventListener('focus', () => {
-    if (svg.matches(':focus-visible')) look(at ?? start());
+  svg.append(...bands, ring);
+  walks(svg, {
+    name: o.title,
+    kind: 'gates',
+    hint: 'arrows walk over the beads, Enter pins the token',
+    area: { x: lw, y: lh, width: n * o.pitchX, height: H - lh },
+    placeAt: (x, y) => {
+      const i = Math.floor((x - lw) / o.pitchX);
+      const r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
+      return i >= 0 && i < n && r >= 0 ? [r, i] : null;
+    },
+    start: () => [0, link.cellOfKeys(link.state.pins, o.keys, []).row ?? 0],
+    step: ([r, i], down, across) => [nearestIndex(r + down, lines.length), nearestIndex(i + across, n)],
+    look: place => {
+      at = place;
+      link.hover([o.keys[place[1]]]);
+      readout(o.read(lines[place[0]].g, lines[place[0]].row, place[1]));
+    },
+    leave: () => {
+      at = null;
+      link.hover([]);
+      frame();
+      readout();
+    },
+    take: ([, i]) => link.pin([o.keys[i]]),
   });
-  svg.addEventListener('blur', leave);
-  svg.addEventListener('keydown', event => {
-    const move = MOVES[event.key];
-    if (move) {
-      event.preventDefault();
-      const [r, i] = at ?? start();
-      look([fit(r + move[0], lines.length), fit(i + move[1], n)]);
-    } else if ((event.key === 'Enter' || event.key === ' ') && at) {
-      event.preventDefault();
-      link.pin([o.keys[at[1]]]);
-    }
-  });
-  follow(box, link, frame);
+  link.follow(box, frame);
 }
 
 // All units as thin lines over the words, the chosen one on top: what a cell carries, and how far.
@@ -227,7 +178,7 @@ export function unitLines(all, o) {
   const x = i => lw + (i + 0.5) * o.pitchX;
   const y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
   const step = Math.max(1, Math.ceil(all[0].length / 200));
-  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand');
+  ctx.strokeStyle = cssVariable('--strand');
   ctx.lineWidth = 0.75 * u;
   ctx.lineJoin = 'round';
   for (let k = 0; k < all[0].length; k += step) {
@@ -238,11 +189,11 @@ export function unitLines(all, o) {
   const svg = s(
     'svg',
     { width: W, height: H, role: 'img', 'aria-label': o.title },
-    s('path', { class: 'bracket', d: `M${lw} ${y(0)}H${W}` }),
+    s('path.bracket', { d: `M${lw} ${y(0)}H${W}` }),
     [most, 0, -most].map(v =>
       s(
-        'text',
-        { class: 'num', x: lw - 14 * u, y: y(v), 'text-anchor': 'end', 'dominant-baseline': 'central' },
+        'text.num',
+        { x: lw - 14 * u, y: y(v), ...LEFT_OF },
         v === 0 ? '0' : (v > 0 ? '+' : '') + num(v, most < 1 ? 2 : 1),
       ),
     ),
@@ -250,13 +201,13 @@ export function unitLines(all, o) {
   if (o.chosen !== null) {
     const line = o.values ?? all.map(row => row[o.chosen]);
     svg.append(
-      s('path', { class: 'unitline', d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
+      s('path.unitline', { d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
       ...(n <= 60 ? line : []).map((v, i) =>
-        link.mark(s('circle', { class: 'unitdot', cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i]),
+        link.mark(s('circle.unitdot', { cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i]),
       ),
     );
   }
-  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({
+  return withTable(h('div.heat', { style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({
     corner: 'unit',
     columns: o.words,
     rows:

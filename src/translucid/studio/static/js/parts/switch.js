@@ -1,9 +1,10 @@
 // What can be switched off: a knob, a name, a place, and the measured difference.
 import { h } from '../dom.js';
-import { css, num, textOn } from '../ink.js';
+import { UNIT_SCALE, css, num, textOn } from '../ink.js';
 import * as link from '../link.js';
+import { address, go } from '../route.js';
+import { notice } from '../readout.js';
 
-const ONE = { kind: 'seq', max: 1 };
 export const KINDS = {
   heads: 'Heads',
   layers: 'Layers',
@@ -35,14 +36,14 @@ export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : 
 
 export function badge(delta, most = 1) {
   // undefined: not measured yet, null: just now
-  if (delta === undefined) return h('span', { class: 'badge none', 'aria-hidden': 'true' });
-  if (delta === null) return h('span', { class: 'badge none' }, '…');
+  if (delta === undefined) return h('span.badge.none', { 'aria-hidden': 'true' });
+  if (delta === null) return h('span.badge.none', '…');
   const same = delta < 1e-6;
   return h(
     'span',
     { class: `badge${same ? ' none' : ''}` },
     same ? 'same' : `Δ ${said(delta)}`,
-    h('span', { class: 'track' }, h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })),
+    h('span.track', h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })),
   );
 }
 export function knob(each, { off, delta, most, onclick }) {
@@ -57,8 +58,8 @@ export function knob(each, { off, delta, most, onclick }) {
         title: each.key,
         onclick,
       },
-      h('span', { class: 'knob' }),
-      h('span', null, h('b', null, what), where && h('small', null, where)),
+      h('span.knob'),
+      h('span', h('b', what), where && h('small', where)),
       badge(delta, most),
     ),
     `switch:${each.key}`,
@@ -72,12 +73,11 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
   const cell = each => {
     const d = delta(each);
     const known = typeof d === 'number';
-    const tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
+    const tone = known ? `background:${css(d / most, UNIT_SCALE)};color:${textOn(d / most, UNIT_SCALE)}` : null;
     return link.mark(
       h(
-        'button',
+        'button.headswitch',
         {
-          class: 'headswitch',
           role: 'switch',
           'aria-checked': String(!off(each)),
           'aria-label': each.name,
@@ -91,14 +91,12 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
     );
   };
   return h(
-    'div',
-    { class: 'headpart' },
-    h('small', null, part),
+    'div.headpart',
+    h('small', part),
     layers.map(layer =>
       h(
-        'div',
-        { class: 'headrow' },
-        h('span', { class: 'ax' }, `layer ${layer}`),
+        'div.headrow',
+        h('span.ax', `layer ${layer}`),
         h(
           'div',
           { style: `grid-template-columns:repeat(${columns},minmax(0,1fr))` },
@@ -107,4 +105,27 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
       ),
     ),
   );
+}
+
+// ---- from a part that is looked at to the switch that takes it away, in What-if
+function switchFor(model, at, head) {
+  const keys = model.switches.map(each => each.key);
+  const scope = at.slice(0, at.lastIndexOf('.'));
+  const wanted = [head === null ? null : `${scope}.head.${head}`, scope, scope.replace(/_residual(\.norm)?$/, ''), at];
+  return (
+    wanted.find(key => keys.includes(key)) ??
+    keys.filter(key => at.startsWith(`${key}.`)).sort((a, b) => b.length - a.length)[0] ??
+    null
+  );
+}
+export function turnOff(model, at, head = null) {
+  const key = switchFor(model, at, head);
+  if (key === null) {
+    notice('this part has no switch');
+    return;
+  }
+  const off = new Set((address().params.get('off') ?? '').split(',').filter(Boolean));
+  const there = [...off].find(each => each.split('@')[0] === key);
+  there ? off.delete(there) : off.add(key);
+  go('whatif', { off: [...off].join(',') || null });
 }

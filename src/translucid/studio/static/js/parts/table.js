@@ -1,38 +1,35 @@
-// A table of numbers, with headers for rows and columns; what is left out is said.
-import { h, special } from '../dom.js';
+// Tables: the numbers of a picture, a sum line by line, a few rows under headings.
+import { h, special, dialog } from '../dom.js';
 import { num } from '../ink.js';
+import { copy } from '../readout.js';
+import { isPlainKey } from '../keyboard.js';
 
-export const ROWS = 100,
-  COLUMNS = 64; // more is cut, and told
+const ROWS = 100; // more is cut, and told
+const COLUMNS = 64;
 const written = cell => (typeof cell !== 'number' ? (cell ?? '') : Number.isNaN(cell) ? 'masked' : num(cell, 3));
 const name = word =>
   h('span', { class: special(String(word)) ? 'special' : null }, Array.isArray(word) ? word.join('') : word);
 
 // told: { corner, columns: [names], rows: [[name, cells...]], note }
-export function table({ corner = '', columns, rows, note }) {
+function table({ corner = '', columns, rows, note }) {
   const wide = columns.slice(0, COLUMNS);
   const long = rows.slice(0, ROWS);
   return [
     h(
-      'table',
-      { class: 'twin' },
+      'table.datatable',
       h(
         'thead',
-        null,
         h(
           'tr',
-          null,
           corner ? h('th', { scope: 'col' }, corner) : h('td'),
           wide.map(each => h('th', { scope: 'col' }, name(each))),
         ),
       ),
       h(
         'tbody',
-        null,
         long.map(([first, ...cells]) =>
           h(
             'tr',
-            null,
             h('th', { scope: 'row' }, name(first)),
             cells
               .slice(0, COLUMNS)
@@ -41,7 +38,7 @@ export function table({ corner = '', columns, rows, note }) {
         ),
       ),
     ),
-    h('p', { class: 'quiet' }, left(rows.length, ROWS, 'rows'), left(columns.length, COLUMNS, 'columns'), note ?? ''),
+    h('p.quiet', left(rows.length, ROWS, 'rows'), left(columns.length, COLUMNS, 'columns'), note ?? ''),
   ];
 }
 // A few rows under the names of their columns: [text, properties], without a text where a column has no name.
@@ -51,19 +48,17 @@ export const headed = (kind, heads, rows) =>
     { class: kind },
     h(
       'thead',
-      null,
       h(
         'tr',
-        null,
         heads.map(([text, more]) => (text ? h('th', { scope: 'col', ...more }, text) : h('td', more))),
       ),
     ),
-    h('tbody', null, rows),
+    h('tbody', rows),
   );
 const left = (count, most, what) => (count > most ? `The first ${most} of ${count} ${what} are shown. ` : '');
 
 // The same with tabs between the cells, for a spreadsheet.
-export const lines = ({ corner = '', columns, rows }) =>
+const lines = ({ corner = '', columns, rows }) =>
   [[corner, ...columns], ...rows]
     .map(row =>
       row
@@ -77,3 +72,89 @@ export const grid = (rows, columns, values, corner) => ({
   columns: columns ?? values[0].map((_, j) => String(j)),
   rows: values.map((row, i) => [rows?.[i] ?? String(i), ...row]),
 });
+
+// A sum as a teacher writes it: one line for each step, numbers in one column. kind: a further class.
+export const sumTable = (rows, kind) =>
+  h(
+    'table.sumtable',
+    { class: kind },
+    h(
+      'tbody',
+      rows.map(([what, value, how, strong]) =>
+        h(
+          'tr',
+          { class: strong ? 'strong' : null },
+          h('th', { scope: 'row' }, what),
+          h('td.extra', how ?? ''),
+          h('td.n', value),
+        ),
+      ),
+    ),
+  );
+
+// ---- every picture has a table with the same numbers: the parts say what theirs are, the page is never read back
+const made = new WeakMap(); // element -> what makes its table, perhaps later
+
+export function withTable(el, title, make) {
+  // make() -> { corner, columns, rows, note } or a promise of it
+  el.dataset.table = title;
+  made.set(el, make);
+  return el;
+}
+const pictures = () =>
+  [...document.querySelectorAll('[data-table]')].filter(el => made.has(el) && el.getClientRects().length);
+
+// The table of the picture that has the focus or the pointer, else of the largest; the others can be chosen.
+export async function tables() {
+  const all = pictures();
+  if (!all.length) {
+    dialog('Tables', h('p', 'Nothing here has a table: this view has no picture.'));
+    return;
+  }
+  const area = el => el.clientWidth * el.clientHeight;
+  let chosen =
+    all.findLast(el => el.contains(document.activeElement)) ??
+    all.findLast(el => el.matches(':hover')) ??
+    all.reduce((a, b) => (area(b) > area(a) ? b : a));
+  const here = h('div.tablebox', { tabindex: 0, role: 'region', 'aria-label': 'Table' });
+  const pick = h(
+    'select',
+    {
+      'aria-label': 'Picture',
+      onchange: event => {
+        chosen = all[event.target.value];
+        show();
+      },
+    },
+    all.map((el, i) => h('option', { value: i, selected: el === chosen }, el.dataset.table)),
+  );
+  let now = null;
+  async function show() {
+    const mine = chosen;
+    now = null;
+    let found;
+    try {
+      found = await made.get(mine)();
+    } catch (error) {
+      found = { columns: [], rows: [], note: `This table cannot be shown: ${error.message}` };
+    }
+    if (mine !== chosen) return;
+    now = found;
+    here.setAttribute('aria-label', mine.dataset.table);
+    here.replaceChildren(...table(found));
+  }
+  const box = dialog(
+    'The same numbers as a table',
+    h(
+      'div.tablehead',
+      all.length > 1 ? pick : h('p', chosen.dataset.table),
+      h('button.edit', { onclick: () => now && copy(lines(now), 'the table') }, 'Copy'),
+    ),
+    here,
+  );
+  box.addEventListener('keydown', event => {
+    if (event.key === 't' && isPlainKey(event)) box.close();
+  });
+  await show();
+  here.focus();
+}

@@ -1,13 +1,11 @@
 // Where a number comes from: its formula and the numbers that made it. Each of them opens its own, down to weights,
 // tokens and constants; a breadcrumb leads back.
-import { h, formula } from '../dom.js';
+import { h, formula, capital, onLook } from '../dom.js';
 import * as api from '../api.js';
 import { address as here, settle } from '../route.js';
-import { copy } from '../clipboard.js';
-import { notice, readout } from '../readout.js';
-import { exact } from './equation.js';
+import { copy, notice, readout } from '../readout.js';
 import { pointOf } from '../anatomy.js';
-import { rowName } from './row.js';
+import { rowName } from './token.js';
 
 const INFIX = ['+', '-', '·', '/', '^', '<=', '<', '>'];
 const TIGHT = { '<=': 0, '<': 0, '>': 0, '+': 1, '-': 1, '·': 2, '/': 2, '^': 3 };
@@ -18,7 +16,6 @@ const MOST = 64; // terms of a sum that are shown when asked for
 const NEGLIGIBLE = 1e-5; // of the value: the rounding of the model's own precision
 const FOLDED = 5; // crumbs; of more the middle is folded away
 
-const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 const shown = text => text.replace('-inf', '−∞').replace('inf', '∞').replace(/-/g, '−');
 const parsed = at => {
   const [, name, index] = /^([\w.]+)(?:\[(.*)\])?$/.exec(at);
@@ -42,9 +39,9 @@ const linked = root => {
 
 // root: what api.terms answered for the number that the view is about.
 export function terms(run, root) {
-  const box = h('section', { class: 'terms', 'aria-label': 'Where this number comes from' });
-  const heard = h('p', { class: 'unseen', 'aria-live': 'polite' });
-  const body = h('div', { class: 'opened' });
+  const box = h('section.terms', { 'aria-label': 'Where this number comes from' });
+  const heard = h('p.unseen', { 'aria-live': 'polite' });
+  const body = h('div.opened');
   box.append(body, heard);
   const points = new Map(run.points.map(point => [point.at, point]));
   let trail = [root];
@@ -100,18 +97,11 @@ export function terms(run, root) {
       light(null);
       readout();
     };
-    for (const [when, act] of [
-      ['mouseenter', look],
-      ['focus', look],
-      ['mouseleave', away],
-      ['blur', away],
-    ])
-      el.addEventListener(when, act);
-    return el;
+    return onLook(el, look, away);
   }
   function opener(one) {
-    const text = [shown(one.text), one.token === undefined ? '' : [' ', h('span', { class: 'word' }, one.token)]];
-    if (!one.address) return h('span', { class: 'constant', 'data-name': one.name }, text);
+    const text = [shown(one.text), one.token === undefined ? '' : [' ', h('span.word', one.token)]];
+    if (!one.address) return h('span.constant', { 'data-name': one.name }, text);
     return meet(
       h(
         'button',
@@ -130,7 +120,7 @@ export function terms(run, root) {
   }
   const symbol = (opened, one) => formula(opened.symbols[one.name], false) ?? one.name;
 
-  const named = (opened, one) => h('span', { class: 'named' }, symbol(opened, one), ' ', opener(one));
+  const named = (opened, one) => h('span.named', symbol(opened, one), ' ', opener(one));
 
   // The words that an address of a point means: a head, the tokens along its axes.
   function whose(at) {
@@ -141,13 +131,12 @@ export function terms(run, root) {
       const place = index[i + 1];
       const side = axis === 'keys' && /(cross_attention|alignment)\./.test(name) ? 'source' : own;
       if (['length', 'queries', 'keys'].includes(axis) && run.tokens[side][place] !== undefined)
-        return [axis === 'keys' ? h('span', { class: 'word' }, run.tokens[side][place]) : rowName(run, side, place)];
+        return [axis === 'keys' ? h('span.word', run.tokens[side][place]) : rowName(run, side, place)];
       return axis.endsWith('heads') ? [`head ${place}`] : [];
     });
     return said.length
       ? h(
-          'p',
-          { class: 'whose' },
+          'p.whose',
           said.flatMap((each, i) => (i ? [' · ', each] : [each])),
         )
       : null;
@@ -157,13 +146,13 @@ export function terms(run, root) {
   function line(expression, tight, sums) {
     if ('rest' in expression) return [`[${expression.rest} more: ${shown(expression.text)}]`];
     if (!('operation' in expression)) {
-      const text = h('span', { class: 'factor', 'data-name': expression.name }, shown(expression.text));
+      const text = h('span.factor', { 'data-name': expression.name }, shown(expression.text));
       return expression.text.startsWith('-') && tight ? ['(', text, ')'] : [text];
     }
     const { operation, arguments: inside } = expression;
     if (['+', 'max'].includes(operation) && inside.length > LONG) {
       sums.push(expression);
-      return [h('span', { class: 'factor' }, shown(expression.text))];
+      return [h('span.factor', shown(expression.text))];
     }
     if (operation === 'table') return line(inside[0], tight, sums);
     if (!INFIX.includes(operation))
@@ -182,15 +171,15 @@ export function terms(run, root) {
 
   // The addresses stand below, over the whole width.
   const row = (name, value, addresses) => [
-    h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, value)),
-    addresses ? h('tr', { class: 'below' }, h('td', { colspan: 2, class: 'addresses' }, addresses)) : null,
+    h('tr', h('th', { scope: 'row' }, name), h('td.n', value)),
+    addresses ? h('tr.below', h('td.addresses', { colspan: 2 }, addresses)) : null,
   ];
   function term(opened, one) {
     if ('rest' in one) {
       const most = opened.top >= MOST;
       const text = `the other ${one.rest.toLocaleString('en')} together`;
       const more = () => open(opened.address, null, MOST).catch(() => {});
-      const name = most ? text : h('button', { class: 'rest', title: `Show ${MOST} terms`, onclick: more }, text);
+      const name = most ? text : h('button.rest', { title: `Show ${MOST} terms`, onclick: more }, text);
       return row(name, shown(one.text));
     }
     const factors = one.operation === '·' ? one.arguments : [one];
@@ -208,9 +197,9 @@ export function terms(run, root) {
   }
   function where(opened, numbers) {
     const name = one => {
-      const sign = h('span', null, symbol(opened, one));
+      const sign = h('span', symbol(opened, one));
       const called = one.name.replaceAll('_', ' ');
-      return sign.textContent === called ? sign : [sign, h('span', { class: 'called' }, ` ${called}`)];
+      return sign.textContent === called ? sign : [sign, h('span.called', ` ${called}`)];
     };
     return numbers.map(one => row(name(one), opener(one), brief(one.address)));
   }
@@ -225,9 +214,7 @@ export function terms(run, root) {
     const { expression } = opened;
     const many = expression.operation === '+' && expression.arguments.length > LONG;
     const sums = many ? [expression] : [];
-    const written = many
-      ? null
-      : h('p', { class: 'numbersin n' }, compared(opened, sums) ?? ['= ', line(expression, 0, sums)]);
+    const written = many ? null : h('p.numbersin.n', compared(opened, sums) ?? ['= ', line(expression, 0, sums)]);
     const within = new Set(sums.flatMap(leaves));
     const alone = leaves(expression).filter(one => !within.has(one));
     const known = [...new Map(alone.map(one => [one.address, one])).values()].sort(
@@ -238,25 +225,19 @@ export function terms(run, root) {
       ...sums.map(one => [
         many
           ? null
-          : h(
-              'p',
-              { class: 'small quiet' },
-              `${shown(one.text)} ${one.operation === 'max' ? 'is the largest of' : 'is the sum of'}`,
-            ),
+          : h('p.small.quiet', `${shown(one.text)} ${one.operation === 'max' ? 'is the largest of' : 'is the sum of'}`),
         h(
-          'table',
-          { class: 'ledger sums' },
+          'table.sumtable.sums',
           h(
             'tbody',
-            null,
             one.arguments.map(each => term(opened, each)),
           ),
         ),
       ]),
-      known.length ? h('table', { class: 'ledger' }, h('tbody', null, where(opened, known))) : null,
+      known.length ? h('table.sumtable', h('tbody', where(opened, known))) : null,
     ];
   }
-  function equation(opened) {
+  function clickable(opened) {
     const right = formula(opened.formula, false);
     if (!right) return null;
     const numbers = leaves(opened.expression ?? {});
@@ -274,9 +255,9 @@ export function terms(run, root) {
     }
     // Too long for the panel, it is scrolled: by keys too.
     return h(
-      'div',
-      { class: 'formula', tabindex: 0, role: 'group', 'aria-label': 'Formula' },
-      h('div', { class: 'equation' }, formula(opened.symbol, false), h('span', { class: 'is' }, '='), right),
+      'div.formula',
+      { tabindex: 0, role: 'group', 'aria-label': 'Formula' },
+      equation(formula(opened.symbol, false), right),
     );
   }
   function crumbs() {
@@ -284,7 +265,6 @@ export function terms(run, root) {
     const crumb = (opened, i) =>
       h(
         'li',
-        null,
         i === trail.length - 1
           ? h('span', { 'aria-current': 'step' }, brief(opened.address))
           : h('button', { title: opened.address, onclick: () => back(i) }, brief(opened.address)),
@@ -294,14 +274,14 @@ export function terms(run, root) {
       const folded = all.splice(1, all.length - FOLDED + 1);
       const unfold = event => event.currentTarget.parentNode.replaceWith(...folded);
       const label = `${folded.length} more steps`;
-      all.splice(1, 0, h('li', null, h('button', { 'aria-label': label, title: label, onclick: unfold }, '…')));
+      all.splice(1, 0, h('li', h('button', { 'aria-label': label, title: label, onclick: unfold }, '…')));
     }
-    return h('nav', { 'aria-label': 'The way here' }, h('ol', { class: 'crumbs' }, all));
+    return h('nav', { 'aria-label': 'The way here' }, h('ol.crumbs', all));
   }
   function draw() {
     const opened = trail.at(-1);
     if (opened.refused) {
-      body.replaceChildren(...[crumbs(), h('p', { class: 'quiet' }, opened.refused)].filter(Boolean));
+      body.replaceChildren(...[crumbs(), h('p.quiet', opened.refused)].filter(Boolean));
       return;
     }
     const value = opened.value === null ? shown(opened.text) : exact(opened.value);
@@ -310,38 +290,27 @@ export function terms(run, root) {
     const made = [
       crumbs(),
       trail.length > 1 ? whose(opened.address) : null,
-      trail.length > 1 || opened.kind !== 'point'
-        ? h('p', { class: 'quiet meaning' }, capital(opened.meaning), '.')
-        : null,
-      opened.token === undefined ? null : h('p', null, 'The token ', h('span', { class: 'word' }, opened.token)),
-      equation(opened),
+      trail.length > 1 || opened.kind !== 'point' ? h('p.quiet.meaning', capital(opened.meaning), '.') : null,
+      opened.token === undefined ? null : h('p', 'The token ', h('span.word', opened.token)),
+      clickable(opened),
       ...(opened.expression ? sum(opened).flat() : []),
-      opened.missing ? h('p', { class: 'quiet missing' }, opened.missing) : null,
+      opened.missing ? h('p.quiet.missing', opened.missing) : null,
       h(
-        'table',
-        { class: 'ledger total' },
+        'table.sumtable.total',
         h(
           'tbody',
-          null,
           rest
             ? h(
                 'tr',
-                null,
                 h('th', { scope: 'row' }, 'what the terms do not give'),
-                h('td', { class: 'n' }, shown(String(Number(opened.remainder.toPrecision(6))))),
+                h('td.n', shown(String(Number(opened.remainder.toPrecision(6))))),
               )
             : null,
-          h(
-            'tr',
-            { class: 'strong' },
-            h('th', { scope: 'row' }, h('span', { class: 'mono' }, brief(opened.address))),
-            h('td', { class: 'n' }, value),
-          ),
+          h('tr.strong', h('th', { scope: 'row' }, h('span.mono', brief(opened.address))), h('td.n', value)),
         ),
       ),
       h(
-        'p',
-        { class: 'copies' },
+        'p.copies',
         h('button', { title: opened.address, onclick: () => copy(opened.address) }, 'Copy address'),
         h('button', { title: opened.python, onclick: () => copy(script(opened)) }, 'Copy Python'),
       ),
@@ -373,3 +342,26 @@ export function terms(run, root) {
       });
   return box;
 }
+
+const equation = (left, right) => h('div.equation', left, h('span.is', '='), right);
+// A formula of the catalogue as it stands in a book: symbol = formula.
+export const definition = entry =>
+  entry?.formula ? equation(formula(entry.symbol, false), formula(entry.formula, false)) : null;
+// The fewest digits that mean the same 32-bit number again.
+function exact(value) {
+  const given = Number(value);
+  if (!Number.isFinite(given)) return Number.isNaN(given) ? 'not a number' : given < 0 || value === '-inf' ? '−∞' : '∞';
+  for (let digits = 1; digits <= 9; digits++) {
+    const told = given.toPrecision(digits);
+    if (Math.fround(Number(told)) === Math.fround(given)) return plain(told);
+  }
+  return plain(String(given));
+}
+const plain = told => {
+  const [digits, power] = told.split('e');
+  if (power === undefined) return digits.replace('-', '−');
+  const value = Number(told);
+  return Math.abs(value) >= 1e-4
+    ? String(value).replace('-', '−')
+    : `${digits.replace('-', '−')}e${power.replace('-', '−').replace('+', '')}`;
+};

@@ -1,23 +1,41 @@
-// A word wears its numbers: the stripe under it is its vector at the selected depth.
+// Tokens: a word that wears its numbers, the stripe under it is its vector at the selected depth; and rows by name.
+import { paintRow, canvas } from '../ink.js';
 import { h, special } from '../dom.js';
-import { canvas, paintRows } from '../ink.js';
 import * as link from '../link.js';
+import { word } from '../readout.js';
 
 export const UNKNOWN = 'not in the vocabulary: the model reads <unk>';
 
-export function token(word, vector, scale, key, unknown = false) {
+export function token(text, vector, scale, key, unknown = false) {
   const { el, ctx } = canvas(60, 4);
-  if (vector) paintRows(ctx, [vector], { x: 0, y: 0, width: 60, pitch: 4, height: 4, scale });
+  if (vector) paintRow(ctx, vector, { x: 0, y: 0, width: 60, height: 4, scale });
   const chip = h(
     'button',
     {
       class: `token${unknown ? ' unknown' : ''}`,
       'data-key': key,
-      'aria-label': `token ${word}${unknown ? `, ${UNKNOWN}` : ''}`,
+      'aria-label': `token ${text}${unknown ? `, ${UNKNOWN}` : ''}`,
       title: unknown ? UNKNOWN : null,
     },
-    h('span', { class: special(word) ? 'word special' : 'word' }, word),
-    h('span', { class: 'code' }, el),
+    h('span', { class: special(text) ? 'word special' : 'word' }, text),
+    h('span.code', el),
   );
   return link.alive(chip, [key]);
 }
+
+// ---- a row of a decoder has read one token and writes the next. By the first alone it would be a riddle: the row that
+// has read 'schläft' looks at 'not', since it writes 'nicht'
+const written = ({ tokens }, side, i) => (side === 'target' ? tokens.follows[i] : undefined);
+
+// side: 'source' or 'target'. As the rows of a matrix are labelled, short: schläft → nicht.
+export function rowName(run, side, i) {
+  const writes = written(run, side, i);
+  return [word(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', word(writes)])];
+}
+// The same in words, for a panel that has room.
+function rowInWords(run, side, i) {
+  const writes = written(run, side, i);
+  const read = word(run.tokens[side][i] ?? '·');
+  return writes === undefined ? [read] : ['the row that has read ', read, ' and writes ', word(writes)];
+}
+export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' looks at ', word(key)];

@@ -1,14 +1,13 @@
 // The beam tree: hypotheses are strands that split. Thick is likely, green is the winner, dotted was pruned.
-import { h, s, special, unit, widest } from '../dom.js';
-import { num } from '../ink.js';
+import { h, s, special, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
+import { UNIT_SCALE, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word as said } from '../readout.js';
-import { ONE, share } from './choices.js';
-import { walks } from './walk.js';
-import { twin } from '../twin.js';
-import { steps as fitting, within } from './fold.js';
+import { share } from './bars.js';
+import { walks } from '../keyboard.js';
+import { withTable } from './table.js';
 
-// a branch below is counted, not drawn; the first that leaves room is taken
+// A branch below is counted, not drawn; the first that leaves room is taken
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
 const FATES = {
   followed: 'followed for a while',
@@ -109,7 +108,7 @@ export function tree(data, o) {
     steps = Math.max(...found.shown.map(node => node.step));
     const labels = found.shown.slice(1).map(node => node.label);
     const wide = Math.max(56 * u, Math.min(120 * u, widest(labels, 0.875) + 14 * u));
-    cut = fitting(steps, (o.width - left - right) / wide - 0.3, o.step, o.from);
+    cut = stepsShown(steps, (o.width - left - right) / wide - 0.3, o.step, o.from);
     xw = Math.min(140 * u, (o.width - left - right) / (cut.to - cut.from + 0.3));
     shown = within(found.shown, cut);
     laid = lanes({ shown, kids: sorted(shown) });
@@ -126,25 +125,23 @@ export function tree(data, o) {
   const Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
   const svg = s('svg', { width: W, height: H });
   const marks = new Map();
-  svg.append(s('rect', { class: 'stepband', x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
+  svg.append(s('rect.stepband', { x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
   for (let t = cut.from + 1; t <= cut.to; t++)
     svg.append(
-      s('rect', {
+      s('rect.stepcol', {
         x: X(t - 1),
         y: 0,
         width: xw,
         height: H,
         fill: 'transparent',
-        class: 'stepcol',
         onclick: () => o.onstep(t),
       }),
       s(
-        'text',
+        'text.num',
         {
-          class: 'num',
           x: X(t - 0.5),
           y: 16 * u,
-          'text-anchor': 'middle',
+          ...ABOVE,
           style: `pointer-events:none;${t === o.step ? 'fill:var(--accent);font-weight:600' : ''}`,
         },
         String(t),
@@ -157,8 +154,7 @@ export function tree(data, o) {
         class: special(first) ? 'special' : 'word',
         x: X(0) - 6 * u,
         y: Y(0),
-        'text-anchor': 'end',
-        'dominant-baseline': 'central',
+        ...LEFT_OF,
         style: special(first) ? null : 'font-size:1rem',
       },
       cut.from ? '…' : first,
@@ -194,7 +190,7 @@ export function tree(data, o) {
     note: hidden ? `${hidden} more branches are counted, not shown.` : '',
   });
   return {
-    el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
+    el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
     limit,
     hidden,
     cut,
@@ -243,7 +239,7 @@ const told = node => ({
   ],
   path: `log p ${num(node.token_log_prob, 3)}, of the whole beginning ${num(node.score, 3)}`,
   value: node.p,
-  scale: ONE,
+  scale: UNIT_SCALE,
   digits: 4,
 });
 
@@ -264,7 +260,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
       ? `M${xa} ${ya}H${stop}`
       : `M${xa} ${ya}C${xa + bend * 0.8} ${ya} ${xa + bend * 0.1} ${yb} ${xa + bend} ${yb}H${stop}`;
   const size = cut ? 1 : 1.125;
-  const over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * 0.6));
+  const over = widest([node.label], size, { weight: node.chosen ? 600 : 400 }) / (xw - (a === b ? 6 * u : bend * 0.6));
   const band = node.step === step ? 'stroke:var(--band);' : '';
   const smaller = over > 1 ? `font-size:${Math.max(0.875, size / over)}rem;` : '';
   const g = s(
@@ -300,7 +296,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
       class: `word halo ${special(node.label) ? 'special' : ''} ${kind}`,
       x: mid,
       y: yb - 7 * u,
-      'text-anchor': 'middle',
+      ...ABOVE,
       style: smaller + band,
     },
     node.label,
@@ -309,8 +305,8 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
   if (node.chosen)
     g.append(
       s(
-        'text',
-        { class: 'num halo', x: mid, y: yb + 18 * u, 'text-anchor': 'middle', style: `fill:var(--accent);${band}` },
+        'text.num.halo',
+        { x: mid, y: yb + 18 * u, ...ABOVE, style: `fill:var(--accent);${band}` },
         node.p < 0.005 ? share(node.p) : num(node.p),
       ),
     );
@@ -335,17 +331,47 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
         'stroke-width': 1.5 * u,
       }),
       s(
-        'text',
+        'text.num',
         {
-          class: 'num',
           x: xb,
           y: yb + 0.5 * u,
-          'text-anchor': 'middle',
-          'dominant-baseline': 'central',
+          ...ABOVE,
+          ...RIGHT_OF,
           style: `fill:${node.chosen ? 'var(--on-accent)' : 'var(--ink)'};font-weight:600`,
         },
         String(node.place),
       ),
     );
   return g;
+}
+
+// ---- a tree that is longer than the window: the steps around the one that is looked at are drawn, the others are
+// folded away, and it is said how many
+// Steps from + 1 to `to`; where the step is still within the window of before, that stays.
+function stepsShown(all, most, step, before = null) {
+  const room = Math.max(1, Math.min(all, Math.floor(most)));
+  const kept = before !== null && step > before && step <= before + room;
+  const from = Math.max(0, Math.min(all - room, kept ? before : step - Math.ceil(room / 2)));
+  return { from, to: from + room };
+}
+// Of a tree in order, parents first: what is within the window, and the beginnings that lead there.
+function within(nodes, { from, to }) {
+  const leads = new Set();
+  for (const node of nodes)
+    if (node.step > from && node.step <= to) for (let up = node; up && !leads.has(up); up = up.up) leads.add(up);
+  return nodes.filter(node => leads.has(node) || !node.up);
+}
+// What is folded; a click opens the steps next to those that are shown.
+export function folded({ from, to }, all, open) {
+  const few = (count, side, at) =>
+    count
+      ? h(
+          'button.fold',
+          { onclick: () => open(at) },
+          `${count} ${side} step${count > 1 ? 's' : ''} folded; click to open`,
+        )
+      : null;
+  if (to - from >= all) return [];
+  const shown = `${to - from} of ${all} steps shown`;
+  return [h('span', shown), few(from, 'earlier', from), few(all - to, 'later', to + 1)].filter(Boolean);
 }

@@ -1,6 +1,6 @@
 // A box of HTML as plain shapes: ground, border, rings, and the few controls that the browser draws itself.
 import { s } from '../dom.js';
-import { at, clear, colour, ink, parted, px } from './paint.js';
+import { at, clear, colour, ink, parted, px, segment } from './paint.js';
 
 const SIDES = ['Top', 'Right', 'Bottom', 'Left'];
 const CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
@@ -67,11 +67,7 @@ function struck(corner, stops, { x, y, width, height }) {
   const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2;
   const falls = corner.includes('top') === corner.includes('right');
   return paint
-    ? s('line', {
-        x1: at(x),
-        y1: at(falls ? y : y + height),
-        x2: at(x + width),
-        y2: at(falls ? y + height : y),
+    ? segment(x, falls ? y : y + height, x + width, falls ? y + height : y, {
         ...ink('stroke', paint),
         'stroke-width': wide,
       })
@@ -109,11 +105,7 @@ function border(style, box, corners) {
   ];
   return sides.map(({ wide, kind, paint }, i) =>
     seen[i]
-      ? s('line', {
-          x1: at(ends[i][0]),
-          y1: at(ends[i][1]),
-          x2: at(ends[i][2]),
-          y2: at(ends[i][3]),
+      ? segment(ends[i][0], ends[i][1], ends[i][2], ends[i][3], {
           ...ink('stroke', paint),
           'stroke-width': at(wide),
           'stroke-dasharray': dashes(kind, wide),
@@ -207,21 +199,13 @@ function slider(el, style, { x, y, width, height }) {
   const place = x + r + done * (width - 2 * r);
   const paint = style.accentColor === 'auto' ? style.color : style.accentColor;
   return [
-    s('line', {
-      x1: at(x + 3),
-      y1: at(mid),
-      x2: at(x + width - 3),
-      y2: at(mid),
+    segment(x + 3, mid, x + width - 3, mid, {
       stroke: colour(style.color).hex,
       'stroke-opacity': 0.2,
       'stroke-width': 6,
       'stroke-linecap': 'round',
     }),
-    s('line', {
-      x1: at(x + 3),
-      y1: at(mid),
-      x2: at(place),
-      y2: at(mid),
+    segment(x + 3, mid, place, mid, {
       ...ink('stroke', paint),
       'stroke-width': 6,
       'stroke-linecap': 'round',

@@ -5,25 +5,7 @@ import { at, clear, colour, face, font, ink, measure, px } from './paint.js';
 import { ruled } from './text.js';
 
 const SHAPES = new Set(['path', 'rect', 'circle', 'line', 'ellipse', 'polygon', 'polyline']);
-const OWN = [
-  'd',
-  'x',
-  'y',
-  'width',
-  'height',
-  'cx',
-  'cy',
-  'r',
-  'rx',
-  'ry',
-  'x1',
-  'y1',
-  'x2',
-  'y2',
-  'points',
-  'transform',
-  'dx',
-];
+const OWN = 'd x y width height cx cy r rx ry x1 y1 x2 y2 points transform dx'.split(' ');
 const single = text => text.replace(/\s+/g, ' ');
 const short = value => value.replace(/-?\d+\.\d{3,}/g, number => String(Math.round(number * 100) / 100));
 

@@ -1,7 +1,7 @@
 // A formula as text: each letter and sign where the browser has set it; bars and roots as lines.
 import { s } from '../dom.js';
 import { drawBox } from './box.js';
-import { at, book, clear, ink, maths, px } from './paint.js';
+import { at, book, clear, ink, maths, px, segment } from './paint.js';
 import { lineOf, textAt } from './text.js';
 
 const INVISIBLE = /^[\s\u2061-\u2064\u200b]*$/;
@@ -51,11 +51,7 @@ function bar(el, style, { x, width }) {
   const [over, under] = [...el.children].map(each => each.getBoundingClientRect());
   const y = (over.bottom + under.top) / 2;
   return [
-    s('line', {
-      x1: at(x),
-      y1: at(y),
-      x2: at(x + width),
-      y2: at(y),
+    segment(x, y, x + width, y, {
       ...ink('stroke', style.color),
       'stroke-width': at(Math.max(1, px(style.fontSize) / 18)),
     }),

@@ -122,6 +122,9 @@ export function width(text, style) {
   return pen.measureText(text).width + px(style.letterSpacing) * text.length;
 }
 
+export const segment = (x1, y1, x2, y2, attributes) =>
+  s('line', { x1: at(x1), y1: at(y1), x2: at(x2), y2: at(y2), ...attributes });
+
 // ---- clips and gradients: each with a name of its own
 export function store() {
   const defs = s('defs');

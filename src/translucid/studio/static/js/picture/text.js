@@ -1,8 +1,9 @@
 // Text as the page has broken it into lines: each line where it stands, in its own font.
 import { s } from '../dom.js';
-import { at, clear, colour, font, ink, measure, px, width } from './paint.js';
+import { at, clear, colour, font, ink, measure, px, width, segment } from './paint.js';
 
 const ANCHOR = { right: 'end', end: 'end', center: 'middle' };
+const asWide = ({ x, y, height }, wide) => DOMRect.fromRect({ x, y, width: wide, height });
 const span = (node, from, to) => {
   const range = new Range();
   range.setStart(node, from);
@@ -30,12 +31,7 @@ function linesOf(node, style) {
     const line = lines.at(-1);
     if (line && Math.abs(box.top - line.box.top) < box.height / 2) {
       line.text += letter;
-      line.box = DOMRect.fromRect({
-        x: line.box.x,
-        y: line.box.y,
-        width: box.right - line.box.x,
-        height: line.box.height,
-      });
+      line.box = asWide(line.box, box.right - line.box.x);
     } else lines.push({ text: letter, box });
   }
   return lines.map(line => trimmed(line, tidy, style)).filter(line => line.text);
@@ -45,9 +41,7 @@ function trimmed({ text, box }, tidy, style) {
   const lost = text.length - text.trimEnd().length;
   return {
     text: short,
-    box: lost
-      ? DOMRect.fromRect({ x: box.x, y: box.y, width: box.width - lost * width(' ', style), height: box.height })
-      : box,
+    box: lost ? asWide(box, box.width - lost * width(' ', style)) : box,
   };
 }
 // What does not fit ends in dots, as it does on the page.
@@ -62,7 +56,7 @@ function dotted(node, line, style) {
   while (text && width(`${text}…`, style) > edge) text = [...text].slice(0, -1).join('');
   return {
     text: `${text.trimEnd()}…`,
-    box: DOMRect.fromRect({ x: line.box.x, y: line.box.y, width: edge, height: line.box.height }),
+    box: asWide(line.box, edge),
   };
 }
 export function textAt(text, x, y, style, attrs = {}) {
@@ -91,11 +85,7 @@ export function ruled(decoration, x0, x1, line, size) {
   return decoration.textDecorationLine.split(' ').map(which => {
     const y =
       which === 'line-through' ? line - size * 0.3 : which === 'underline' ? line + away + wide / 2 : line - size * 0.8;
-    return s('line', {
-      x1: at(x0),
-      y1: at(y),
-      x2: at(x1),
-      y2: at(y),
+    return segment(x0, y, x1, y, {
       ...ink('stroke', decoration.textDecorationColor),
       'stroke-width': at(wide),
       'stroke-dasharray': { dashed: at(3 * wide, 2 * wide), dotted: at(wide, wide) }[kind] ?? null,

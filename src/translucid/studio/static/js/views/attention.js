@@ -1,23 +1,21 @@
-import { h, m, unit, widest } from '../dom.js';
-import { brief, fixed, num } from '../ink.js';
+import { choice, panelHead } from '../parts/controls.js';
+import { onKeys } from '../keyboard.js';
+import { isRecurrent } from '../anatomy.js';
+import { h, m, unit, widest, range, short } from '../dom.js';
+import { UNIT_SCALE, brief, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
-import { latest } from '../latest.js';
-import { go, settle } from '../route.js';
-import { turnOff } from '../offs.js';
+import { go, settle, among } from '../route.js';
+import { turnOff } from '../parts/switch.js';
 import { rest, readout, word } from '../readout.js';
-import { aim, looked, range, short, steady, wordIn } from '../parts/aim.js';
-import { glance } from '../parts/glance.js';
-import { MANY, headgrid } from '../parts/headgrid.js';
+import { headPictures, MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
-import { ledger } from '../parts/ledger.js';
+import { sumTable, grid } from '../parts/table.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
 import { rollTo } from '../parts/rolling.js';
-import { looksAt, rowName } from '../parts/row.js';
-import { grid } from '../parts/table.js';
+import { looksAt, rowName } from '../parts/token.js';
 
-const ONE = { kind: 'seq', max: 1 };
 const KINDS = {
   encoder: { name: 'Encoder self', rows: 'source', cols: 'source', rowSide: 'src', colSide: 'src' },
   decoder: { name: 'Decoder self', note: 'causal', rows: 'target', cols: 'target', rowSide: 'tgt', colSide: 'tgt' },
@@ -34,34 +32,58 @@ const EXACT = 4096; // numbers sent in full
 const WHOLE = 512; // the longest side sent whole
 const NUMBERS = 24; // words with numbers in cells
 const mi = (text, attrs) => m('mi', attrs, text);
-const mo = text => m('mo', null, text);
+const mo = text => m('mo', text);
 const PIECES = {
   scores: (recurrent, turned) =>
     recurrent
-      ? m('mrow', null, mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')'))
-      : m('mrow', null, mi(turned ? 'Q′' : 'Q'), m('msup', null, mi(turned ? 'K′' : 'K'), mo('⊤'))),
-  scaled: () => m('mrow', null, mo('÷'), m('msqrt', null, m('msub', null, mi('d'), mi('k')))),
-  biased: () => m('mrow', null, mo('+'), mi('B')),
-  masked: () => m('mrow', null, mo('+'), mi('M')),
+      ? m('mrow', mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')'))
+      : m('mrow', mi(turned ? 'Q′' : 'Q'), m('msup', mi(turned ? 'K′' : 'K'), mo('⊤'))),
+  scaled: () => m('mrow', mo('÷'), m('msqrt', m('msub', mi('d'), mi('k')))),
+  biased: () => m('mrow', mo('+'), mi('B')),
+  masked: () => m('mrow', mo('+'), mi('M')),
   weights: () => mi('softmax', { class: 'fn' }),
 };
 
-export async function attention(stage, { model, run, params, signal }) {
+export const attention = {
+  name: 'Attention',
+  draw: drawView,
+  lacks: ({ family, config, shape }) =>
+    (family !== 'transformer' && config.attention === 'none') ||
+    family === 'mlp' ||
+    (isRecurrent(family) && shape !== 'encoder-decoder')
+      ? 'This model has no attention'
+      : '',
+  walksTokens: true,
+  keys: [
+    ['↑ ↓', 'the layer before, the layer after'],
+    ['[ ]', 'the head before, the head after'],
+    ['m', 'the next moment: scores, scaled, masked, weights'],
+    ['n', 'numbers in the cells'],
+    ['o', 'switch the head off, in What-if'],
+    ['Backspace', 'go out, to Flow'],
+  ],
+  linkParts: {
+    kind: among('encoder', 'decoder', 'cross'),
+    moment: among(...MOMENTS.map(([id]) => id)),
+    numbers: among('off'),
+  },
+};
+
+async function drawView(stage, { model, run, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const kinds = kindsOf(points);
   const at = startAt(params, kinds);
   const left = h('div');
   const mid = h('div');
-  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
-  stage.append(h('div', { class: 'attn' }, left, mid, right));
+  const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
+  stage.append(h('div.columns.attn', left, mid, right));
   let turn = 0;
   let now = null;
-  let waiting = null;
-  const about = steady(link);
-  const glances = Object.fromEntries(
+  const about = link.steady();
+  const pictures = Object.fromEntries(
     Object.entries(kinds).map(([kind, names]) => {
       const { shape } = points.get(names[0]);
-      return [kind, glance(run, kind, names, shape.length === 3 ? shape[0] : 1)];
+      return [kind, headPictures(run, kind, names, shape.length === 3 ? shape[0] : 1)];
     }),
   );
 
@@ -84,7 +106,7 @@ export async function attention(stage, { model, run, params, signal }) {
   }
   async function redraw(focus) {
     const mine = ++turn;
-    const found = await fetchHead(run, points, at, glances[at.kind]);
+    const found = await fetchHead(run, points, at, pictures[at.kind]);
     if (mine !== turn) return;
     now = found;
     at.layer = now.layer;
@@ -112,25 +134,19 @@ export async function attention(stage, { model, run, params, signal }) {
     const one = small.names.length * small.heads === 1;
     left.parentNode.classList.toggle('many', small.heads > MANY);
     left.append(
-      h(
-        'div',
-        { class: 'kinds', role: 'group', 'aria-label': 'Which attention' },
-        Object.keys(kinds).map(kind =>
-          h(
-            'button',
-            { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') },
-            KINDS[kind].name,
-            h('span', null, KINDS[kind].note ?? ''),
-          ),
-        ),
+      choice(
+        'Which attention',
+        Object.keys(kinds).map(kind => [kind, [KINDS[kind].name, h('span', KINDS[kind].note ?? '')]]),
+        at.kind,
+        kind => change({ kind, moment: 'weights' }, 'kind'),
+        { kind: 'kinds' },
       ),
     );
     if (!one)
       left.append(
-        h('h3', { class: 'gridname' }, 'Layers by heads', h('span', { class: 'of' })),
+        h('h3.gridname', 'Layers by heads', h('span.of')),
         h(
-          'div',
-          { class: 'headgrids' },
+          'div.headgrids',
           headgrid(small, {
             chosen: { layer, head },
             means: small.heads > 1,
@@ -145,18 +161,17 @@ export async function attention(stage, { model, run, params, signal }) {
                       : `Layer ${l}, head ${n}`,
                 path: `${small.names[l]}${n === null ? '' : `[${n}]`}`,
                 value: n === null || !small.has(l) ? undefined : small.most(l, n),
-                scale: ONE,
+                scale: UNIT_SCALE,
               }),
             onleave: () => readout(),
           }),
         ),
       );
-    now.lens = h('div', { class: 'lens' });
+    now.lens = h('div.lens');
     left.append(
       h(
-        'div',
-        { class: 'facts' },
-        ledger([
+        'div.facts',
+        sumTable([
           // of a picture whose cells are the largest of several nothing is known of the mean of all heads
           ...(head === null && now.pooled
             ? []
@@ -187,8 +202,8 @@ export async function attention(stage, { model, run, params, signal }) {
     try {
       await small.rest(now.layer, paintHeads, stopped, () => drawing.catch(() => {}));
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
-      if (!stopped()) left.querySelector('.gridname .of')?.replaceChildren(`: ${error.message}`);
+      const why = api.refusal(error);
+      if (!stopped()) left.querySelector('.gridname .of')?.replaceChildren(`: ${why}`);
     } finally {
       if (filling === small) filling = null;
     }
@@ -201,38 +216,12 @@ export async function attention(stage, { model, run, params, signal }) {
     const kind = KINDS[at.kind];
     mid.append(steps());
     const told = at.kind === 'encoder' ? rows : rows.map((each, i) => [each, ' → ', now.follows[i] ?? '']);
-    const lw = Math.min(
-      190,
-      Math.ceil(
-        widest(
-          told.map(each =>
-            [each]
-              .flat()
-              .map(piece => short(piece, 16))
-              .join(''),
-          ),
-          1.125,
-          'serif',
-          600,
-        ) / u,
-      ) + 16,
-    );
+    const lw = Math.min(190, Math.ceil(widest(told, 1.125, { weight: 600, most: 16 }) / u) + 16);
     const W = mid.clientWidth;
     const H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
     const flat = (W - lw * u) / cols.length;
     const lean = headRoom(cols, flat, 1.125);
-    const over = lean.slant
-      ? Math.max(
-          0,
-          widest(
-            cols.slice(-2).map(each => short(each)),
-            1.125,
-          ) *
-            0.74 -
-            flat / 2,
-        ) +
-        4 * u
-      : 0;
+    const over = lean.slant ? Math.max(0, widest(cols.slice(-2), 1.125, { most: 14 }) * 0.74 - flat / 2) + 4 * u : 0;
     const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
     const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u));
     const ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
@@ -260,8 +249,8 @@ export async function attention(stage, { model, run, params, signal }) {
       table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
-    mid.append(h('div', { class: 'matrix' }, map));
-    if (now.pooled) mid.append(h('p', { class: 'kicker' }, now.pooled));
+    mid.append(h('div.matrix', map));
+    if (now.pooled) mid.append(h('p.kicker', now.pooled));
   }
   async function exactTable() {
     // the picture has rounded numbers where they are many; the table asks for them again
@@ -285,8 +274,8 @@ export async function attention(stage, { model, run, params, signal }) {
   }
   function steps() {
     return h(
-      'div',
-      { class: 'steps', role: 'group', 'aria-label': 'Moment' },
+      'div.steps',
+      { role: 'group', 'aria-label': 'Moment' },
       MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
         const none =
           (id === 'masked' && !now.hasMask) ||
@@ -313,7 +302,7 @@ export async function attention(stage, { model, run, params, signal }) {
               title: none ? why : null,
               onclick: () => change({ moment: id }, 'moment'),
             },
-            m('math', null, PIECES[id](now.scope.endsWith('alignment'), points.has(`${now.scope}.rotated_query`))),
+            m('math', PIECES[id](now.scope.endsWith('alignment'), points.has(`${now.scope}.rotated_query`))),
             name,
           ),
           `moment:${id}`,
@@ -355,28 +344,30 @@ export async function attention(stage, { model, run, params, signal }) {
   async function drawRight() {
     const kind = KINDS[at.kind];
     const box = h('div');
-    now.sum = h('div', { class: 'sum' });
+    now.sum = h('div.sum');
     right.append(
-      h(
-        'header',
-        null,
-        h(
-          'div',
-          { class: 'kicker' },
-          [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null]
-            .filter(Boolean)
-            .join(', '),
-        ),
-        h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment'),
+      panelHead(
+        [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null]
+          .filter(Boolean)
+          .join(', '),
+        now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment',
       ),
       box,
-      h('hr', { class: 'rule' }),
-      now.head === null ? h('div', { class: 'equations' }, meanOf()) : '',
+      h('hr.rule'),
+      now.head === null ? h('div.equations', meanOf()) : '',
       now.sum,
     );
     await Promise.all([
       work(about()),
-      now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null,
+      now.coarse
+        ? row(
+            link.wordInRow(
+              link.looked(),
+              now.rowKeys,
+              link.cellOfKeys(link.looked(), now.rowKeys, now.colKeys).row ?? 0,
+            ),
+          )
+        : null,
     ]);
     const u = unit();
     const used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
@@ -398,7 +389,7 @@ export async function attention(stage, { model, run, params, signal }) {
   }
   // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
   function meant(wanted) {
-    const { row: i, col: j, exact: both } = aim(wanted, now.rowKeys, now.colKeys);
+    const { row: i, col: j, exact: both } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
     if (both) return [i, j];
     if (i !== null) return [i, best(w[i])];
@@ -434,13 +425,13 @@ export async function attention(stage, { model, run, params, signal }) {
   // The number that keys mean, in the picture (i, j) and in the trace (q, k).
   async function cellOf(wanted) {
     const [i, j] = meant(wanted);
-    const both = aim(wanted, now.rowKeys, now.colKeys);
-    const q = wordIn(wanted, now.rowKeys, i);
+    const both = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
+    const q = link.wordInRow(wanted, now.rowKeys, i);
     const named = both.col !== null && (both.exact || both.row === null);
     const k =
       now.step[0] * now.step[1] > 1 && !named
         ? best((await row(q)).weights)
-        : wordIn(both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
+        : link.wordInRow(both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
     return { i, j, q, k };
   }
   async function work(wanted) {
@@ -480,7 +471,7 @@ export async function attention(stage, { model, run, params, signal }) {
     const [opened] = await Promise.all([api.terms(run.run, where), lensed]);
     if (state !== now || wanted !== about()) return;
     show(
-      () => h('p', { class: 'whose' }, looks(q, k)),
+      () => h('p.whose', looks(q, k)),
       () => terms(run, opened),
     );
     const exact = exactly(q, k, opened.value ?? -Infinity);
@@ -528,7 +519,7 @@ export async function attention(stage, { model, run, params, signal }) {
     if (state !== now || (hovering && !link.state.hover.length)) return;
     const size = Math.floor((left.clientWidth - 2 * u) / n);
     state.lens.replaceChildren(
-      h('h3', null, 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
+      h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
         title: 'Numbers around the cell that is looked at',
         values,
@@ -550,22 +541,9 @@ export async function attention(stage, { model, run, params, signal }) {
   }
 
   await draw();
-  const workSoon = latest(wanted => work(wanted).catch(() => {}));
-  const stop = link.onChange(() => {
-    if (!now?.sum) return;
-    clearTimeout(waiting);
-    const keys = about();
-    waiting = setTimeout(() => workSoon(keys), link.state.hover.length ? 40 : 0);
-  });
-  const keys = event => {
-    if (
-      event.defaultPrevented ||
-      event.target.closest?.('input,textarea,select') ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey
-    )
-      return;
+  link.onLooked(signal, about, keys => now?.sum && work(keys).catch(() => {}));
+  onKeys(signal, event => {
+    if (event.defaultPrevented) return;
     const { heads } = now.small;
     const layers = now.small.names.length;
     const moments = MOMENTS.map(([id]) => id).filter(
@@ -589,11 +567,6 @@ export async function attention(stage, { model, run, params, signal }) {
       event.preventDefault();
       go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null });
     }
-  };
-  document.addEventListener('keydown', keys, { signal });
-  signal.addEventListener('abort', () => {
-    stop();
-    clearTimeout(waiting);
   });
 }
 
@@ -695,7 +668,7 @@ async function fetchHead(run, points, at, small) {
       ? `${Q} × ${K} tokens: each cell is ${head === null ? 'the mean of the heads’ largest' : 'the largest'} ` +
         `of ${step[0]} × ${step[1]}`
       : '',
-    scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
+    scale: point === 'pattern' ? UNIT_SCALE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]),
     cols: words(kind.cols, weights[0].length, step[1]),
     follows: words('follows', weights.length, step[0]),
@@ -718,16 +691,14 @@ function mean(frame) {
 }
 const meanOf = () =>
   h(
-    'div',
-    { class: 'equation' },
+    'div.equation',
     m(
       'math',
-      null,
-      m('mover', null, mi('A'), mo('¯')),
+      m('mover', mi('A'), mo('¯')),
       mo('='),
-      m('mfrac', null, m('mn', null, '1'), mi('H')),
-      m('munder', null, mo('∑'), mi('h')),
-      m('msub', null, mi('A'), mi('h')),
+      m('mfrac', m('mn', '1'), mi('H')),
+      m('munder', mo('∑'), mi('h')),
+      m('msub', mi('A'), mi('h')),
     ),
   );
 const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
@@ -739,9 +710,8 @@ function meanSum(each, looks) {
   const heads = each.length;
   return h(
     'div',
-    null,
-    h('p', { class: 'whose' }, looks),
-    ledger([
+    h('p.whose', looks),
+    sumTable([
       ...told,
       ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []),
       ['mean', num(each.reduce((a, b) => a + b, 0) / heads, 5), `÷ ${heads}`, true],

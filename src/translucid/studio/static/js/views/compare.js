@@ -1,19 +1,18 @@
 // Compare: two models on one sentence. A is drawn solid, B dashed; what cannot be set side by side is said.
-import { h, unit, widest } from '../dom.js';
-import { num, scaleOf, MANY } from '../ink.js';
+import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
+import { choice, modelSelect } from '../parts/controls.js';
+import { h, unit, widest, mean, range } from '../dom.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, word } from '../readout.js';
 import { toModel } from '../readable.js';
-import { go, settle } from '../route.js';
-import { short } from '../parts/aim.js';
+import { go, settle, anything } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
-import { twins } from '../parts/twins.js';
-import { shifts } from '../parts/choices.js';
+import { pairs } from '../parts/pairs.js';
+import { shifts } from '../parts/bars.js';
 import { grid, headed } from '../parts/table.js';
-import { keepFocus } from '../parts/walk.js';
+import { keepFocus } from '../keyboard.js';
 
-const ONE = { kind: 'seq', max: 1 };
 const KINDS = {
   cross: 'cross-attention',
   encoder: 'encoder attention',
@@ -24,37 +23,35 @@ const KINDS = {
 const LONG = 96; // words; beyond, neighbours share a cell
 const LOW = 320; // units of height of a picture in a narrow window
 const MOST = 40; // words along an axis of a picture
-const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 
-export async function compare(stage, { all, model, run, params }) {
+export const compare = {
+  name: 'Compare',
+  draw: drawView,
+  lacks: (_, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
+  busy: () => 'Both models are reading …',
+  walksTokens: true,
+  linkParts: { with: anything, pic: anything },
+};
+
+async function drawView(stage, { all, model, run, params }) {
   const other =
     all.find(each => each.m === params.get('with') && each.m !== model.m) ??
     all.find(each => each.m !== model.m && each.task === model.task) ??
     all.find(each => each.m !== model.m);
-  const box = h('div', { class: 'cmp' });
-  const pair = h('div', { class: 'cmptop' });
+  const others = all.filter(each => each.m !== model.m);
+  const box = h('div.cmp');
+  const pair = h('div.cmptop');
   stage.append(box);
-  box.append(
-    pick('A', 'solid', model, all, m => {
-      const to = all.find(each => each.m === m);
-      toModel('compare', model, to, { m, with: m === other.m ? model.m : other.m });
-    }),
-    pick(
-      'B',
-      'dashed',
-      other,
-      all.filter(each => each.m !== model.m),
-      m => go('compare', { with: m }),
-    ),
-    pair,
+  const headA = pick('A', 'solid', model, all, to =>
+    toModel('compare', model, to, { m: to.m, with: to.m === other.m ? model.m : other.m }),
   );
-  box.append(h('div', { class: 'cmphead' }, [...box.childNodes].slice(0, 2)), pair);
+  const headB = pick('B', 'dashed', other, others, to => go('compare', { with: to.m }));
+  box.append(h('div.cmphead', headA, headB), pair);
   let second;
   try {
     second = await api.run({ m: other.m, text: run.text });
   } catch (error) {
-    if (!(error instanceof api.Refused)) throw error;
-    pair.append(told(`${other.name} cannot read this: ${error.message}`));
+    pair.append(told(`${other.name} cannot read this: ${api.refusal(error)}`));
     return;
   }
   if (model.task !== other.task)
@@ -79,16 +76,12 @@ function pick(letter, line, model, all, onpick) {
   return h(
     'label',
     { class: `which ${line}` },
-    h('b', null, letter),
-    h(
-      'select',
-      { 'aria-label': `Model ${letter}`, onchange: event => onpick(event.target.value) },
-      all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)),
-    ),
-    h('span', { class: 'quiet' }, `${model.family}, ${model.parameters.toLocaleString('en')} weights`),
+    h('b', letter),
+    modelSelect(`Model ${letter}`, all, model, onpick),
+    h('span.quiet', `${model.family}, ${model.parameters.toLocaleString('en')} weights`),
   );
 }
-const told = text => h('p', { class: 'cannot', role: 'note' }, text);
+const told = text => h('p.cannot', { role: 'note' }, text);
 
 // ---- what they say
 function answers(model, run, other, second) {
@@ -105,8 +98,7 @@ function answers(model, run, other, second) {
   const alone = (which, each, letter) =>
     h(
       'div',
-      null,
-      h('h3', null, `${letter}: ${which.name}`),
+      h('h3', `${letter}: ${which.name}`),
       which.outputs === 'label' ? labels(each.answer) : paired(which, says(which, each), null, { labels: [letter] }),
     );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
@@ -118,7 +110,6 @@ function answers(model, run, other, second) {
     return [
       h(
         'h3',
-        null,
         {
           target_tokens: 'What each writes by itself',
           tags: 'The tag of each word',
@@ -126,11 +117,7 @@ function answers(model, run, other, second) {
           masked_tokens: 'The likeliest token at each place',
           values: 'The values',
         }[model.outputs],
-        h(
-          'span',
-          { class: 'of' },
-          a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : '',
-        ),
+        h('span.of', a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : ''),
       ),
       paired(model, a, b, {
         reads: fits ? reads : null,
@@ -145,26 +132,24 @@ function answers(model, run, other, second) {
   if (!shared.length)
     return [told('The two models know different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
   return [
-    h('h3', null, 'The answer', h('span', { class: 'of' }, ': A is the outline, B the fill; the number is B − A')),
+    h('h3', 'The answer', h('span.of', ': A is the outline, B the fill; the number is B − A')),
     shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
   ];
 }
 // Of the values of an embedding, which are hundreds, the first; and a way to the others.
 function paired(model, one, two, options) {
   const length = Math.max(one.length, two?.length ?? 0);
-  if (model.outputs !== 'values' || length <= MANY) return twins(one, two, options);
+  if (model.outputs !== 'values' || length <= MANY) return pairs(one, two, options);
   const box = h('div');
   const draw = count => {
     link.forget(box);
     box.replaceChildren(
       h(
-        'p',
-        { class: 'tail' },
+        'p.tail',
         count < length ? `The first ${count} of ${length} values. ` : `All ${length} values. `,
         h(
-          'button',
+          'button.more',
           {
-            class: 'more',
             onclick: () => {
               draw(count < length ? length : MANY);
               box.querySelector('button').focus({ preventScroll: true });
@@ -173,7 +158,7 @@ function paired(model, one, two, options) {
           count < length ? `Show all ${length}` : `Show the first ${MANY}`,
         ),
       ),
-      twins(one.slice(0, count), two?.slice(0, count), options),
+      pairs(one.slice(0, count), two?.slice(0, count), options),
     );
     link.paint();
   };
@@ -183,20 +168,17 @@ function paired(model, one, two, options) {
 const labels = answer =>
   h(
     'div',
-    null,
-    Object.entries(answer).map(([label, share]) => h('p', null, label, ' ', h('span', { class: 'n' }, num(share, 3)))),
+    Object.entries(answer).map(([label, share]) => h('p', label, ' ', h('span.n', num(share, 3)))),
   );
 
 // ---- how each reads the other's text: nats for each token, and for the whole text where tokens differ
 async function losses(model, run, other, second) {
   if (model.task !== other.task || run.loss === null)
     return h(
-      'div',
-      { class: 'lossbox' },
-      h('h3', null, 'Loss'),
+      'div.lossbox',
+      h('h3', 'Loss'),
       h(
-        'p',
-        { class: 'quiet' },
+        'p.quiet',
         model.task !== other.task
           ? 'not comparable'
           : model.outputs === 'target_tokens'
@@ -223,22 +205,20 @@ function lossTable(rows, same) {
   const whole = each => each.loss * per(each);
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h(
-    'div',
-    { class: 'lossbox' },
-    h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
+    'div.lossbox',
+    h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
     headed(
       'hyps losses',
       [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
       (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
         h(
           'tr',
-          null,
-          h('td', null, same && rows.length > 1 ? 'their text' : name),
-          [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
+          h('td', same && rows.length > 1 ? 'their text' : name),
+          [a, b].map(each => h('td.r.n', num(differ ? whole(each) : each.loss, 4))),
         ),
       ),
     ),
-    differ ? h('p', { class: 'tail' }, 'The models cut the text into different tokens, so the sums are shown.') : '',
+    differ ? h('p.tail', 'The models cut the text into different tokens, so the sums are shown.') : '',
   );
 }
 
@@ -259,19 +239,17 @@ function lengths(kind, title, head, rows, most) {
   return h(
     'div',
     { class: `lossbox ${kind}` },
-    h('h3', null, title),
+    h('h3', title),
     headed(
       'hyps',
       head.map((each, i) => [each, { class: i ? 'r' : null }]),
       rows.map(([name, values, last]) =>
         h(
           'tr',
-          null,
-          h('th', { scope: 'row', class: 'n' }, name),
-          values.map(value => h('td', { class: 'r n' }, value)),
+          h('th.n', { scope: 'row' }, name),
+          values.map(value => h('td.r.n', value)),
           h(
-            'td',
-            { class: 'r n' },
+            'td.r.n',
             h('meter', { min: 0, max: most, value: last, 'aria-label': `${head.at(-1)} at ${name}` }),
             ` ${num(last, 3)}`,
           ),
@@ -304,33 +282,24 @@ async function pictures(box, { model, run, other, second, params }) {
       ? await api.run({ m: other.m, text: run.text, target: run.target })
       : second;
   const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
-  const holder = h('div', { class: 'cmppics' });
+  const holder = h('div.cmppics');
   if (!kinds.length) {
     box.append(told('These two have no kind of picture in common.'));
     return;
   }
   let kind = kinds.includes(params.get('pic')) ? params.get('pic') : kinds[0];
-  const seg = h('div', { class: 'seg', role: 'group', 'aria-label': 'Picture' });
-  const note = h('span', { class: 'quiet', style: 'font-size:var(--t1)' });
-  box.append(h('div', { class: 'cmpkinds' }, seg, note), holder);
+  const chooser = h('div');
+  const named = kinds.map(each => [each, KINDS[each]]);
+  const note = h('span.quiet', { style: 'font-size:var(--t1)' });
+  box.append(h('div.cmpkinds', chooser, note), holder);
   const draw = async () => {
-    const back = keepFocus(seg);
-    seg.replaceChildren(
-      ...kinds.map(each =>
-        h(
-          'button',
-          {
-            'aria-pressed': String(each === kind),
-            onclick: () => {
-              kind = each;
-              settle({ pic: kind });
-              draw();
-            },
-          },
-          KINDS[each],
-        ),
-      ),
-    );
+    const back = keepFocus(chooser);
+    const choose = each => {
+      kind = each;
+      settle({ pic: kind });
+      draw();
+    };
+    chooser.replaceChildren(choice('Picture', named, kind, choose));
     back();
     const [one, two] = await Promise.all([table(run, kind), table(b, kind)]);
     const alike =
@@ -373,12 +342,7 @@ async function pictures(box, { model, run, other, second, params }) {
         h(
           'figure',
           { class: `cmppic ${line}` },
-          h(
-            'figcaption',
-            null,
-            h('b', null, name),
-            line === 'gap' ? '' : ` ${line === 'solid' ? model.name : other.name}`,
-          ),
+          h('figcaption', h('b', name), line === 'gap' ? '' : ` ${line === 'solid' ? model.name : other.name}`),
         ),
       ),
     );
@@ -392,13 +356,7 @@ function drawn(data, holder, count, name) {
   const below = getComputedStyle(holder).flexDirection === 'column'; // in a narrow window one is below the other
   const width = holder.clientWidth / (below ? 1 : count) - 14 * u;
   const height = below ? LOW * u : holder.clientHeight - 30 * u;
-  const written = data.rows.map(w =>
-    [w]
-      .flat()
-      .map(part => short(part, 16))
-      .join(''),
-  );
-  const labelWidth = Math.max(36, 16 + Math.ceil(widest(written, 1) / u)); // as the labels are, the widest whole
+  const labelWidth = Math.max(36, 16 + Math.ceil(widest(data.rows, 1, { most: 16 }) / u));
   const nC = data.values[0].length;
   const nR = data.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
@@ -407,8 +365,7 @@ function drawn(data, holder, count, name) {
   const head = data.cols ? headRoom(data.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h(
-    'div',
-    { class: 'cmpscroll' },
+    'div.cmpscroll',
     heatmap({
       ...data,
       cols,
@@ -448,12 +405,10 @@ function patternsOf(run, kind) {
 // Numbers go to the last digit as long as they are few; of many, each is rounded.
 const EXACT = 4096;
 const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
-const fetched = (run, points) =>
-  api.tensors(
-    run.run,
-    points.map(point => point.at),
-    few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 },
-  );
+function fetched(run, points) {
+  const names = points.map(point => point.at);
+  return api.tensors(run.run, names, few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 });
+}
 const gatesOf = run =>
   run.points.filter(
     point => /\.(\w+_gate)$/.test(point.at) && !point.at.includes('decoder') && point.shape.length === 2,
@@ -485,8 +440,8 @@ async function table(run, kind) {
     : tablesOf(await api.heads(run.run, kind, undefined, pooled ? 40 : LONG));
   const nQ = all[0].length;
   const nK = all[0][0].length;
-  const rows = cut(Array.from({ length: nQ }, (_, r) => r));
-  const cols = cut(Array.from({ length: nK }, (_, c) => c));
+  const rows = cut(range(nQ).map(r => r));
+  const cols = cut(range(nK).map(c => c));
   const side = kind === 'encoder' ? 'src' : 'tgt';
   const across = kind === 'decoder' ? 'tgt' : 'src';
   const queries = kind === 'encoder' ? source : steps;
@@ -498,7 +453,7 @@ async function table(run, kind) {
     values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))),
     rows: rows.map(query),
     cols: cols.map(key),
-    scale: ONE,
+    scale: UNIT_SCALE,
     exact,
     rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`),
     colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
@@ -519,7 +474,7 @@ function tablesOf(frame) {
   const lead = frame.shape.slice(0, -2);
   const index = i =>
     lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
-  return Array.from({ length: lead.reduce((a, b) => a * b, 1) }, (_, i) => frame.table(...index(i)));
+  return range(lead.reduce((a, b) => a * b, 1)).map(i => frame.table(...index(i)));
 }
 async function gates(run) {
   const points = gatesOf(run);
@@ -534,7 +489,7 @@ async function gates(run) {
     values: found.map(frame => words.map((_, i) => mean(frame.row(i)))),
     rows: points.map(point => name(point.at)),
     cols: words,
-    scale: ONE,
+    scale: UNIT_SCALE,
     exact: few(points),
     colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
     path: 'mean over all units',
@@ -547,12 +502,7 @@ async function vectors(run) {
   const [frame] = await fetched(run, [point]);
   const words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source);
   const wide = Math.min(24, frame.shape[1]);
-  const squeeze = row =>
-    Array.from({ length: wide }, (_, k) =>
-      row
-        .slice(Math.floor((k * row.length) / wide), Math.floor(((k + 1) * row.length) / wide))
-        .reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0),
-    );
+  const squeeze = row => range(wide).map(k => row[loudest(row, ...block(row.length, wide, k))]);
   return {
     values: words.map((_, i) => squeeze(frame.row(i))),
     rows: words,

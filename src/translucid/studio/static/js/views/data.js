@@ -1,11 +1,12 @@
 // Data: from one sentence to many. The model's own texts by loss, and for a unit, a head or a gate the texts that move
 // it most and what it follows.
-import { h } from '../dom.js';
+import { panelHead, field } from '../parts/controls.js';
+import { h, nearestIndex } from '../dom.js';
 import { num, signed } from '../ink.js';
 import * as api from '../api.js';
 import { rest } from '../readout.js';
 import { go, settle } from '../route.js';
-import { twin } from '../twin.js';
+import { withTable } from '../parts/table.js';
 
 const ALONG = ['length', 'queries', 'keys'];
 const HEADS = ['heads', 'kv_heads'];
@@ -17,28 +18,29 @@ const hasUnits = ({ axes }) =>
   axes.filter(axis => ALONG.includes(axis)).length === 1 &&
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
 
-export async function data(stage, { model, run, params }) {
+export const data = { name: 'Data', draw: drawView };
+
+async function drawView(stage, { model, run, params }) {
   const points = run.points.filter(hasUnits);
   const chosen = points.find(point => point.at === params.get('at')) ?? first(points);
   const state = { at: chosen?.at ?? '', unit: Number(params.get('unit') ?? 0) || 0 };
-  const list = h('div', { class: 'texts' });
-  const card = h('div', { class: 'unit' });
+  const list = h('div.texts');
+  const card = h('div.unit');
   stage.append(
     h(
-      'div',
-      { class: 'data' },
-      h('section', { 'aria-label': 'Texts by loss' }, h('h3', null, 'The texts that it finds hardest'), list),
-      h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One unit' }, card),
+      'div.split.data',
+      h('section', { 'aria-label': 'Texts by loss' }, h('h3', 'The texts that it finds hardest'), list),
+      h('aside.panel', { tabindex: 0, 'aria-label': 'One unit' }, card),
     ),
   );
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
   // Asks until all is read; each answer says how far it is. Whoever stops asks no more.
   async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
-    const line = h('span', { class: 'quiet' });
+    const line = h('span.quiet');
     let stopped = false;
-    const stop = h('button', { class: 'edit', onclick: () => (stopped = true) }, 'Stop');
-    box.replaceChildren(h('div', { class: 'surveying' }, bar, line, stop));
+    const stop = h('button.edit', { onclick: () => (stopped = true) }, 'Stop');
+    box.replaceChildren(h('div.surveying', bar, line, stop));
     try {
       for (;;) {
         const found = await ask();
@@ -52,11 +54,10 @@ export async function data(stage, { model, run, params }) {
         }
       }
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
-      box.replaceChildren(h('p', { class: 'quiet', role: 'status' }, error.message));
+      box.replaceChildren(h('p.quiet', { role: 'status' }, api.refusal(error)));
     }
   }
-  const button = (label, onclick) => h('button', { class: 'edit', onclick }, label);
+  const button = (label, onclick) => h('button.edit', { onclick }, label);
   const offer = (box, label, key, ask, draw, noun, ...before) => {
     const start = () => {
       begun.add(key);
@@ -77,8 +78,7 @@ export async function data(stage, { model, run, params }) {
       drawTexts,
       'texts',
       h(
-        'p',
-        { class: 'quiet' },
+        'p.quiet',
         'Up to 200 texts of its test data are read, or else of its validation data, with their right answers.',
       ),
     );
@@ -86,44 +86,32 @@ export async function data(stage, { model, run, params }) {
   function drawTexts(found) {
     if (!found.texts)
       return [
-        h('p', { class: 'quiet' }, `${found.done} of ${found.of} texts were read.`),
+        h('p.quiet', `${found.done} of ${found.of} texts were read.`),
         button('Go on', () => {
           begun.add(losses);
           begin();
         }),
       ];
-    if (!found.texts.length)
-      return [h('p', { class: 'quiet' }, `There are no right answers to compare with in ${found.from}.`)];
+    if (!found.texts.length) return [h('p.quiet', `There are no right answers to compare with in ${found.from}.`)];
     const table = h(
-      'ol',
-      { class: 'hardest' },
+      'ol.hardest',
       found.texts.map(({ text, target, loss, answer }) =>
         h(
           'li',
-          null,
-          h('span', { class: 'n', title: 'nats for each target' }, lossOf(loss)),
-          h('button', { class: 'word', title: 'Open this text', onclick: () => open(text) }, text),
-          target === null ? '' : h('span', { class: 'gold' }, h('span', { class: 'quiet' }, 'right '), target),
+          h('span.n', { title: 'nats for each target' }, num(loss, 3)),
+          h('button.word', { title: 'Open this text', onclick: () => open(text) }, text),
+          target === null ? '' : h('span.gold', h('span.quiet', 'right '), target),
           answer === null
             ? ''
-            : h(
-                'span',
-                { class: answer.startsWith(target) ? 'gold' : 'said' },
-                h('span', { class: 'quiet' }, 'said '),
-                answer,
-              ),
+            : h('span', { class: answer.startsWith(target) ? 'gold' : 'said' }, h('span.quiet', 'said '), answer),
         ),
       ),
     );
     const path = `${model.name}: loss in nats for each target, ${found.from}`;
     rest({ at: ['the hardest text'], path, value: found.texts[0].loss });
     return [
-      h(
-        'p',
-        { class: 'quiet' },
-        `${found.texts.length} of ${found.of} texts of ${found.from}, the largest loss first.`,
-      ),
-      twin(table, 'The hardest texts', () => ({
+      h('p.quiet', `${found.texts.length} of ${found.of} texts of ${found.from}, the largest loss first.`),
+      withTable(table, 'The hardest texts', () => ({
         corner: 'text',
         columns: ['loss', 'right', 'said'],
         rows: found.texts.map(each => [each.text, each.loss, each.target ?? '', each.answer ?? '']),
@@ -132,11 +120,11 @@ export async function data(stage, { model, run, params }) {
   }
 
   // ---- one unit
-  const moved = h('div', { class: 'moved' });
-  const follows = h('div', { class: 'follows' });
+  const moved = h('div.moved');
+  const follows = h('div.follows');
   function drawCard() {
     if (!points.length) {
-      card.replaceChildren(h('p', { class: 'quiet' }, 'This model reads no tokens: no unit has a text that moves it.'));
+      card.replaceChildren(h('p.quiet', 'This model reads no tokens: no unit has a text that moves it.'));
       return;
     }
     const { axes, shape } = points.find(point => point.at === state.at);
@@ -154,16 +142,9 @@ export async function data(stage, { model, run, params }) {
       points.map(point => h('option', { value: point.at })),
     );
     card.replaceChildren(
-      h(
-        'header',
-        null,
-        h('div', { class: 'kicker' }, byHead ? 'A head' : 'A unit'),
-        h('h2', null, `${byHead ? 'Head' : 'Unit'} ${state.unit}`),
-      ),
-      h(
-        'label',
-        { class: 'field' },
-        h('span', { class: 'quiet' }, 'point (type to search)'),
+      panelHead(byHead ? 'A head' : 'A unit', `${byHead ? 'Head' : 'Unit'} ${state.unit}`),
+      field(
+        'point (type to search)',
         h('input', {
           type: 'text',
           list: 'pointnames',
@@ -176,17 +157,14 @@ export async function data(stage, { model, run, params }) {
         }),
       ),
       names,
-      h(
-        'label',
-        { class: 'field' },
-        h('span', { class: 'quiet' }, `${byHead ? 'head' : 'unit'}, 0 to ${units - 1}`),
+      field(
+        `${byHead ? 'head' : 'unit'}, 0 to ${units - 1}`,
         h('input', {
           type: 'number',
           min: 0,
           max: units - 1,
           value: state.unit,
-          onchange: event =>
-            take({ unit: Math.max(0, Math.min(units - 1, Math.floor(Number(event.target.value)) || 0)) }),
+          onchange: event => take({ unit: nearestIndex(Math.floor(Number(event.target.value)) || 0, units) }),
         }),
       ),
       moved,
@@ -199,25 +177,24 @@ export async function data(stage, { model, run, params }) {
   const marked = ({ value, text, tokens, place }) =>
     h(
       'li',
-      null,
-      h('span', { class: 'n' }, signed(value)),
+      h('span.n', signed(value)),
       h(
-        'button',
-        { class: 'word', title: 'Open this text', onclick: () => open(text) },
-        tokens.map((token, i) => [i === place ? h('mark', null, token) : token, ' ']),
+        'button.word',
+        { title: 'Open this text', onclick: () => open(text) },
+        tokens.map((token, i) => [i === place ? h('mark', token) : token, ' ']),
       ),
     );
   function drawMoved(found) {
-    const part = (title, rows) => [h('h3', null, title), h('ol', { class: 'extremes' }, rows.map(marked))];
+    const part = (title, rows) => [h('h3', title), h('ol.extremes', rows.map(marked))];
     rest({ at: [`${found.done} texts`], path: `${model.name}: ${found.from}` });
     return [
       ...part('Largest', found.largest),
       ...part('Smallest', found.smallest),
-      h('p', { class: 'tail' }, `Of ${found.done} texts of ${found.from}; of each text one token.`),
+      h('p.tail', `Of ${found.done} texts of ${found.from}; of each text one token.`),
     ];
   }
   function drawLabels(found) {
-    if (!found.of_unit) return [h('p', { class: 'quiet' }, `${found.done} of ${found.of} sentences were read.`)];
+    if (!found.of_unit) return [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)];
     const own = found.labels.find(label => label.unit === state.unit);
     const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (small there)' : ''}`;
     const take = unit => {
@@ -235,20 +212,16 @@ export async function data(stage, { model, run, params }) {
           : `It follows nothing that was measured: its best is ${told(found.of_unit[state.unit][0])}.`,
       ),
       h(
-        'p',
-        { class: 'tail' },
+        'p.tail',
         `A label needs an AUC of 0.9 (or 0.1) and more than ${num(found.control, 2)}, the best of all ` +
           `${found.of_unit.length} units with shifted labels. ` +
           (found.labels.length ? `${found.labels.length} of the units have one:` : 'No unit has one.'),
       ),
       h(
-        'ul',
-        { class: 'labels' },
+        'ul.labels',
         found.labels
           .slice(0, 24)
-          .map(label =>
-            h('li', null, h('button', { onclick: () => take(label.unit) }, `${label.unit}: ${told(label)}`)),
-          ),
+          .map(label => h('li', h('button', { onclick: () => take(label.unit) }, `${label.unit}: ${told(label)}`))),
       ),
     ];
   }
@@ -256,7 +229,6 @@ export async function data(stage, { model, run, params }) {
   drawCard();
   rest({ at: ['many texts'], path: `${model.name}: none is read yet` });
 }
-const lossOf = loss => num(loss, 3);
 const first = points => {
   for (const end of FIRST) {
     const found = points.find(point => point.at.endsWith(end));

@@ -1,21 +1,21 @@
 // Decode: the tree of the search, the likeliest words of a step, and what follows when another word is forced.
+import { choice, panelHead } from '../parts/controls.js';
 import { h, icon } from '../dom.js';
-import { css, num } from '../ink.js';
+import { UNIT_SCALE, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { readout, rest, word } from '../readout.js';
-import { address, go, settle } from '../route.js';
-import { modes, sample } from './sample.js';
-import { tree, path } from '../parts/tree.js';
-import { folded } from '../parts/fold.js';
-import { ONE, choices, looks, share } from '../parts/choices.js';
-import { bare, glued, unlike } from '../parts/align.js';
-import { ledger } from '../parts/ledger.js';
+import { address, go, settle, among, anything, countedFrom0 } from '../route.js';
+import { modes, sample, dialsInLink } from './sample.js';
+import { tree, path, folded } from '../parts/tree.js';
+import { choices, looks, share } from '../parts/bars.js';
+import { unlike, sentence } from '../parts/pairs.js';
+import { sumTable, headed } from '../parts/table.js';
 import { rolling } from '../parts/rolling.js';
-import { headed } from '../parts/table.js';
-import { keepFocus, walks } from '../parts/walk.js';
+import { keepFocus, walks, onKeys } from '../keyboard.js';
 
-const BEAMS = [1, 2, 3, 4, 6, 8];
+const SIZES = [1, 2, 3, 4, 6, 8].map(n => [n, String(n), { title: n === 1 ? 'greedy' : `beam size ${n}` }]);
+const searchWith = n => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null });
 const PACE = 650;
 const MANY = 12; // steps that fit beside one another
 const LIKELY = 6; // tokens of a step
@@ -23,7 +23,28 @@ const FIRST = 8; // tokens that a large model shows first
 const LARGE = 2e7; // parameters
 const LONG = 256; // tokens of a text
 
-export async function decode(stage, { model, run, params, signal }) {
+export const decode = {
+  name: 'Decode',
+  draw: drawView,
+  lacks: model => (model.generates ? '' : 'This model writes nothing'),
+  busy: () => 'Searching for the best text …',
+  keys: [
+    ['← →', 'the step before, the step after'],
+    ['↑ ↓', 'the token above, the token below'],
+    ['f', 'force the token'],
+    ['Space', 'play, pause'],
+    ['Backspace', 'let the model choose again'],
+  ],
+  linkParts: {
+    beam_size: value => (/^[1-8]$/.test(value) ? '' : '1 to 8'),
+    node: countedFrom0('nodes'),
+    force: anything,
+    mode: among('sample'),
+    ...dialsInLink,
+  },
+};
+
+async function drawView(stage, { model, run, params, signal }) {
   if (params.get('mode') === 'sample') return sample(stage, { run, params, signal });
   const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
@@ -57,10 +78,7 @@ export async function decode(stage, { model, run, params, signal }) {
     stage.replaceChildren();
     await show(found, { params: address().params, late: besides });
   };
-  later().catch(error => {
-    if (!(error instanceof api.Refused)) throw error;
-    stage.querySelector('.searching')?.replaceChildren(error.message);
-  });
+  later().catch(error => stage.querySelector('.searching')?.replaceChildren(api.refusal(error)));
 }
 
 async function searched(
@@ -82,21 +100,20 @@ async function searched(
   if (state.node !== null) state.step = nodes[state.node].length;
 
   const listed = texts(model, found, greedy, free, beams);
-  const box = h('div', { class: 'tree scene' });
-  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
-  const hidden = h('span', { class: 'setting hiding' });
-  const folds = h('div', { class: 'folds', hidden: true });
+  const box = h('div.tree.scene');
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The chosen step' });
+  const hidden = h('span.setting.hiding');
+  const folds = h('div.folds', { hidden: true });
   const play = h(
-    'button',
-    { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
+    'button.go',
+    { 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
     icon('play'),
   );
   // Many steps: all of them small, the darker the surer, and a frame around those in the window.
   const frame = h('b');
   const mini = h(
-    'div',
+    'div.steps-map',
     {
-      class: 'steps-map',
       hidden: last <= MANY,
       'aria-hidden': 'true',
       onclick: event => {
@@ -105,23 +122,19 @@ async function searched(
         choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
       },
     },
-    winner.map(node => h('i', { style: `background:${css(Math.exp(node.token_log_prob), ONE)}` })),
+    winner.map(node => h('i', { style: `background:${css(Math.exp(node.token_log_prob), UNIT_SCALE)}` })),
     frame,
   );
   stage.append(
     h(
-      'div',
-      { class: 'split' },
+      'div.split',
       h(
-        'div',
-        { class: 'dec' },
+        'div.dec',
         h(
-          'div',
-          { class: 'controls' },
+          'div.controls',
           modes('search'),
           h(
-            'div',
-            { class: 'play' },
+            'div.play',
             h(
               'button',
               { 'aria-label': 'Step back', title: 'Step back (Left)', onclick: () => move(-1) },
@@ -130,28 +143,9 @@ async function searched(
             play,
             h('button', { 'aria-label': 'Step on', title: 'Step on (Right)', onclick: () => move(1) }, icon('next')),
           ),
-          h(
-            'div',
-            { class: 'pick', role: 'group', 'aria-label': 'Beams' },
-            h('span', { class: 'label' }, 'beam size'),
-            BEAMS.map(n =>
-              h(
-                'button',
-                {
-                  'aria-pressed': String(n === beams),
-                  title: n === 1 ? 'greedy' : `beam size ${n}`,
-                  onclick: () => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null }),
-                },
-                String(n),
-              ),
-            ),
-          ),
+          choice('Beams', SIZES, beams, searchWith, { kind: 'pick', label: 'beam size' }),
           forced.length
-            ? h(
-                'button',
-                { class: 'edit undo', title: 'Let the model choose again (Backspace)', onclick: undo },
-                'undo force',
-              )
+            ? h('button.edit.undo', { title: 'Let the model choose again (Backspace)', onclick: undo }, 'undo force')
             : null,
           hidden,
         ),
@@ -160,8 +154,8 @@ async function searched(
         mini,
         soFar
           ? h(
-              'p',
-              { class: 'tail searching', role: 'status' },
+              'p.tail.searching',
+              { role: 'status' },
               h('progress', { 'aria-label': 'searching' }),
               ` The first ${soFar} tokens; the search goes on.`,
             )
@@ -172,6 +166,7 @@ async function searched(
     ),
   );
 
+  const firstToken = run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1);
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
   // A word of the winner is also a row of the decoder, as long as the run has read the same words.
   const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
@@ -196,7 +191,7 @@ async function searched(
         nodes.some(
           each => each.parent === node.parent && each.fate === 'forbidden' && each.token_log_prob > node.token_log_prob,
         ),
-      start: run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1),
+      start: firstToken,
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
     });
@@ -245,24 +240,21 @@ async function searched(
       path: `softmax ${list.at}[${row}, ${node.token}]`,
       python: inRun ? undefined : null,
       value: Math.exp(node.token_log_prob),
-      scale: ONE,
+      scale: UNIT_SCALE,
       digits: 4,
     });
     link.forget(panel);
     panel.replaceChildren(
-      h(
-        'header',
-        null,
-        h('div', { class: 'kicker' }, `Step ${step}${off ? ', beside the winner' : ''}, after`),
+      panelHead(
+        `Step ${step}${off ? ', beside the winner' : ''}, after`,
         h(
-          'h2',
-          { class: 'word after' },
+          'h2.word.after',
           so.length
             ? sentence(
                 so.slice(-7).map(each => each.label),
                 so.length > 7,
               )
-            : h('span', { class: 'special' }, run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1)),
+            : h('span.special', firstToken),
         ),
       ),
       choices(list, {
@@ -277,28 +269,24 @@ async function searched(
       }),
       ...(seen
         ? [
-            h('hr', { class: 'rule' }),
+            h('hr.rule'),
             h(
               'h3',
-              null,
               'Looks at',
-              h(
-                'span',
-                { class: 'of' },
-                ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`,
-              ),
+              h('span.of', ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`),
             ),
             seen.el,
-            seen.note ? h('p', { class: 'tail' }, seen.note) : '',
+            seen.note ? h('p.tail', seen.note) : '',
           ]
         : []),
-      h('hr', { class: 'rule optional' }),
-      optional(
-        ledger([
+      h('hr.rule.optional'),
+      sumTable(
+        [
           [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
           ['all logits', num(list.log_sum), 'log Σ exp z'],
           ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
-        ]),
+        ],
+        'optional',
       ),
     );
     const tell = bar =>
@@ -306,7 +294,7 @@ async function searched(
         at: ['looks at ', word(list.looks.words[bar.dataset.i])],
         path: `mean of ${list.looks.at.join(', ')}`,
         value: list.looks.weights[bar.dataset.i],
-        scale: ONE,
+        scale: UNIT_SCALE,
       });
     for (const bar of seen?.el.children ?? [])
       link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
@@ -368,8 +356,7 @@ async function searched(
     shownAs(true);
     choose(state.step < last ? state.step : 1);
   }
-  function keys(event) {
-    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+  onKeys(until.signal, event => {
     const act = {
       ArrowLeft: () => move(-1),
       ArrowRight: () => move(1),
@@ -383,12 +370,11 @@ async function searched(
       event.preventDefault();
       act();
     }
-  }
+  });
   function point(by) {
     state.row = Math.min(state.choices.ids.length - 1, Math.max(0, state.row + by));
     drawStep();
   }
-  addEventListener('keydown', keys, { signal: until.signal });
   until.signal.addEventListener('abort', () => clearInterval(state.playing));
   drawTree();
   await drawStep();
@@ -402,15 +388,6 @@ async function searched(
 // Where the winner was least sure: the step to begin with.
 const unsure = winner =>
   1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
-const optional = el => {
-  el.classList.add('optional');
-  return el;
-};
-const sentence = (words, cut, odd = new Set()) => [
-  cut ? '… ' : '',
-  words.length ? '' : h('span', { class: 'special' }, '(nothing)'),
-  words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)]),
-];
 
 // The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is
 // underlined.
@@ -430,21 +407,15 @@ function texts(model, found, greedy, free, beams) {
     h(
       'tr',
       { class: kind },
-      h('td', { class: 'rank n' }, rank),
+      h('td.rank.n', rank),
+      h('td.word', sentence(written(text), false, text === best ? new Set() : unlike(written(best), written(text)))),
+      h('td.r.n', num(text.log_probability)),
+      h('td.r.n', num(text.score)),
       h(
-        'td',
-        { class: 'word' },
-        sentence(written(text), false, text === best ? new Set() : unlike(written(best), written(text))),
-      ),
-      h('td', { class: 'r n' }, num(text.log_probability)),
-      h('td', { class: 'r n' }, num(text.score)),
-      h(
-        'td',
-        { class: 'r' },
+        'td.r',
         h(
-          'button',
+          'button.read',
           {
-            class: 'read',
             title: 'Let every view read this text',
             onclick: () =>
               go(
@@ -464,8 +435,7 @@ function texts(model, found, greedy, free, beams) {
   ];
   const alpha = found.tree.search.alpha;
   return h(
-    'div',
-    { class: 'hypsbox' },
+    'div.hypsbox',
     headed(
       'hyps',
       [

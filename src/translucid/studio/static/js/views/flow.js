@@ -1,23 +1,23 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
-import { h, unit } from '../dom.js';
-import { scaleOf } from '../ink.js';
+import { choice } from '../parts/controls.js';
+import { h, unit, range } from '../dom.js';
+import { scaleOf, block, cellsIn, loudest, under } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
-import { settle, link as hrefTo } from '../route.js';
+import { settle, link as hrefTo, anything } from '../route.js';
 import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
-import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
 import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { credit } from '../parts/credit.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
-import { turnOff } from '../offs.js';
+import { turnOff } from '../parts/switch.js';
 import { rollTo, rolling } from '../parts/rolling.js';
-import { keepFocus } from '../parts/walk.js';
-import { rowName } from '../parts/row.js';
+import { keepFocus, onKeys } from '../keyboard.js';
+import { rowName } from '../parts/token.js';
 import { saliency } from '../parts/saliency.js';
 
 const ROWS = 128; // rows and columns of the inspector's map
@@ -27,7 +27,20 @@ const EXACT = 4096; // numbers
 const LEAST = 640; // units of width that panes need; a narrower window rolls
 const LIKELY = 8; // tokens of a position
 
-export async function flow(stage, { model, run, catalogue, params, signal }) {
+export const flow = {
+  name: 'Flow',
+  draw: drawView,
+  walksTokens: true,
+  keys: [
+    ['↑ ↓', 'open the layer before, the layer after'],
+    ['[ ]', 'the head before, the head after'],
+    ['Enter', 'go into the part: Attention, Recurrent'],
+    ['o', 'switch the part off, in What-if'],
+  ],
+  linkParts: { member: anything, saliency: anything },
+};
+
+async function drawView(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const given = points.has(params.get('at')) ? params.get('at') : null;
   const member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
@@ -41,12 +54,12 @@ export async function flow(stage, { model, run, catalogue, params, signal }) {
   const inside = layerOf(scopeOf(state.at));
   const side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
-  const box = h('div', { class: 'scene', 'aria-label': 'Flow' });
-  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
-  stage.append(h('div', { class: 'split' }, rolling(box, 'the picture', { falls: true }), panel));
+  const box = h('div.scene', { 'aria-label': 'Flow' });
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'Selected part' });
+  stage.append(h('div.split', rolling(box, 'the picture', { falls: true }), panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
-    box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
+    box.classList.toggle('focused', link.looked().length > 0);
     makeRoom(view.columns);
     if (what === 'pin' && box.isConnected) {
       state.i = null;
@@ -55,15 +68,8 @@ export async function flow(stage, { model, run, catalogue, params, signal }) {
       follow(view);
     }
   });
-  const keys = event => {
-    if (
-      !box.isConnected ||
-      event.target.closest?.('input,textarea,select') ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey
-    )
-      return;
+  onKeys(signal, event => {
+    if (!box.isConnected) return;
     const way = { '[': -1, ']': 1 }[event.key];
     const heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
     const aside = event.target.closest?.('.part,.heat,a,button,dialog');
@@ -76,11 +82,10 @@ export async function flow(stage, { model, run, catalogue, params, signal }) {
       settle({ head: state.head || null });
       drawPanel(view);
     }
-  };
+  });
   box.addEventListener('dblclick', event => {
     if (event.target.closest?.('.part')) goIn(state);
   });
-  addEventListener('keydown', keys, { signal });
   signal.addEventListener('abort', () => {
     off();
     clearTimeout(view.soon);
@@ -165,27 +170,15 @@ async function drawScene(view) {
 }
 function members(view, count) {
   // an ensemble: one of its networks is seen at a time
-  return h(
-    'div',
-    { class: 'pick members', role: 'group', 'aria-label': 'Member' },
-    h('span', { class: 'label' }, 'member'),
-    Array.from({ length: count }, (_, i) =>
-      h(
-        'button',
-        {
-          'aria-pressed': String(i === view.state.member),
-          onclick: () => {
-            const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
-            view.state.member = i;
-            settle({ member: i || null });
-            pick(view, at);
-            view.focus = null;
-          },
-        },
-        String(i),
-      ),
-    ),
-  );
+  const choose = i => {
+    const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
+    view.state.member = i;
+    settle({ member: i || null });
+    pick(view, at);
+    view.focus = null;
+  };
+  const all = range(count).map(i => [i, String(i)]);
+  return choice('Member', all, view.state.member, choose, { kind: 'pick.members', label: 'member' });
 }
 const said = pane => {
   const { place, name } = title(pane.scope);
@@ -218,9 +211,7 @@ async function shares(run, model, n) {
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
   if (at) return (await api.tensor(run.run, at.at, {})).row();
   const how = model.config.pooling;
-  return Array.from({ length: n }, (_, i) =>
-    how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n,
-  );
+  return range(n).map(i => (how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n));
 }
 
 // ---------------------------------------------------------------- hands on the panes
@@ -297,9 +288,9 @@ function pointed(view, data, pane, band, event) {
   const key = `${band.key}:${row}`;
   const alone = band.columns || pane.kind === 'vector';
   if (!alone && link.state.hover[0] !== key) link.hover([key]);
-  const woven = out ? null : data.weights.get(pane.at);
+  const pattern = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
-  if (woven) return looksMost(view, data, pane, band, woven, row);
+  if (pattern) return looksMost(view, data, pane, band, pattern, row);
   if (!held || !place_)
     return readout(
       pane.kind === 'end' && Number.isFinite(data.said.shares?.[row])
@@ -391,7 +382,7 @@ function ofMany(view, pane, band, at, held, place, row, x) {
   };
 }
 const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : word(band.words[i]));
-// Over a weave: where the word under the pointer looks most, all heads together.
+// Over attention: where the word under the pointer looks most, all heads together.
 function looksMost(view, data, pane, band, held, row) {
   const to = pane.kind === 'cross' ? data.bands[0] : band;
   const many = view.points.get(pane.at).axes.length === 3;
@@ -728,17 +719,13 @@ async function exactTable(run, at, before, inner, words) {
   const count = inner.length > 1 ? inner.at(-2) : 1;
   const shown = Math.min(count, 24);
   const as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
-  const rows = await Promise.all(
-    Array.from({ length: shown }, (_, i) =>
-      api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as }),
-    ),
-  );
+  const row = async i =>
+    (
+      await api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as })
+    ).row();
+  const rows = await Promise.all(range(shown).map(row));
   return {
-    ...grid(
-      words,
-      null,
-      rows.map(frame => frame.row()),
-    ),
+    ...grid(words, null, rows),
     note: [
       count > shown ? `The first ${shown} of ${count} rows.` : '',
       as === 'f16' ? 'Rounded to about three digits.' : '',

@@ -1,11 +1,12 @@
 // Training in the page, step by step: two inputs, one output, so that all a network says can be drawn, and the line
 // where it changes its mind seen to move. The server trains; what is drawn is one step of it.
-import { h, icon, s, unit } from '../dom.js';
+import { choice, slider } from '../parts/controls.js';
+import { h, icon, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
-import { canvas, num, rgb } from '../ink.js';
+import { canvas, num, rgb, packedColour, pixelCanvas } from '../ink.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
-import { twin } from '../twin.js';
+import { withTable } from '../parts/table.js';
 
 const PROBLEMS = { and: 'AND', or: 'OR', xor: 'XOR' };
 const SEEDS = 10;
@@ -25,9 +26,9 @@ export async function plane(stage, { model, params, signal }) {
   let now = null;
   let timer = 0;
   let turn = 0;
-  const picture = h('div', { class: 'planebox' });
-  const panel = h('aside', { class: 'panel planepanel', 'aria-label': 'Training', tabindex: 0 });
-  stage.append(h('div', { class: 'plane' }, picture, panel));
+  const picture = h('div.planebox');
+  const panel = h('aside.panel.planepanel', { 'aria-label': 'Training', tabindex: 0 });
+  stage.append(h('div.plane', picture, panel));
 
   const ask = step =>
     api.plane(kind, { problem: state.problem, step, ...(state.seed === null ? {} : { seed: state.seed }) });
@@ -72,30 +73,19 @@ export async function plane(stage, { model, params, signal }) {
     });
   }
   const room = () => (stage.clientWidth < 860 * unit() ? 440 * unit() : stage.clientHeight - 24 * unit());
-  const button = (act, name, onclick, more = {}) =>
-    h('button', { class: 'edit', 'data-act': act, onclick, ...more }, name);
+  const button = (act, name, onclick, more = {}) => h('button.edit', { 'data-act': act, onclick, ...more }, name);
   function controls() {
     const running = timer !== 0;
     return [
-      h('h2', null, kind === 'mlp' ? 'An MLP learns by gradient descent' : 'A perceptron learns by its rule'),
-      h(
-        'div',
-        { class: 'seg', role: 'group', 'aria-label': 'Problem' },
-        Object.entries(PROBLEMS).map(([key, name]) =>
-          h(
-            'button',
-            {
-              'aria-pressed': String(key === state.problem),
-              'data-act': key,
-              onclick: () => go({ problem: key, step: 0 }),
-            },
-            name,
-          ),
-        ),
+      h('h2', kind === 'mlp' ? 'An MLP learns by gradient descent' : 'A perceptron learns by its rule'),
+      choice(
+        'Problem',
+        Object.entries(PROBLEMS).map(([key, name]) => [key, name, { 'data-act': key }]),
+        state.problem,
+        problem => go({ problem, step: 0 }),
       ),
       h(
-        'div',
-        { class: 'planerow' },
+        'div.planerow',
         button('step', 'Step', () => go({ step: now.step + 1 }), { disabled: now.step >= now.last }),
         button(
           'run',
@@ -113,28 +103,22 @@ export async function plane(stage, { model, params, signal }) {
             title: 'Other weights to begin with',
           }),
       ),
-      h('input', {
-        type: 'range',
-        min: 0,
-        max: now.last,
-        value: now.step,
+      slider('Step of the training', [0, now.last], now.step, {
         'data-act': 'slide',
-        'aria-label': 'Step of the training',
         onchange: event => go({ step: Number(event.target.value) }),
       }),
       h(
-        'dl',
-        { class: 'planefacts' },
+        'dl.planefacts',
         fact('step', `${now.step} of ${now.last}`),
         fact('wrong points', `${now.mistakes} of ${now.points.length}`),
         kind === 'mlp' ? fact('loss', num(now.loss, 4)) : null,
         kind === 'mlp' ? fact('start', String(now.seed)) : null,
       ),
-      h('p', { class: 'quiet' }, kind === 'mlp' ? descent() : rule()),
+      h('p.quiet', kind === 'mlp' ? descent() : rule()),
       weights(),
     ].filter(Boolean);
   }
-  const fact = (name, value) => [h('dt', null, name), h('dd', { class: 'n' }, value)];
+  const fact = (name, value) => [h('dt', name), h('dd.n', value)];
   const descent = () =>
     'Each step moves all weights against the gradient of the loss, half the mean squared error. ' +
     'The line is where the output is one half.';
@@ -155,9 +139,8 @@ export async function plane(stage, { model, params, signal }) {
         .join('  '),
     ]);
     return h(
-      'dl',
-      { class: 'planefacts weights' },
-      rows.map(([name, value]) => [h('dt', { class: 'mono' }, name), h('dd', { class: 'n' }, value)]),
+      'dl.planefacts.weights',
+      rows.map(([name, value]) => [h('dt.mono', name), h('dd.n', value)]),
     );
   }
   signal.addEventListener('abort', stop);
@@ -176,7 +159,7 @@ function drawn(now, size) {
     const wrong = out > 0.5 !== y > 0.5;
     const at = { cx: place(x1), cy: side - place(x2) };
     return [
-      k === now.sample ? s('circle', { ...at, r: 11 * u, class: 'looked' }) : null,
+      k === now.sample ? s('circle.looked', { ...at, r: 11 * u }) : null,
       s('circle', { ...at, r: 5 * u, class: `point${y > 0.5 ? ' one' : ''}${wrong ? ' wrong' : ''}` }),
     ];
   });
@@ -185,8 +168,8 @@ function drawn(now, size) {
     .map(([[a, b], [c, d]]) => `M${place(a)} ${side - place(b)}L${place(c)} ${side - place(d)}`)
     .join('');
   const ticks = [0, 1].flatMap(value => [
-    s('text', { class: 'tick', x: place(value), y: side + 18 * u, 'text-anchor': 'middle' }, String(value)),
-    s('text', { class: 'tick', x: -8 * u, y: side - place(value) + 5 * u, 'text-anchor': 'end' }, String(value)),
+    s('text.tick', { x: place(value), y: side + 18 * u, ...ABOVE }, String(value)),
+    s('text.tick', { x: -8 * u, y: side - place(value) + 5 * u, 'text-anchor': 'end' }, String(value)),
   ]);
   const svg = s(
     'svg',
@@ -199,18 +182,18 @@ function drawn(now, size) {
         `What the network says over the plane after ${now.step} steps; ` +
         `${now.mistakes} of ${now.points.length} points lie on the wrong side`,
     },
-    s('path', { class: 'boundary', d: line }),
+    s('path.boundary', { d: line }),
     arrow(now, place, side, u),
     marks,
     ticks,
-    s('text', { class: 'tick', x: side, y: side + 18 * u, 'text-anchor': 'end' }, 'x1'),
-    s('text', { class: 'tick', x: -8 * u, y: 10 * u, 'text-anchor': 'end' }, 'x2'),
+    s('text.tick', { x: side, y: side + 18 * u, 'text-anchor': 'end' }, 'x1'),
+    s('text.tick', { x: -8 * u, y: 10 * u, 'text-anchor': 'end' }, 'x2'),
   );
   el.style.left = `${edge}px`;
   el.style.top = `${edge}px`;
-  const box = h('div', { class: 'heat planeheat', style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
+  const box = h('div.heat.planeheat', { style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
   box.append(el, svg);
-  return twin(box, 'The points and what the network says', () => ({
+  return withTable(box, 'The points and what the network says', () => ({
     corner: 'point',
     columns: ['x1', 'x2', 'wanted', 'output'],
     rows: now.points.map(([x1, x2, y, out], k) => [String(k), num(x1, 3), num(x2, 3), String(y), num(out, 3)]),
@@ -230,16 +213,13 @@ function ground(now, ctx, side, place) {
     return;
   }
   const n = now.ticks.length;
-  const dots = new ImageData(n, n);
-  now.grid.forEach((row, j) =>
-    row.forEach((value, i) => {
-      dots.data.set([...colour(value), 255], 4 * ((n - 1 - j) * n + i));
-    }),
+  const small = pixelCanvas(n, n, pixels =>
+    now.grid.forEach((row, j) =>
+      row.forEach((value, i) => {
+        pixels[(n - 1 - j) * n + i] = packedColour(colour(value));
+      }),
+    ),
   );
-  const small = document.createElement('canvas');
-  small.width = n;
-  small.height = n;
-  small.getContext('2d').putImageData(dots, 0, 0);
   ctx.drawImage(small, 0, 0, side, side);
 }
 // The corners of the part of the picture where w · x + b > 0, in order; those that the line makes are marked.
@@ -274,7 +254,7 @@ function arrow(now, place, side, u) {
   const back = Math.atan2(-(d - b), c - a);
   const [x, y] = [place(c), side - place(d)];
   const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
-  return s('path', { class: 'weightarrow', d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
+  return s('path.weightarrow', { d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
 }
 // Where a grid passes one half: a piece of line for each square that it crosses.
 export function contour(grid, ticks, level = 0.5) {

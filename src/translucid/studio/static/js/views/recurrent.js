@@ -1,18 +1,17 @@
 // Recurrent: what each gate lets through at each word, which units change, and one step as a sum.
-import { entryAt } from '../anatomy.js';
-import { h, unit } from '../dom.js';
-import { canvas, css, num } from '../ink.js';
+import { choice, panelHead } from '../parts/controls.js';
+import { onKeys } from '../keyboard.js';
+import { entryAt, isRecurrent } from '../anatomy.js';
+import { h, unit, range } from '../dom.js';
+import { UNIT_SCALE, canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
-import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
-import { turnOff } from '../offs.js';
+import { turnOff } from '../parts/switch.js';
 import { rest, word } from '../readout.js';
-import { aim, range, steady } from '../parts/aim.js';
-import { equation } from '../parts/equation.js';
+import { definition, addressOf, terms } from '../parts/terms.js';
 import { headRoom } from '../parts/heatmap.js';
-import { ledger } from '../parts/ledger.js';
-import { addressOf, terms } from '../parts/terms.js';
+import { sumTable } from '../parts/table.js';
 import { strips, unitLines, TITLE } from '../parts/strip.js';
 
 const ROWS = {
@@ -38,20 +37,30 @@ const ROWS = {
 };
 const EXACT = 4096;
 const LISTED = 24;
-const GATE = { kind: 'seq', max: 1 };
 
-export async function recurrent(stage, { model, run, catalogue, params, signal }) {
+export const recurrent = {
+  name: 'Recurrent',
+  draw: drawView,
+  lacks: ({ family }) => (isRecurrent(family) ? '' : 'This model has no recurrent part'),
+  keys: [
+    ['↑ ↓', 'the layer before, the layer after'],
+    ['[ ]', 'the unit before, the unit after'],
+    ['o', 'switch the layer off, in What-if'],
+    ['Backspace', 'go out, to Flow'],
+  ],
+};
+
+async function drawView(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
   const left = h('div');
   const mid = h('div');
-  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
-  stage.append(h('div', { class: 'rec' }, left, mid, right));
+  const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One step as a sum' });
+  stage.append(h('div.columns.rec', left, mid, right));
   let turn = 0;
   let now = null;
-  let waiting = null;
-  const about = steady(link);
+  const about = link.steady();
   const change = (changes, focus) => {
     Object.assign(at, changes);
     settle({ at: scopes[at.scope].scope, unit: at.unit });
@@ -87,25 +96,20 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
   // ---- left: which layer, which unit
   function drawLeft() {
     left.append(
-      h(
-        'div',
-        { class: 'kinds', role: 'group', 'aria-label': 'Which layer' },
-        scopes.map((each, k) =>
-          h(
-            'button',
-            { 'aria-pressed': String(k === at.scope), onclick: () => change({ scope: k, unit: null }, 'kinds') },
-            each.name,
-            h('span', null, each.note),
-          ),
-        ),
+      choice(
+        'Which layer',
+        scopes.map((each, k) => [k, [each.name, h('span', each.note)]]),
+        at.scope,
+        scope => change({ scope, unit: null }, 'kinds'),
+        { kind: 'kinds' },
       ),
     );
     const told = now.order.slice(0, LISTED);
     if (at.unit !== null && !told.some(each => each.unit === at.unit))
       told.push(now.order.find(each => each.unit === at.unit));
     const list = h(
-      'div',
-      { class: 'units', role: 'group', 'aria-label': 'Units, those that change most first' },
+      'div.units',
+      { role: 'group', 'aria-label': 'Units, those that change most first' },
       h(
         'button',
         {
@@ -124,14 +128,12 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
             'aria-label': `unit ${k}, changes by ${num(much)} in all`,
             onclick: () => change({ unit: k }, 'units'),
           },
-          h('span', null, String(k)),
+          h('span', String(k)),
           mini(now.memory, k),
-          h('span', { class: 'n' }, num(much)),
+          h('span.n', num(much)),
         ),
       ),
-      now.order.length > told.length
-        ? h('p', { class: 'kicker' }, `${now.order.length - told.length} more change less`)
-        : null,
+      now.order.length > told.length ? h('p.kicker', `${now.order.length - told.length} more change less`) : null,
     );
     list.addEventListener('keydown', event => {
       const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -144,8 +146,8 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
     const name = now.data.byPoint.cell ? 'cell' : 'state';
     left.append(
       h(
-        'h3',
-        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from token to token` },
+        'h3.gridname',
+        { title: `The sum of all steps of a unit’s ${name} from token to token` },
         `Units by change of ${name}`,
       ),
       list,
@@ -162,11 +164,9 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
     const rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
     const say = h(
       'div',
-      null,
-      h('p', { class: 'say' }, saying()),
+      h('p.say', saying()),
       h(
-        'p',
-        { class: 'kicker' },
+        'p.kicker',
         how(),
         (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: the strips roll sideways.` : '',
       ),
@@ -183,7 +183,7 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
       chosen: g === now.chosen,
       rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null),
     }));
-    const roll = h('div', { class: 'roll' }); // very many words: beads stay 3 px wide, and the strips roll
+    const roll = h('div.roll'); // very many words: beads stay 3 px wide, and the strips roll
     mid.append(roll);
     roll.append(
       strips(groups, {
@@ -205,7 +205,7 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
         : `unit ${at.unit}, over those of all ${now.data.units}`;
     if (high > 60 * u)
       roll.append(
-        h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
+        h('p.kicker.lines', `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
         unitLines(now.memory, {
           title: 'Units over the tokens',
           words: now.words,
@@ -261,7 +261,7 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
       ' at ‘',
       word(now.words[i]),
       '’: ',
-      h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`),
+      h('span.n', `${letter} ${num(rows[point][i])}`),
     ];
     const written = now.here.cell;
     const parts =
@@ -282,7 +282,7 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
 
   // ---- right: one step
   function placeOf() {
-    const { row } = aim(about(), now.keys, []);
+    const { row } = link.cellOfKeys(about(), now.keys, []);
     if (row !== null) return row;
     const gate = rowsOf(now.data, at.unit, now.own).find(
       each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
@@ -295,30 +295,23 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
     const rows = rowsOf(now.data, at.unit, now.own);
     const memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
     if (!link.state.hover.length) rest(reads(now.chosen, memory, i));
-    const head = h(
-      'header',
-      null,
-      h('div', { class: 'kicker' }, now.here.full),
-      h(
-        'h2',
-        null,
-        at.unit === null ? 'All units' : `Unit ${at.unit}`,
-        ' at ',
-        word(now.words[i]),
-        now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : '',
-      ),
-    );
+    const head = panelHead(now.here.full, [
+      at.unit === null ? 'All units' : `Unit ${at.unit}`,
+      ' at ',
+      word(now.words[i]),
+      now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : '',
+    ]);
     const sums = at.unit === null ? means(rows, i) : await steps(i);
     if (state !== now || i !== placeOf() || state.shown === i) return;
     state.shown = i; // what stands there already stays: a node that is replaced under the pointer loses the click
     right.replaceChildren(head, ...sums);
   }
-  const formulaOf = point => equation(entryAt(catalogue, points, `${now.here.scope}.${point}`));
+  const formulaOf = point => definition(entryAt(catalogue, points, `${now.here.scope}.${point}`));
   function means(rows, i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [
-      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(formulaOf)),
-      ledger(
+      h('div.equations', (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(formulaOf)),
+      sumTable(
         rows.map(row => [
           `${row.name}${row.gate ? ' gate' : ''}`,
           num(row.values[i], 4),
@@ -326,7 +319,7 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
         ]),
       ),
       ...(now.here.cell === 'lstm' ? [share(rows, i)] : []),
-      h('p', { class: 'quiet' }, 'Choose a unit in the list to see its step worked out.'),
+      h('p.quiet', 'Choose a unit in the list to see its step worked out.'),
     ];
   }
   // How many gates are as good as open or shut at this word.
@@ -334,9 +327,8 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
     const gates = rows.filter(row => row.gate);
     return h(
       'div',
-      null,
-      h('h3', null, 'Units below .1 and above .9'),
-      ledger(
+      h('h3', 'Units below .1 and above .9'),
+      sumTable(
         gates.map(row => {
           const all = now.data.byPoint[row.point][i];
           return [
@@ -354,24 +346,13 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
     const opened = await Promise.all(
       states.map(point => api.terms(run.run, addressOf(`${now.here.scope}.${point}`, [i, k], [i, k]))),
     );
-    return opened.flatMap((one, p) => [p ? h('hr', { class: 'rule' }) : null, terms(run, one)].filter(Boolean));
+    return opened.flatMap((one, p) => [p ? h('hr.rule') : null, terms(run, one)].filter(Boolean));
   }
 
   await draw();
-  const workSoon = latest(() => work().catch(() => {}));
-  const stop = link.onChange(() => {
-    clearTimeout(waiting);
-    waiting = setTimeout(workSoon, link.state.hover.length ? 40 : 0);
-  });
-  const keys = event => {
-    if (
-      event.defaultPrevented ||
-      event.target.closest?.('input,textarea,select') ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey
-    )
-      return;
+  link.onLooked(signal, about, () => work().catch(() => {}));
+  onKeys(signal, event => {
+    if (event.defaultPrevented) return;
     const round = (v, n) => (v + n) % n;
     const units = now.order.map(each => each.unit);
     const unitBy = by =>
@@ -390,15 +371,10 @@ export async function recurrent(stage, { model, run, catalogue, params, signal }
       event.preventDefault();
       change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null });
     } else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
-      const { row } = aim(link.state.pins, now.keys, []);
+      const { row } = link.cellOfKeys(link.state.pins, now.keys, []);
       const to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1);
       if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
     }
-  };
-  document.addEventListener('keydown', keys, { signal });
-  signal.addEventListener('abort', () => {
-    stop();
-    clearTimeout(waiting);
   });
 }
 
@@ -476,7 +452,14 @@ function rowsOf(data, k, own) {
               : Math.sqrt(row.reduce((a, b) => a + b * b, 0) / row.length),
           );
     const most = Math.max(1e-6, ...values.map(Math.abs));
-    return { point, name, letter, gate, values, scale: gate ? GATE : { kind: k === null ? 'seq' : 'div', max: most } };
+    return {
+      point,
+      name,
+      letter,
+      gate,
+      values,
+      scale: gate ? UNIT_SCALE : { kind: k === null ? 'seq' : 'div', max: most },
+    };
   });
 }
 const byChange = table =>

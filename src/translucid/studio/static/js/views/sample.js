@@ -1,13 +1,15 @@
 // Sampling: dials, the texts that are drawn, and for each token the distribution it was drawn from, over the model's
 // own.
+import { sentence } from '../parts/pairs.js';
+import { choice, panelHead, slider } from '../parts/controls.js';
+import { onKeys } from '../keyboard.js';
 import { h } from '../dom.js';
-import { num } from '../ink.js';
+import { UNIT_SCALE, num } from '../ink.js';
 import * as api from '../api.js';
 import { rest, word } from '../readout.js';
-import { go, settle } from '../route.js';
-import { bare, glued } from '../parts/align.js';
-import { ONE, share, shifts } from '../parts/choices.js';
-import { latest } from '../latest.js';
+import { go, settle, anything, between } from '../route.js';
+import { share, shifts } from '../parts/bars.js';
+import { latest } from '../api.js';
 
 // Of each dial: its name in the address, what people call it, its ends and step, and where it does nothing.
 const DIALS = [
@@ -17,6 +19,9 @@ const DIALS = [
   { key: 'repetition_penalty', name: 'repetition', min: 1, max: 3, step: 0.1, idle: 1 },
   { key: 'seed', name: 'seed', min: 0, max: 99, step: 1, idle: 0 },
 ];
+export const dialsInLink = Object.fromEntries(
+  DIALS.map(({ key, min, max }) => [key, key === 'seed' ? anything : between(min, max)]),
+);
 const inRange = (dial, text) => {
   const value = text === null || text === '' ? dial.idle : Number(text);
   return Number.isFinite(value) ? Math.min(dial.max, Math.max(dial.min, value)) : dial.idle;
@@ -30,19 +35,8 @@ const said = (dial, value) =>
 
 // search or sample: the two ways to write.
 export const modes = mode =>
-  h(
-    'div',
-    { class: 'seg', role: 'group', 'aria-label': 'How it writes' },
-    ['search', 'sample'].map(each =>
-      h(
-        'button',
-        {
-          'aria-pressed': String(each === mode),
-          onclick: () => go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
-        },
-        each,
-      ),
-    ),
+  choice('How it writes', ['search', 'sample'], mode, each =>
+    go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
   );
 
 export async function sample(stage, { run, params, signal }) {
@@ -50,16 +44,9 @@ export async function sample(stage, { run, params, signal }) {
     values: DIALS.map(dial => inRange(dial, params.get(dial.key))),
     step: Number(params.get('step')) || 1,
   };
-  const texts = h('div', { class: 'drawn', 'aria-live': 'polite' });
-  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
-  stage.append(
-    h(
-      'div',
-      { class: 'split' },
-      h('div', { class: 'dec' }, h('div', { class: 'controls' }, modes('sample')), dials(), texts),
-      panel,
-    ),
-  );
+  const texts = h('div.drawn', { 'aria-live': 'polite' });
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The chosen step' });
+  stage.append(h('div.split', h('div.dec', h('div.controls', modes('sample')), dials(), texts), panel));
   const plain = i => String(Number(state.values[i].toFixed(2)));
   const asked = () => {
     const given = DIALS.map((dial, i) => [dial.key, state.values[i] === dial.idle ? undefined : plain(i)]);
@@ -67,21 +54,15 @@ export async function sample(stage, { run, params, signal }) {
   };
   function dials() {
     return h(
-      'div',
-      { class: 'dials', role: 'group', 'aria-label': 'Sampling' },
+      'div.dials',
+      { role: 'group', 'aria-label': 'Sampling' },
       DIALS.map((dial, i) => {
-        const value = h('output', { class: 'n' }, said(dial, state.values[i]));
+        const value = h('output.n', said(dial, state.values[i]));
         return h(
           'label',
-          null,
-          h('span', null, dial.name),
-          h('input', {
-            type: 'range',
-            min: dial.min,
-            max: dial.max,
-            step: dial.step,
-            value: state.values[i],
-            'aria-valuetext': said(dial, state.values[i]),
+          h('span', dial.name),
+          slider(null, [dial.min, dial.max, dial.step], state.values[i], {
+            text: said(dial, state.values[i]),
             oninput: event => {
               state.values[i] = Number(event.target.value);
               value.textContent = said(dial, state.values[i]);
@@ -100,7 +81,7 @@ export async function sample(stage, { run, params, signal }) {
     const found = await api.draws(run.run, given).catch(error => ({ error: error.message }));
     if (!stage.isConnected) return;
     if (found.error) {
-      texts.replaceChildren(h('p', { class: 'quiet' }, found.error));
+      texts.replaceChildren(h('p.quiet', found.error));
       panel.replaceChildren();
       return;
     }
@@ -113,15 +94,14 @@ export async function sample(stage, { run, params, signal }) {
     const { found } = state;
     const step = found.steps[state.step - 1];
     texts.replaceChildren(
-      h('h3', null, 'The first text, token by token'),
+      h('h3', 'The first text, token by token'),
       h(
-        'div',
-        { class: 'beads', role: 'group', 'aria-label': 'Steps' },
+        'div.beads',
+        { role: 'group', 'aria-label': 'Steps' },
         found.steps.map((each, i) =>
           h(
-            'button',
+            'button.word',
             {
-              class: 'word',
               'aria-pressed': String(i + 1 === state.step),
               'aria-label': `step ${i + 1}: ${each.word}`,
               onclick: () => {
@@ -132,50 +112,40 @@ export async function sample(stage, { run, params, signal }) {
               },
             },
             each.word,
-            h('small', { class: 'n' }, share(each.now[each.ids.indexOf(each.taken)])),
+            h('small.n', share(each.now[each.ids.indexOf(each.taken)])),
           ),
         ),
       ),
-      h('h3', null, `${found.texts.length} texts`),
+      h('h3', `${found.texts.length} texts`),
       h(
-        'ol',
-        { class: 'sampled' },
+        'ol.sampled',
         found.texts.map(text =>
           h(
             'li',
-            null,
-            h('span', { class: 'word' }, text.text || '(nothing)'),
-            h(
-              'span',
-              { class: 'n quiet' },
-              ` log p ${num(text.log_probability, 2)}${text.finished ? '' : ', cut off'}`,
-            ),
+            h('span.word', text.text || '(nothing)'),
+            h('span.n.quiet', ` log p ${num(text.log_probability, 2)}${text.finished ? '' : ', cut off'}`),
           ),
         ),
       ),
     );
     const before = found.steps.slice(0, state.step - 1).slice(-7);
     panel.replaceChildren(
-      h(
-        'header',
-        null,
-        h('div', { class: 'kicker' }, `Step ${state.step}, after`),
+      panelHead(
+        `Step ${state.step}, after`,
         h(
-          'h2',
-          { class: 'word after' },
+          'h2.word.after',
           before.length
-            ? before.flatMap((each, k) => [k && !glued(each.word) ? ' ' : '', bare(each.word)])
-            : h('span', { class: 'special' }, run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
+            ? sentence(before.map(each => each.word))
+            : h('span.special', run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
         ),
       ),
-      h('p', null, 'Drawn: ', word(step.word)),
+      h('p', 'Drawn: ', word(step.word)),
       shifts(
         step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] })),
         { difference: false },
       ),
       h(
-        'p',
-        { class: 'tail' },
+        'p.tail',
         `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be drawn. ` +
           'The outline is the model’s own probability, the fill that after the dials.',
       ),
@@ -185,19 +155,17 @@ export async function sample(stage, { run, params, signal }) {
       path: 'probability that it is drawn',
       python: null,
       value: step.now[step.ids.indexOf(step.taken)],
-      scale: ONE,
+      scale: UNIT_SCALE,
       digits: 4,
     });
   }
-  const keys = event => {
+  onKeys(signal, event => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by || !state.found || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey)
-      return;
+    if (!by || !state.found) return;
     event.preventDefault();
     state.step = Math.min(state.found.steps.length, Math.max(1, state.step + by));
     settle({ step: state.step });
     show();
-  };
-  addEventListener('keydown', keys, { signal });
+  });
   await draw();
 }

@@ -1,32 +1,41 @@
 // Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved
 // step.
-import { h, icon, special, unit, widest } from '../dom.js';
-import { num, rgb } from '../ink.js';
+import { slider } from '../parts/controls.js';
+import { plane } from './plane.js';
+import { h, icon, special, unit, widest, range } from '../dom.js';
+import { num, packed, pixelCanvas, shade } from '../ink.js';
 import * as api from '../api.js';
-import { settle } from '../route.js';
+import { settle, anything } from '../route.js';
 import { rest } from '../readout.js';
 import { follow, last, standing } from '../training.js';
 import { curve, amount } from '../parts/curve.js';
 import { norms } from '../parts/norms.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
-import { short } from '../parts/aim.js';
 
 const CALM = 5000; // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
-export async function train(stage, { model, params, signal }) {
-  const said = h('p', { class: 'say' });
-  const aside = h('p', { class: 'kicker', role: 'status' });
-  const hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
-  const charts = h('div', { class: 'charts' });
-  const film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' });
-  const side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
-  const root = h(
-    'div',
-    { class: 'training' },
-    h('div', { class: 'left' }, h('div', { class: 'status' }, h('div', null, said, aside), hold), charts, film),
-    side,
-  );
+export const train = {
+  name: 'Train',
+  draw: (stage, found) => (found.model.plane ? plane : drawView)(stage, found),
+  lacks: model => (model.trains || model.plane ? '' : 'Open the run folder that training wrote, not a model alone'),
+  withoutModel: true,
+  busy: ({ model, params }) =>
+    model.plane
+      ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
+      : 'Train: computing …',
+  keys: [['Space', 'pause the page, never the training']],
+  linkParts: { problem: anything },
+};
+
+async function drawView(stage, { model, params, signal }) {
+  const said = h('p.say');
+  const aside = h('p.kicker', { role: 'status' });
+  const hold = h('button.edit', { 'aria-pressed': 'false', onclick: pause });
+  const charts = h('div.charts');
+  const film = h('div.film', { role: 'group', 'aria-label': 'Probes; arrows move from one to the next' });
+  const side = h('aside.panel.probe', { tabindex: 0, 'aria-label': 'One text while the model learns' });
+  const root = h('div.split.training', h('div.left', h('div.status', h('div', said, aside), hold), charts, film), side);
   stage.append(root);
   hold.hidden = true;
   let parts = null;
@@ -141,7 +150,7 @@ export async function train(stage, { model, params, signal }) {
         height: Math.max((about.layers.length > 1 ? 180 : 110) * u, H - top - 8 * u),
       }),
     };
-    charts.replaceChildren(h('div', { class: 'row' }, parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);
+    charts.replaceChildren(h('div.row', parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);
   }
   function show() {
     if (!parts) layout();
@@ -192,10 +201,9 @@ export async function train(stage, { model, params, signal }) {
     if (!data.probes.length) {
       if (drawn !== 'none')
         side.replaceChildren(
-          h('h3', null, 'One text while the model learns'),
+          h('h3', 'One text while the model learns'),
           h(
-            'p',
-            { class: 'quiet' },
+            'p.quiet',
             about.recorded
               ? 'The first answer comes in a moment.'
               : 'No text was followed in this run. Train with --studio, and --probe "a text of your choice".',
@@ -219,28 +227,22 @@ export async function train(stage, { model, params, signal }) {
     const [step, answer] = data.probes[i];
     const before = data.probes[i - 1]?.[1];
     const turn = ++asked;
-    const slide = h('input', {
-      type: 'range',
-      min: 0,
-      max: data.probes.length - 1,
-      value: i,
-      'aria-label': 'Which probe',
-      'aria-valuetext': `step ${step}`,
+    const slide = slider('Which probe', [0, data.probes.length - 1], i, {
+      text: `step ${step}`,
       oninput: event => choose(data.probes[Number(event.target.value)][0]),
     });
     const focused = document.activeElement?.type === 'range' && side.contains(document.activeElement);
-    if (!big) big = h('div', { class: 'bigtile' });
+    if (!big) big = h('div.bigtile');
     side.replaceChildren(
-      h('header', null, h('h3', null, 'One text while the model learns'), h('p', { class: 'asked word' }, about.probe)),
-      h('div', { class: 'scrub' }, slide, h('span', { class: 'n' }, `step ${step.toLocaleString('en')}`)),
-      h('div', { class: 'said', tabindex: 0 }, spoken(answer, before)),
+      h('header', h('h3', 'One text while the model learns'), h('p.asked.word', about.probe)),
+      h('div.scrub', slide, h('span.n', `step ${step.toLocaleString('en')}`)),
+      h('div.said', { tabindex: 0 }, spoken(answer, before)),
       big,
     );
     if (focused) slide.focus();
     const found = exact.get(step) ?? (data.lost ? tables.get(step) : null);
     if (found) picture(found);
-    else if (data.lost)
-      big.replaceChildren(h('p', { class: 'quiet' }, 'This table was not fetched before the server stopped.'));
+    else if (data.lost) big.replaceChildren(h('p.quiet', 'This table was not fetched before the server stopped.'));
     else
       api
         .probes(model.m, [step], 'f32')
@@ -249,7 +251,7 @@ export async function train(stage, { model, params, signal }) {
           if (turn === asked) picture(frame);
         })
         .catch(error => {
-          if (turn === asked) big.replaceChildren(h('p', { class: 'quiet' }, error.message));
+          if (turn === asked) big.replaceChildren(h('p.quiet', error.message));
         });
     return () => {
       if (turn === asked && exact.has(step)) picture(exact.get(step));
@@ -262,15 +264,7 @@ export async function train(stage, { model, params, signal }) {
     const labels = frame.rows.map(name => name.split(' → ').at(-1));
     const lw = Math.min(
       W * 0.4,
-      Math.max(
-        widest(
-          labels.map(name => short(name, 16)),
-          0.875,
-        ),
-        widest(labels.filter(special), 0.875, 'mono'),
-      ) /
-        u +
-        14,
+      Math.max(widest(labels, 0.875, { most: 16 }), widest(labels.filter(special), 0.875, { family: 'mono' })) / u + 14,
     );
     const room = headRoom(frame.columns, (W - lw * u) / cols, 0.875);
     const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u);
@@ -303,11 +297,10 @@ export async function train(stage, { model, params, signal }) {
         }),
       }),
       h(
-        'p',
-        { class: 'kicker' },
+        'p.kicker',
         frame.at.split('.').flatMap((part, i) => (i ? [h('wbr'), `.${part}`] : [part])),
       ),
-      frame.note ? h('p', { class: 'kicker' }, frame.note) : '',
+      frame.note ? h('p.kicker', frame.note) : '',
     );
   }
   // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or
@@ -331,7 +324,7 @@ export async function train(stage, { model, params, signal }) {
     const room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u)));
     const n = data.probes.length;
     const wanted = new Set(
-      n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round((k * (n - 1)) / (room - 1))),
+      n <= room ? data.probes.keys() : range(room).map(k => Math.round((k * (n - 1)) / (room - 1))),
     );
     if (n > room && !wanted.has(i)) {
       wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a)));
@@ -364,7 +357,7 @@ export async function train(stage, { model, params, signal }) {
             },
           },
           thumb(tables.get(step), common),
-          h('span', { class: 'n' }, step.toLocaleString('en')),
+          h('span.n', step.toLocaleString('en')),
         );
       }),
     );
@@ -375,20 +368,16 @@ export async function train(stage, { model, params, signal }) {
 }
 
 function thumb(frame, scaled) {
-  const el = document.createElement('canvas');
-  if (!frame) return el;
+  if (!frame) return h('canvas');
   const [rows, cols] = frame.shape;
-  const pen = el.getContext('2d');
   const scale = scaled(frame);
-  el.width = cols;
-  el.height = rows;
-  const image = pen.createImageData(cols, rows);
-  for (let k = 0; k < rows * cols; k++) {
-    const value = frame.number(k);
-    image.data.set([...rgb(Number.isFinite(value) ? value : 0, scale), 255], 4 * k);
-  }
-  pen.putImageData(image, 0, 0);
-  return el;
+  const inks = packed(scale.kind);
+  return pixelCanvas(rows, cols, pixels => {
+    for (let k = 0; k < rows * cols; k++) {
+      const value = frame.number(k);
+      pixels[k] = inks[shade(Number.isFinite(value) ? value : 0, scale)];
+    }
+  });
 }
 // What was said: words that were not there before are marked.
 function spoken(answer, before) {
@@ -396,46 +385,38 @@ function spoken(answer, before) {
     return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);
   if (Array.isArray(answer) && Array.isArray(answer[0]))
     return h(
-      'div',
-      { class: 'tagged' },
+      'div.tagged',
       answer.map(([word, tag], i) =>
-        h(
-          'span',
-          { class: before && before[i]?.[1] !== tag ? 'new' : null },
-          h('span', { class: 'word' }, word),
-          h('span', { class: 'n' }, tag),
-        ),
+        h('span', { class: before && before[i]?.[1] !== tag ? 'new' : null }, h('span.word', word), h('span.n', tag)),
       ),
     );
-  if (Array.isArray(answer)) return h('p', { class: 'n' }, answer.map(value => amount(value)).join('  '));
+  if (Array.isArray(answer)) return h('p.n', answer.map(value => amount(value)).join('  '));
   if (answer && typeof answer === 'object') {
     const rows = Object.entries(answer).sort((a, b) => b[1] - a[1]);
     return h(
-      'div',
-      { class: 'bars' },
+      'div.bars',
       rows
         .slice(0, 6)
         .map(([word, p], k) =>
           h(
             'div',
             { class: k ? 'probrow' : 'probrow on' },
-            h('span', { class: 'word' }, word),
-            h('span', { class: 'track' }, h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })),
-            h('span', { class: 'n' }, num(p, 3)),
+            h('span.word', word),
+            h('span.track', h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })),
+            h('span.n', num(p, 3)),
           ),
         ),
     );
   }
-  return h('p', { class: 'quiet' }, 'nothing');
+  return h('p.quiet', 'nothing');
 }
 const words = (list, before) =>
   h(
-    'p',
-    { class: 'word' },
+    'p.word',
     list.length
       ? list.flatMap((word, i) => [
           i ? ' ' : '',
           h('span', { class: special(word) ? 'special' : before && !before.includes(word) ? 'new' : null }, word),
         ])
-      : h('span', { class: 'quiet' }, 'nothing'),
+      : h('span.quiet', 'nothing'),
   );

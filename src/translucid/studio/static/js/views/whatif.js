@@ -1,21 +1,26 @@
 // What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
 // starts.
+import { choice, panelHead } from '../parts/controls.js';
 import { entryAt, entryOf } from '../anatomy.js';
-import { formula, h } from '../dom.js';
+import { formula, h, mean } from '../dom.js';
 import { counted, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest } from '../readout.js';
-import { settle } from '../route.js';
+import { settle, among, anything, listed } from '../route.js';
 import { KINDS, headToggles, isChange, knob, said, titled } from '../parts/switch.js';
-import { patchmap, patchOf } from '../parts/patchmap.js';
-import { shifts } from '../parts/choices.js';
-import { twins } from '../parts/twins.js';
-import { ledger } from '../parts/ledger.js';
-import { latest } from '../latest.js';
+import { patchmap, patchOf, patchInLink } from '../parts/patchmap.js';
+import { shifts } from '../parts/bars.js';
+import { pairs } from '../parts/pairs.js';
+import { sumTable } from '../parts/table.js';
+import { latest } from '../api.js';
 import { changes, changesOf } from '../parts/changes.js';
-import { keepFocus } from '../parts/walk.js';
+import { keepFocus, onKeys } from '../keyboard.js';
 
+const ORDERS = [
+  [false, 'by part'],
+  [true, 'by effect'],
+];
 const FULL = 0.2; // a head that changes less is not painted as if it mattered most
 const measured = new Map(); // run and switch -> Δ; a run never changes
 // Words and signs; a mask, such as [MASK], is one of them.
@@ -24,13 +29,32 @@ const pieces = (text, mask) => {
   return [...text.matchAll(new RegExp(`${whole}[\\p{L}\\p{N}_'’-]+|[^\\s\\p{L}\\p{N}]`, 'gu'))];
 };
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
-const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
-const optional = el => {
-  el.classList.add('optional');
-  return el;
+
+export const whatif = {
+  name: 'What-if',
+  draw: drawView,
+  walksTokens: true,
+  keys: [
+    ['o', 'turn the switch that has the focus'],
+    ['Backspace', 'as trained again'],
+  ],
+  linkParts: {
+    off: (value, { model }) => {
+      const unknown = listed(value).filter(
+        key => !model.switches.some(each => each.key === key.replace(/@(1?\d?\d|200)$/, '')),
+      );
+      return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
+    },
+    sort: among('effect'),
+    swap: anything,
+    instead: anything,
+    named: anything,
+    side: anything,
+    ...patchInLink,
+  },
 };
 
-export async function whatif(stage, { model, run, catalogue, params, signal }) {
+async function drawView(stage, { model, run, catalogue, params, signal }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
   const points = new Map(run.points.map(point => [point.at, point]));
   const state = {
@@ -43,24 +67,21 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     measuring: false,
     turn: 0,
   };
-  const list = h('div', { class: 'switches' });
-  const bar = h('div', { class: 'measure' });
+  const list = h('div.switches');
+  const bar = h('div.measure');
   const mid = h('div');
-  const listed = h('div', { class: 'changes', hidden: true });
-  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
+  const changeList = h('div.changes', { hidden: true });
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'What has changed' });
   stage.append(
     h(
-      'div',
-      { class: 'wi' },
+      'div.columns.wi',
       h(
         'div',
-        null,
-        listed,
+        changeList,
         model.switches.length ? bar : null,
         list,
         h(
-          'p',
-          { class: 'quiet why' },
+          'p.quiet.why',
           model.outputs === 'values'
             ? 'Δ is how far the numbers lie apart on average.'
             : `Δ is the mean total variation between the two distributions of ${
@@ -100,7 +121,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     else
       list.replaceChildren(
         ...groups.flatMap(kind => [
-          h('h3', null, KINDS[kind]),
+          h('h3', KINDS[kind]),
           ...(kind === 'heads'
             ? headParts()
             : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each)))),
@@ -111,36 +132,20 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
       h(
-        'button',
-        { class: 'edit', onclick: measureAll, disabled: !state.measuring && done === model.switches.length },
+        'button.edit',
+        { onclick: measureAll, disabled: !state.measuring && done === model.switches.length },
         state.measuring
           ? `Stop (${done} of ${model.switches.length})`
           : done === model.switches.length
             ? 'All measured'
             : 'Measure all',
       ),
-      h(
-        'div',
-        { class: 'seg', role: 'group', 'aria-label': 'Order' },
-        [
-          ['by part', false],
-          ['by effect', true],
-        ].map(([name, sorted]) =>
-          h(
-            'button',
-            {
-              'aria-pressed': String(sorted === state.sorted),
-              onclick: () => {
-                state.sorted = sorted;
-                settle({ sort: sorted ? 'effect' : null });
-                drawList();
-                list.scrollTop = 0;
-              },
-            },
-            name,
-          ),
-        ),
-      ),
+      choice('Order', ORDERS, state.sorted, sorted => {
+        state.sorted = sorted;
+        settle({ sort: sorted ? 'effect' : null });
+        drawList();
+        list.scrollTop = 0;
+      }),
     );
     back();
   }
@@ -157,7 +162,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
       )
       .concat(
         heads.some(each => typeof delta(each) === 'number')
-          ? h('p', { class: 'tail' }, `Filled by Δ; a full one is ${said(largest)}.`)
+          ? h('p.tail', `Filled by Δ; a full one is ${said(largest)}.`)
           : [],
       );
   }
@@ -170,7 +175,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
       try {
         keep(each.key, await api.effect(run.run, [each.key]));
       } catch (error) {
-        if (!(error instanceof api.Refused)) throw error;
+        api.refusal(error);
         state.measuring = false;
       }
       drawList();
@@ -187,23 +192,24 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     state.strength.delete(each.key);
-    settle({ off: offs().join(',') || null });
+    settle({ off: offKeys().join(',') || null });
     drawList();
     refresh();
   }
   // What is changed, as the server and a link have it: a head at half its strength is KEY@50.
-  const offs = () => [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
+  const offKeys = () =>
+    [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
   const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
   function weaken(key, percent) {
     state.strength.set(key, percent);
-    settle({ off: offs().join(',') });
+    settle({ off: offKeys().join(',') });
     refreshSoon();
   }
   const refreshSoon = latest(() => refresh());
   function drawChanges() {
-    const back = keepFocus(listed);
-    listed.hidden = state.off.size === 0;
-    listed.replaceChildren(
+    const back = keepFocus(changeList);
+    changeList.hidden = state.off.size === 0;
+    changeList.replaceChildren(
       changes(
         [...state.off].map(key => known.get(key)),
         state.strength,
@@ -251,7 +257,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     const turn = ++state.turn;
     const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
-    if (state.off.size) asked.off = offs();
+    if (state.off.size) asked.off = offKeys();
     const changed = state.off.size > 0 || state.swap !== null || state.instead !== null;
     let other = run;
     let found;
@@ -259,16 +265,11 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
       other = changed ? await api.run(asked) : run;
       found = await api.diff(run.run, other.run);
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
+      const why = api.refusal(error);
       if (turn === state.turn)
         mid.replaceChildren(
           ...sentenceLine(),
-          h(
-            'div',
-            { class: 'told', role: 'alert' },
-            h('h2', null, 'This cannot be shown'),
-            h('p', null, error.message),
-          ),
+          h('div.told', { role: 'alert' }, h('h2', 'This cannot be shown'), h('p', why)),
         );
       return;
     }
@@ -283,8 +284,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
   }
   function sentenceLine() {
     const line = h(
-      'div',
-      { class: 'swaps' },
+      'div.swaps',
       words.map((each, i) => {
         const now = state.swap?.[0] === i ? state.swap[1] : null;
         return h(
@@ -295,7 +295,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
             'aria-label': `swap ${each[0]}`,
             onclick: event => type(event.currentTarget, i, now ?? each[0]),
           },
-          now ? [h('s', null, each[0]), ' ', now] : each[0],
+          now ? [h('s', each[0]), ' ', now] : each[0],
         );
       }),
       run.tokens.features.length ? '' : whole(),
@@ -303,11 +303,8 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     return [
       h(
         'h3',
-        null,
         numeric ? 'Click a number to change it' : 'Click a word to swap it',
-        model.outputs === 'target_tokens'
-          ? h('span', { class: 'of' }, '; the translation that is read stays the same')
-          : '',
+        model.outputs === 'target_tokens' ? h('span.of', '; the translation that is read stays the same') : '',
       ),
       line,
     ];
@@ -357,27 +354,25 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
   }
   // What the changed model writes by itself, each word after its own: the rows above read the old translation.
   function freely(...runs) {
-    const line = h('div', { class: 'freely' }, h('p', { class: 'quiet' }, 'writing freely …'));
+    const line = h('div.freely', h('p.quiet', 'writing freely …'));
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
       found => {
         const texts = found.map(each => each.texts[0].text);
         line.replaceChildren(
           h(
-            'p',
-            { class: 'tail' },
+            'p.tail',
             'Above, each word comes after the same translation (teacher forcing). Freely, greedily, it would write:',
           ),
           h(
             'dl',
-            null,
             ['as trained', 'changed'].map((name, i) => [
-              h('dt', null, name),
+              h('dt', name),
               h('dd', { class: `word${i && texts[1] !== texts[0] ? ' new' : ''}` }, texts[i] || '(nothing)'),
             ]),
           ),
         );
       },
-      error => line.replaceChildren(h('p', { class: 'tail' }, `What it would write freely: ${error.message}`)),
+      error => line.replaceChildren(h('p.tail', `What it would write freely: ${error.message}`)),
     );
     return line;
   }
@@ -389,20 +384,19 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     const name = 'changed';
     mid.replaceChildren(
       ...sentenceLine(),
-      twins(found.says[0], changed ? found.says[1] : null, {
+      pairs(found.says[0], changed ? found.says[1] : null, {
         reads,
         labels: ['as trained', name, tagged ? 'word' : 'after'],
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
     const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
-    if (more) mid.append(h('p', { class: 'tail' }, `${more.toLocaleString('en')} more values are not shown.`));
+    if (more) mid.append(h('p.tail', `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
     if (!changed) {
       mid.append(
         h(
-          'p',
-          { class: 'quiet hint' },
+          'p.quiet.hint',
           `Nothing is changed yet. ${model.switches.length ? 'Throw a switch, or ' : 'You can '}` +
             `${numeric ? 'change a number' : 'swap a word'}: both runs read the same, and what differs shows here.`,
         ),
@@ -411,9 +405,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
       return;
     }
     if (model.outputs === 'values') {
-      mid.append(
-        h('p', { class: 'quiet hint' }, 'One row of numbers has no tokens that a difference could run along.'),
-      );
+      mid.append(h('p.quiet.hint', 'One row of numbers has no tokens that a difference could run along.'));
       rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
@@ -427,20 +419,13 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
   async function drawPanel(found, changed, other, turn) {
     const chosen = [...state.off].map(key => known.get(key));
     const head = [];
-    const back = () =>
-      h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
+    const back = () => h('button.edit.restore', { title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
       head.push(
-        h(
-          'header',
-          { class: 'row' },
-          h(
-            'div',
-            null,
-            h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]),
-            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: ${reduced(chosen[0])}`),
-          ),
+        panelHead(
+          where || KINDS[chosen[0].kind],
+          h('h2.wraps', isChange(chosen[0].name) ? what : `${what}: ${reduced(chosen[0])}`),
           back(),
         ),
         ...struck(chosen[0]),
@@ -448,54 +433,33 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     } else if (chosen.length)
       head.push(
         h(
-          'header',
-          { class: 'row' },
+          'header.row',
           h(
             'h2',
-            null,
             `${chosen.length} parts are ${chosen.some(each => state.strength.get(each.key)) ? 'changed' : 'off'}`,
           ),
           back(),
         ),
         h(
-          'ul',
-          { class: 'offlist' },
-          chosen.map(each =>
-            h('li', null, state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name),
-          ),
+          'ul.offlist',
+          chosen.map(each => h('li', state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name)),
         ),
       );
     if (state.swap)
       head.push(
         h(
-          'header',
-          { class: 'row' },
-          h(
-            'p',
-            null,
-            'Swapped: ',
-            h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''),
-            ' → ',
-            h('b', { class: 'word' }, state.swap[1]),
-          ),
+          'header.row',
+          h('p', 'Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1])),
           chosen.length ? '' : back(),
         ),
       );
     if (state.instead)
-      head.push(
-        h(
-          'header',
-          { class: 'row' },
-          h('p', null, 'Another sentence: ', h('b', { class: 'word' }, state.instead)),
-          chosen.length ? '' : back(),
-        ),
-      );
+      head.push(h('header.row', h('p', 'Another sentence: ', h('b.word', state.instead)), chosen.length ? '' : back()));
     if (!changed) {
       panel.replaceChildren(
-        h('header', null, h('h2', null, 'As trained')),
+        h('header', h('h2', 'As trained')),
         h(
-          'p',
-          { class: 'quiet' },
+          'p.quiet',
           model.switches.length
             ? `${counted(model.switches.length, 'part')} can be switched off. ` +
                 '“Measure all” says for each how much the answers change without it.'
@@ -529,21 +493,19 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
           ? [run.tokens.source[worst]]
           : [];
       head.push(
-        h('hr', { class: 'rule' }),
+        h('hr.rule'),
         h(
           'header',
-          null,
           h(
-            'div',
-            { class: 'kicker' },
+            'div.kicker',
             v.length < 2
               ? 'The answer'
               : `Changed most: ${run.tokens.target.length ? `step ${worst + 1}, after` : `word ${worst + 1}`}`,
           ),
-          after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : '',
+          after.length ? h('div.word', { style: 'font-size:var(--t3)' }, after.join(' ')) : '',
         ),
         shifts(ids),
-        h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'),
+        h('p.tail', 'Outline: as trained. Filled: now.'),
       );
       if (v.length > 1)
         rows.push([model.outputs === 'tags' ? 'tags changed' : 'tokens changed', `${differ} of ${v.length}`]);
@@ -555,19 +517,15 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     panel.replaceChildren(
       patches?.card ?? '',
       ...head,
-      h('hr', { class: 'rule' }),
-      ledger(rows),
+      h('hr.rule'),
+      sumTable(rows),
       found.first
-        ? optional(
+        ? h(
+            'p.tail.optional',
+            'first differs at ',
             h(
-              'p',
-              { class: 'tail' },
-              'first differs at ',
-              h(
-                'span',
-                { class: 'mono' },
-                found.first.split(/(?<=\.)/).map(part => [part, h('wbr')]),
-              ),
+              'span.mono',
+              found.first.split(/(?<=\.)/).map(part => [part, h('wbr')]),
             ),
           )
         : '',
@@ -594,15 +552,14 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
               : ' everywhere open'
             : ` = ${value}`;
         return h(
-          'div',
-          { class: 'formula small strike', title: told?.meaning },
-          told?.formula !== told?.symbol && math ? [math, h('span', { class: 'to' }, '→')] : '',
-          h('div', { class: 'becomes' }, symbol, becomes),
+          'div.formula.small.strike',
+          { title: told?.meaning },
+          told?.formula !== told?.symbol && math ? [math, h('span.to', '→')] : '',
+          h('div.becomes', symbol, becomes),
         );
       });
   }
-  function keys(event) {
-    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+  onKeys(signal, event => {
     if (event.key === 'o') {
       document.activeElement?.closest('[role="switch"]')?.click();
       return;
@@ -610,8 +567,7 @@ export async function whatif(stage, { model, run, catalogue, params, signal }) {
     if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
-  }
-  addEventListener('keydown', keys, { signal });
+  });
   drawList();
   await refresh();
 }

@@ -1,38 +1,25 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
-import { s, special, widest } from '../dom.js';
-import { css, num } from '../ink.js';
+import { s, special, widest, short, RIGHT_OF, range } from '../dom.js';
+import { UNIT_SCALE, css, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
-import { twin } from '../twin.js';
-import { yRow, yWord, markRow, clip, PAD } from './layout.js';
+import { withTable } from './table.js';
+import { yRow, yWord, markRow, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
 
-const ONE = { kind: 'seq', max: 1 };
-export function endRoom({ u, W, data }) {
+export function outputRoom({ u, W, data }) {
   const roomy = W / u > 1000;
   const bar = (roomy ? 50 : 38) * u;
   if (data.end?.kind === 'class')
-    return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
+    return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, { weight: 600 });
   if (data.end?.kind === 'number') return 132 * u;
-  return (
-    bar +
-    16 * u +
-    Math.max(
-      60 * u,
-      widest(
-        shownWords(data).map(word => clip(word, 14)),
-        1.125,
-        'serif',
-        600, // as that of a pinned token is
-      ),
-    )
-  );
+  return bar + 16 * u + Math.max(60 * u, widest(shownWords(data), 1.125, { weight: 600, most: 14 }));
 }
 // Of a long text only the words of the window are said.
 const shownWords = ({ said, bands }) => {
   const { first, rows } = bands.at(-1);
   return (said.words ?? []).slice(first, first + rows).filter(Boolean);
 };
-export function ends(pen, band) {
+export function outputs(pen, band) {
   const { u, front, W, data } = pen;
   const roomy = W / u > 1000;
   const bar = (roomy ? 50 : 38) * u;
@@ -45,51 +32,39 @@ export function ends(pen, band) {
     'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
   });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
-  const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
+  const head = y => s('text.halo', { x, y }, data.end.kind);
   if (data.end.kind === 'class') {
     const all = Object.entries(data.said.classes);
     const step = Math.min(40 * u, band.tall / all.length);
     const y0 = band.y + band.tall / 2 - (all.length * step) / 2;
     const from = band.panes.findLast(each => each.kind === 'vector');
     const left = x + 34 * u;
-    const name = widest(
-      all.map(([label]) => label),
-      1.125,
-      'serif',
-      600,
-    );
+    const name = widest(Object.keys(data.said.classes), 1.125, { weight: 600 });
     g.append(
-      s('rect', {
-        class: 'hit',
+      s('rect.hit', {
         x: left - 8 * u,
         y: y0 - 4 * u,
         width: W - left + 8 * u,
         height: all.length * step + 8 * u,
         rx: 5 * u,
       }),
-      s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'),
+      s('text.halo', { x: left, y: y0 - 13 * u }, 'class'),
     );
     all.forEach(([label, p], i) => {
       const y = y0 + (i + 0.5) * step;
       g.append(
         s(
-          'text',
-          {
-            class: 'word',
-            x: left,
-            y,
-            'dominant-baseline': 'central',
-            style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null,
-          },
+          'text.word',
+          { x: left, y, ...RIGHT_OF, style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null },
           label,
         ),
         ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
-        s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)),
+        s('text.num', { x: left + name + bar + 15 * u, y, ...RIGHT_OF }, num(p, 3)),
       );
       if (!from) return;
       const middle = from.top + from.tall / 2;
       const d = `M${from.x + from.w} ${middle}C${left - 24 * u} ${middle} ${left - 30 * u} ${y} ${left - 8 * u} ${y}`;
-      pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d }));
+      pen.back.append(s('path.strand', { 'stroke-width': 1.2 * u, d }));
     });
     pane.top = y0;
     pane.tall = all.length * step;
@@ -98,8 +73,7 @@ export function ends(pen, band) {
     const all = data.said.numbers ?? [];
     const y0 = band.y + band.tall / 2 - all.length * 16 * u;
     g.append(
-      s('rect', {
-        class: 'hit',
+      s('rect.hit', {
         x,
         y: y0 - 22 * u,
         width: Math.min(W - x - 2 * u, 130 * u),
@@ -108,12 +82,12 @@ export function ends(pen, band) {
       }),
       ...all.map((value, i) =>
         s(
-          'text',
-          { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' },
+          'text.num.said',
+          { x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, ...RIGHT_OF },
           Math.abs(value) < 1000 ? num(value, 3) : Number(value.toPrecision(6)).toLocaleString('en'),
         ),
       ),
-      data.standardised ? s('text', { class: 'name', x, y: y0 - 30 * u }, 'in the data’s units') : '',
+      data.standardised ? s('text.name', { x, y: y0 - 30 * u }, 'in the data’s units') : '',
     );
     pane.top = y0;
     pane.tall = all.length * 32 * u;
@@ -122,7 +96,7 @@ export function ends(pen, band) {
     pane.top = band.y - PAD * u;
     pane.tall = band.tall + 2 * PAD * u;
     g.append(
-      s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }),
+      s('rect.hit', { x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }),
       head(band.y - (PAD + 9) * u),
     );
     const texts = [];
@@ -131,8 +105,7 @@ export function ends(pen, band) {
       const at = band.first + i;
       const word = (data.said.words ?? [])[at] ?? '';
       const p = data.said.shares[at];
-      const frame = s('rect', {
-        class: 'frame',
+      const frame = s('rect.frame', {
         x: x - 0.75,
         y: y - band.rowH / 2 - 0.75,
         width: bar + 1.5,
@@ -148,10 +121,10 @@ export function ends(pen, band) {
             class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
             x: x + bar + 9 * u,
             y,
-            'dominant-baseline': 'central',
+            ...RIGHT_OF,
             style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
           },
-          clip(word, 14),
+          short(word, 14),
         ),
         band,
         i,
@@ -162,7 +135,7 @@ export function ends(pen, band) {
     if (every > 1) pen.columns.push({ every, texts });
   }
   front.append(link.mark(g, `part:${data.end.at}`));
-  twin(g, `What is said: ${data.end.kind}`, () =>
+  withTable(g, `What is said: ${data.end.kind}`, () =>
     data.end.kind === 'class'
       ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
       : data.end.kind === 'number'
@@ -174,11 +147,9 @@ export function ends(pen, band) {
         : {
             corner: 'after',
             columns: [data.end.kind, 'probability'],
-            rows: Array.from({ length: band.rows }, (_, i) => band.first + i).map(i => [
-              band.words[i],
-              data.said.words?.[i] ?? '',
-              data.said.shares?.[i] ?? '',
-            ]),
+            rows: range(band.rows)
+              .map(i => band.first + i)
+              .map(i => [band.words[i], data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']),
             note: band.long
               ? `Tokens ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.`
               : '',
@@ -190,7 +161,7 @@ function barAt(x, y, width, height, p) {
   return [
     s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
     Number.isFinite(p)
-      ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) })
+      ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, UNIT_SCALE) })
       : null,
   ].filter(Boolean);
 }
@@ -203,7 +174,7 @@ function gather({ u, back, ctx, data }, band, to) {
     for (let i = 0; i < band.words.length; i += band.each) {
       // pressed ones on canvas, together
       const share = shares.slice(i, i + band.each).reduce((a, b) => a + b, 0);
-      ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand');
+      ctx.strokeStyle = cssVariable('--strand');
       ctx.lineWidth = (0.4 + 3 * share) * u;
       if (share > 0) ctx.stroke(new Path2D(way(yWord(band, Math.min(band.words.length - 1, i + (band.each - 1) / 2)))));
     }

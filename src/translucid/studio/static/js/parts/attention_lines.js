@@ -1,4 +1,4 @@
-// Attention as weaving: a line from each key to each query that takes from it; thickness and opacity are the weight.
+// Attention as lines: one from each key to each query that takes from it; thickness and opacity are the weight.
 import { s } from '../dom.js';
 import * as link from '../link.js';
 
@@ -39,8 +39,7 @@ export function faint(ctx, { lines }, curve, ink) {
 }
 function line(d, weight, keys, { u, pitch }) {
   return link.mark(
-    s('path', {
-      class: 'weave',
+    s('path.attention-line', {
       d,
       'stroke-width': (0.6 + weight * Math.min(9, (pitch / u) * 0.32)) * u,
       'stroke-opacity': Math.max(0.05, weight ** 0.85 * 0.92).toFixed(3),

@@ -1,0 +1,90 @@
+// Hands on the keyboard: which keys are meant for the page; a picture is one tab stop, arrows walk over its marks; and
+// what had the focus has it again after a redraw.
+import { s } from './dom.js';
+
+// Not typed into a field, and no shortcut of the browser.
+export const isPlainKey = event =>
+  !(event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey);
+// The keys of a view, until the signal is aborted.
+export const onKeys = (signal, act) =>
+  addEventListener('keydown', event => isPlainKey(event) && act(event), { signal });
+
+const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const TO_ENDS = { Home: [0, -Infinity], End: [0, Infinity] };
+
+// A picture is one tab stop: start() and step(place, down, across) give a place; look(place) shows it as the pointer
+// would, until leave(); take(place) is a click. kind, hint: what it is, and what the keys do, for who hears it.
+// area, placeAt(x, y): where the pointer finds places, and which one; from the corner of the picture.
+export function walks(el, { name, kind = 'picture', hint, start, step, look, leave, take, area, placeAt, toEnds }) {
+  let at = null;
+  for (const [key, value] of Object.entries({
+    tabindex: 0,
+    role: 'application',
+    'aria-roledescription': kind,
+    'aria-label': `${name}; ${hint ?? `arrows walk over it${take ? ', Enter takes' : ''}`}`,
+  }))
+    el.setAttribute(key, value);
+  const stand = place => {
+    if (place === null || place === undefined) return;
+    at = place;
+    look(at);
+  };
+  const go = () => {
+    if (at === null) return;
+    at = null;
+    leave();
+  };
+  el.addEventListener('focus', () => {
+    if (el.matches(':focus-visible')) stand(at ?? start());
+  });
+  el.addEventListener('blur', go);
+  el.addEventListener('keydown', event => {
+    const move = MOVES[event.key] ?? (toEnds ? TO_ENDS[event.key] : undefined);
+    const taken = take && at !== null && (event.key === 'Enter' || event.key === ' ');
+    if (!move && !taken) return;
+    event.preventDefault();
+    event.stopPropagation(); // the view has other uses for these keys
+    if (taken) return take(at);
+    const from = at ?? start();
+    if (from !== null) stand(at === null && !area ? from : step(from, ...move));
+  });
+  if (!area) return;
+  const pointed = event => {
+    const { left, top } = el.getBoundingClientRect();
+    return placeAt(event.clientX - left, event.clientY - top);
+  };
+  el.append(
+    s('rect.hit', {
+      ...area,
+      onpointermove: event => {
+        const place = pointed(event);
+        if (place === null) go();
+        else if (String(place) !== String(at)) stand(place);
+      },
+      onpointerleave: go,
+      onclick: event => {
+        at = pointed(event);
+        if (at !== null) take?.(at);
+      },
+    }),
+  );
+}
+
+const FOCUSABLE = 'a[href],button,input,select,[tabindex]';
+const known = el => el.getAttribute('aria-label') || el.getAttribute('title') || el.textContent;
+// Call before a box is drawn anew; what it returns gives the focus back to what has the same name, or the same place.
+export function keepFocus(box) {
+  const el = document.activeElement;
+  if (!el || el === box || !box.contains(el)) return () => {};
+  const all = [...box.querySelectorAll(FOCUSABLE)];
+  const place = all.indexOf(el);
+  const name = known(el);
+  const tag = el.tagName;
+  return () => {
+    if (document.activeElement !== document.body) return; // somebody else has it now
+    const now = [...box.querySelectorAll(FOCUSABLE)].filter(each => each.tagName === tag || tag === 'INPUT');
+    (now.find(each => known(each) === name) ?? (all.length === now.length ? now[place] : null))?.focus({
+      preventScroll: true,
+    });
+  };
+}

@@ -1,0 +1,35 @@
+// Controls that several views have, and the head of a panel.
+import { h } from '../dom.js';
+
+// One of a few: a button for each, the chosen one pressed. options: [key or [key, text, attributes], ...]; kind: its
+// class; label: written before the buttons.
+export const choice = (name, options, chosen, choose, { kind = 'seg', label } = {}) =>
+  h(
+    `div.${kind}`,
+    { role: 'group', 'aria-label': name },
+    label && h('span.label', label),
+    options.map(option => {
+      const [key, text = key, more] = Array.isArray(option) ? option : [option];
+      return h('button', { 'aria-pressed': String(key === chosen), onclick: () => choose(key), ...more }, text);
+    }),
+  );
+// One of many, in a list that opens. options: [[value, text], ...]
+export const select = (name, options, chosen, choose) =>
+  h(
+    'select',
+    { 'aria-label': name, onchange: event => choose(event.target.value) },
+    options.map(([value, text]) => h('option', { value, selected: String(value) === String(chosen ?? '') }, text)),
+  );
+export const modelSelect = (name, models, chosen, choose) => {
+  const options = models.map(each => [each.m, each.name]);
+  return select(name, options, chosen.m, m => choose(models.find(each => each.m === m)));
+};
+// range: [least, most, step]; text: how its value is read aloud.
+export const slider = (name, [min, max, step], value, { text, ...more }) =>
+  h('input', { type: 'range', min, max, step, value, 'aria-label': name, 'aria-valuetext': text, ...more });
+export const field = (label, input) => h('label.field', h('span.quiet', label), input);
+// kicker: where it is, small, above the title; title: text, or a heading; beside: what stands at the right.
+export function panelHead(kicker, title, beside) {
+  const lines = [h('div.kicker', kicker), title instanceof Element ? title : h('h2', title)];
+  return beside ? h('header.row', h('div', lines), beside) : h('header', lines);
+}

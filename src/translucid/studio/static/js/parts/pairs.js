@@ -1,0 +1,97 @@
+// Word under word: what was said, and what is said now.
+import { h, special } from '../dom.js';
+import { num } from '../ink.js';
+import * as link from '../link.js';
+import { withTable } from './table.js';
+
+const cell = (each, kind) =>
+  h(
+    'div',
+    { class: `w ${kind}` },
+    h('span', { class: `word${each && special(each.word) ? ' special' : ''}` }, each?.word ?? '\u00a0'),
+    h('span.n', each && each.probability !== null ? num(each.probability) : ''),
+  );
+
+// one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: what a place is linked with.
+export function pairs(one, two, { reads, keyOf, labels, dashed }) {
+  const words = list => list.map(each => each.word);
+  const places = !two
+    ? one.map((_, i) => [i, null])
+    : one.length === two.length
+      ? one.map((_, i) => [i, i])
+      : align(words(one), words(two));
+  const el = h(
+    'div',
+    { class: `pairs${dashed ? ' dashed' : ''}`, tabindex: 0 },
+    h('div.pairlabels', reads && h('span.reads', labels[2] ?? ''), h('span', labels[0]), two && h('span', labels[1])),
+    places.map(([i, j]) => {
+      const a = i === null ? null : one[i];
+      const b = j === null || !two ? null : two[j];
+      const differ = two && a?.word !== b?.word;
+      const pair = h(
+        'div.pair',
+        reads && h('span.reads.word', reads[i] ?? ''),
+        cell(a, differ && a ? 'gone' : ''),
+        two && cell(b, !b ? 'void' : differ ? 'new' : ''),
+      );
+      return i !== null && keyOf ? link.alive(pair, [keyOf(i)]) : pair;
+    }),
+  );
+  const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
+  return withTable(el, 'What is said, token under token', () => ({
+    corner: reads ? (labels[2] ?? '') : 'place',
+    columns: [labels[0], 'probability', ...(two ? [labels[1], 'probability'] : [])],
+    rows: places.map(([i, j], k) => [
+      (reads && i !== null ? reads[i] : null) ?? String(k),
+      ...cells(i === null ? null : one[i]),
+      ...(two ? cells(j === null ? null : two[j]) : []),
+    ]),
+  }));
+}
+
+// Two lists of words side by side: which words stand under one another, by the longest run that both share.
+function align(one, two) {
+  // -> [[place in one or null, place in two or null], ...]
+  const best = Array.from({ length: one.length + 1 }, () => new Uint32Array(two.length + 1));
+  for (let i = one.length - 1; i >= 0; i--)
+    for (let j = two.length - 1; j >= 0; j--) {
+      best[i][j] = one[i] === two[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+    }
+  const found = [];
+  let i = 0;
+  let j = 0;
+  let left = [];
+  let right = [];
+  const meet = () => {
+    // words that differ stand under one another as far as they go
+    for (let k = 0; k < Math.max(left.length, right.length); k++) found.push([left[k] ?? null, right[k] ?? null]);
+    left = [];
+    right = [];
+  };
+  while (i < one.length || j < two.length) {
+    if (i < one.length && j < two.length && one[i] === two[j]) {
+      meet();
+      found.push([i++, j++]);
+    } else if (j >= two.length || (i < one.length && best[i + 1][j] >= best[i][j + 1])) left.push(i++);
+    else right.push(j++);
+  }
+  meet();
+  return found;
+}
+// The places of `two` that have no like in `one`.
+export function unlike(one, two) {
+  return new Set(
+    align(one, two)
+      .filter(([i, j]) => j !== null && (i === null || one[i] !== two[j]))
+      .map(([, j]) => j),
+  );
+}
+// Words as a sentence: no blank before a sign, none inside a word (a piece that goes on with a word begins with a dot).
+const glued = word => /^[.,!?;:)]/.test(word) || /^·./.test(word);
+const bare = word => word.replace(/^·(?=.)/, '');
+// cut: whether something stands before them; odd: the places of those that are marked.
+export const sentence = (words, cut = false, odd = new Set()) => [
+  cut ? '… ' : '',
+  words.length ? '' : h('span.special', '(nothing)'),
+  words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span.diff', bare(w)) : bare(w)]),
+];
