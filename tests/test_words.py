@@ -2,7 +2,6 @@
 do the names in the code. Every key, option and trace point that the glossary names exists.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -164,8 +163,8 @@ def of_the_studio() -> Iterator[tuple[str, str]]:
             r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", code
         ):
             yield path.name, re.sub(r"\$\{[^}]*\}", " ", quoted)
-    for path in studio.glob("lessons/*.json"):
-        yield path.name, json.dumps(json.loads(path.read_text("utf-8")), ensure_ascii=False)
+    for path in studio.glob("lessons/*.py"):
+        yield path.name, " ".join(text for _, text in facts(path).texts)
 
 
 def sources() -> Iterator[tuple[str, Facts]]:

@@ -1,9 +1,11 @@
 """What stopped somebody who had never seen the page: a panel that jumped, a click that was lost, a
 row that was a riddle, a card that spoke of another sentence, numbers that did not agree."""
 
+import operator
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,8 +16,9 @@ from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtur
 from tests.studio.serving import Served, serving
 
 import translucid as tl
-from translucid.studio import lessons
-from translucid.studio.lesson_numbers import STRONG, telling_link
+from translucid.studio import lesson_answers
+from translucid.studio.lesson import SentenceLacks
+from translucid.studio.lesson_point import STRONG, TracePoint
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 from translucid.tasks.words import Words
@@ -33,37 +36,56 @@ def library() -> Library:
 
 def card(run: Run) -> tuple[str, list[int], float]:
     """What the first page says of a sentence, and the cell that it shows."""
-    (stop,) = lessons.on_run(run, "opening")["steps"]
+    (stop,) = lesson_answers.on_run(run, "opening")["steps"]
     weight = next(piece for piece in stop["say"] if "value" in piece)
     said = "".join(str(piece.get("text", piece.get("word", ""))) for piece in stop["say"])
     return said, weight["index"], weight["value"]
 
 
+CROSS = "decoder.layers.1.cross_attention.pattern"
+
+
+def strongest_link(run: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(map(operator.index, TracePoint(run, CROSS).strongest_link()))
+    except SentenceLacks:
+        return None
+
+
+class MadeUpRun(dict[str, torch.Tensor]):
+    """One point, and the words along it."""
+
+    def __init__(self, pattern: torch.Tensor) -> None:
+        super().__init__({CROSS: pattern[None]})
+        self.shapes, self.example = {CROSS: (1, *pattern.shape)}, SimpleNamespace(words=WORDS)
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_the_telling_link_is_the_strongest_between_words_in_different_places(seed: int) -> None:
+def test_the_strongest_link_is_between_words_at_different_places(seed: int) -> None:
     pattern = torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(seed)) ** 3
     links = {
         (head, row, column): float(pattern[head, row, column])
         for head in range(2) for row in (0, 1) for column in (0, 1, 2) if row != column
     }  # fmt: skip
     strongest = max(links, key=lambda link: links[link])
-    assert telling_link(pattern, WORDS) == (strongest if links[strongest] >= STRONG else None)
+    wanted = strongest if links[strongest] >= STRONG else None
+    assert strongest_link(MadeUpRun(pattern)) == wanted
 
 
 def test_the_card_is_about_the_sentence_that_is_open(library: Library) -> None:
     said, (head, row, column), weight = card(library.run("a", TEXT))
     words = library.run("a", TEXT).example.words
     assert (words.follows[row], words.source[column]) == ("nicht", "not")
-    assert f"has read {words.target[row]} and writes nicht" in said
+    assert f"reading {words.target[row]}, the decoder writes nicht" in said
     assert f"decoder layer 1, head {head} gives" in said
     assert weight >= STRONG
     run = library.run("a", ELSEWHERE)
     pattern = run["decoder.layers.1.cross_attention.pattern"][0]
     _, cell, weight = card(run)
-    assert cell == list(telling_link(pattern, run.example.words) or ())
+    assert cell == list(strongest_link(run) or ())
     assert cell[1] != cell[2]
     assert weight == pytest.approx(float(pattern[tuple(cell)]))
-    assert "no word that is written looks" in card(library.run("a", "The dog sleeps."))[0]
+    assert "no written word attends strongly" in card(library.run("a", "The dog sleeps."))[0]
 
 
 def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -> None:

@@ -12,7 +12,7 @@ from tests.studio.browser import leaf as page  # noqa: F401  (one page for all o
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.tiny.dealt import chosen
 
-from translucid.studio import lessons
+from translucid.studio import lesson_answers
 from translucid.studio.text_runs import Run
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def test_the_whole_tour_with_keys_only(
     page.turn(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
-    given = lessons.on_run(run, key)["steps"]
+    given = lesson_answers.on_run(run, key)["steps"]
     stops = [number for number, step in enumerate(given, start=1) if "say" in step]
     tab_to(page, "Begin")
     page.changed(lambda: press(page, "Enter"))

@@ -1,5 +1,7 @@
-"""Lessons: their files can be read, their names exist, and their numbers are those of the trace."""
+"""Lessons: what they say can be shown, and their numbers are those of the trace."""
 
+import ast
+import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -8,32 +10,19 @@ from urllib.parse import parse_qsl, quote
 import pytest
 import torch
 from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.lesson_sources import FILES, sentences
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 from tests.tiny.dealt import chosen
 
 from translucid.core.catalogue import CATALOGUE
-from translucid.studio import lessons
+from translucid.studio import lesson_answers
+from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 
-VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train")
-KEYS = {"say", "do", "address", "pin", "light", "needs"}
-MAY = {"let", "title", "claims"}
-CLAIM = re.compile(r"\{claim (\w+)\}")
-ASKED = re.compile(r"\{([^{}]+)\}")
-
-
-def steps(key: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every kind of every step, with the names that it may use."""
-    given = lessons.lesson(key)
-    for step in given["steps"]:
-        for each in step.get("one_of", [step]):
-            yield each, {**given["let"], **each.get("let", {})}
-
-
-def claimed(stop: dict[str, Any], key: str = "say") -> str:
-    """A text with its claims in it, as where they hold."""
-    return CLAIM.sub(lambda match: stop["claims"][match[1]]["say"], stop[key])
+KEYS = {"title", "say", "do", "address", "pin", "light"}
+EVERY = TOURS | STATIONS | OPENING
+MARK = re.compile(r"(part|head|moment|switch|gate|src|tgt):")
 
 
 @pytest.fixture(scope="module")
@@ -49,54 +38,53 @@ def run_of(library: Library, family: str, text: str | None = None) -> Run:
 # ---- the files ----
 
 
-@pytest.mark.parametrize("key", lessons.lessons())
-def test_every_step_says_goes_and_asks(key: str) -> None:
-    given = lessons.lesson(key)
-    assert given["name"]
-    assert given["teaches"]
-    titles = [step["title"] for step in given["steps"]]
-    assert len(set(titles)) == len(titles)
-    for each, _ in steps(key):
-        assert set(each) - MAY == KEYS
-        assert claimed(each).endswith((".", "…"))
-        assert claimed(each, "do").endswith((".", "?"))
-        assert len(ASKED.sub("0.000", claimed(each))) < 330, "a stop is a few short sentences"
-        view, _, query = each["address"].partition("?")
-        assert view in VIEWS
-        for pair in filter(None, query.split("&")):
-            assert re.fullmatch(r"(at|i|head|moment|unit|step|off)=\S+", pair), pair
-        for mark in [*each["light"], *re.findall(r"\]\(([^)]+)\)", claimed(each) + each["do"])]:
-            assert re.match(r"(part|head|moment|switch|gate|src|tgt):", mark), mark
+def test_every_file_is_a_lesson() -> None:
+    assert set(FILES) == set(EVERY)
+    for key, lesson in EVERY.items():
+        assert importlib.import_module(f"translucid.studio.lessons.{key}").lesson is lesson
+        assert lesson.name
+        assert lesson.teaches
+        titles = [stop.title for stop in lesson.stops]
+        assert len(set(titles)) == len(titles)
 
 
-@pytest.mark.parametrize("key", lessons.lessons())
-def test_no_number_is_typed_in(key: str) -> None:
-    for each, _ in steps(key):
-        text = claimed(each) + claimed(each, "do")
-        assert re.findall(r"\d+[.,]\d+|\d{2,}", ASKED.sub("", text)) == []
+def test_no_number_is_typed_in() -> None:
+    for key in EVERY:
+        texts = [sentence.text for sentence in sentences(key)]
+        assert len(texts) >= 3
+        assert [text for text in texts if re.search(r"\d+[.,]\d+|\d{2,}", text)] == []
 
 
-@pytest.mark.parametrize("key", lessons.lessons())
-def test_every_name_is_in_the_catalogue(key: str) -> None:
-    for each, names in steps(key):
-        for name, patterns in names.items():
-            if not name[0].isupper():
-                continue
-            for pattern in patterns:
-                scope, _, point = pattern.rpartition(".")
-                part = scope.rpartition(".")[2].rpartition("_")[2].lstrip("*") or "*"
-                part = "*" if part.endswith("}") else part  # of a name that stands before
-                known = [entry for entry in CATALOGUE if entry.endswith(f".{point}")]
-                if not part.endswith("*"):
-                    known = [entry for entry in known if entry == f"{part}.{point}"]
-                assert known, f"{pattern} names no point"
-        texts = [claimed(each), claimed(each, "do"), each["address"], *each["pin"]]
-        asked = ASKED.findall(" ".join(texts))
-        for letter in re.findall(r"\b[A-Za-z]\b", " ".join(asked)):
-            assert letter in names, f"{letter} has no meaning"
+def named_points(key: str) -> Iterator[str]:
+    """The last words of the names that a lesson asks the trace for."""
+    module = importlib.import_module(f"translucid.studio.lessons.{key}")
+    for node in ast.walk(ast.parse(FILES[key].read_text("utf-8"))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="point" | "find" | "now" | "earlier"), args=args):
+                for name in args:
+                    match name:
+                        case ast.Constant(value=str(text)):
+                            yield text.rpartition(".")[2]
+                        case ast.JoinedStr(values=[*_, ast.Constant(value=str(text))]):
+                            yield text.rpartition(".")[2]
+                        case ast.Name(id=variable) if hasattr(module, variable):
+                            yield getattr(module, variable).rpartition(".")[2]
+
+
+def test_every_name_is_in_the_catalogue() -> None:
+    known = {entry.rpartition(".")[2] for entry in CATALOGUE}
+    for key in EVERY:
+        names = set(named_points(key))
+        assert names
+        assert names <= known
 
 
 # ---- on models ----
+
+
+def plain(pieces: list[dict[str, Any]]) -> str:
+    """A text with its words, and 0.000 for its numbers."""
+    return "".join(str(piece.get("text", piece.get("word", "0.000"))) for piece in pieces)
 
 
 def test_an_unknown_lesson_is_told(library: Library) -> None:
@@ -104,7 +92,7 @@ def test_an_unknown_lesson_is_told(library: Library) -> None:
         answer = served.get("/api/lessons/atn")
         assert answer.status == 422
         assert "there are attn, gates" in answer.json["error"]
-        assert [each["id"] for each in served.get("/api/lessons").json] == list(lessons.lessons())
+        assert [each["id"] for each in served.get("/api/lessons").json] == list(TOURS)
         found = served.get("/api/lessons/attn").json
         assert len(found["steps"]) == served.get("/api/lessons").json[0]["steps"]
         run = served.run("a", TEXT)["run"]
@@ -114,21 +102,27 @@ def test_an_unknown_lesson_is_told(library: Library) -> None:
 
 
 def _no_paths(served: Served, run: str) -> None:
-    for path in ("..%2Fattn", "attn.json", "%2Fetc%2Fpasswd", "attn%00"):
+    for path in ("..%2Fattn", "attn.py", "%2Fetc%2Fpasswd", "attn%00"):
         assert served.get(f"/api/runs/{run}/lesson/{path}").status in (404, 422)
         assert served.get(f"/api/lessons/{path}").status in (404, 422)
 
 
-@pytest.mark.parametrize("key", lessons.lessons())
+@pytest.mark.parametrize("key", TOURS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numbers_are_those_of_the_trace(library: Library, family: str, key: str) -> None:
     run = run_of(library, family)
     trace = run.opened.model.trace(run.text, target=run.target)
     count = 0
-    for step in lessons.on_run(run, key)["steps"]:
-        shown = set(step) == KEYS - {"needs"} | {"title"}
-        assert shown or set(step) - {"in_sentence"} == {"title", "lacks"}
-        for piece in [*step.get("say", []), *step.get("do", [])]:
+    for step in lesson_answers.on_run(run, key)["steps"]:
+        if "lacks" in step:
+            assert set(step) - {"in_sentence"} == {"title", "lacks"}
+            continue
+        assert set(step) == KEYS
+        assert plain(step["say"]).endswith((".", "…"))
+        assert plain(step["do"]).strip().endswith((".", "?"))
+        assert len(plain(step["say"])) < 330, "a stop is a few short sentences"
+        for piece in [*step["say"], *step["do"]]:
+            assert MARK.match(piece.get("means") or "src:"), piece
             if "value" not in piece:
                 assert piece.keys() <= {"text", "word", "means"}
                 continue
@@ -141,12 +135,11 @@ def test_numbers_are_those_of_the_trace(library: Library, family: str, key: str)
                 assert piece["value"] == pytest.approx(float(trace[at][(0, *index)]), abs=1e-6)
             else:
                 assert piece["value"] == pytest.approx(float(trace[at]))
-        if "address" in step:
-            names = re.findall(r"at=([\w.]+)", step["address"])
-            assert all(name in run.shapes for name in names)
-            off = re.findall(r"off=([\w.=]+)", step["address"])
-            assert all(each in run.opened.switches for each in off)
-            assert "{" not in step["address"] + "".join(step["light"])
+        names = re.findall(r"at=([\w.]+)", step["address"])
+        assert all(name in run.shapes for name in names)
+        off = re.findall(r"off=([\w.=]+)", step["address"])
+        assert all(switch in run.opened.switches for switch in off)
+        assert all(map(MARK.match, step["light"]))
     suits = {"attn": "transformer", "gates": FAMILIES[family][1]}[key] == FAMILIES[family][1]
     if key == "gates" and FAMILIES[family][1] in ("transformer", "mlp"):
         assert count == 0
@@ -160,16 +153,12 @@ def test_any_length_will_do(library: Library, family: str, text: str) -> None:
     if family == "regress-mlp":
         return
     run = run_of(library, family, text)
-    for key in lessons.lessons():
-        for step in lessons.on_run(run, key)["steps"]:
+    for key in TOURS:
+        for step in lesson_answers.on_run(run, key)["steps"]:
             for pin in step.get("pin", []):
                 side, _, place = pin.partition(":")
                 words = run.example.words
                 assert int(place) < len(words.source if side == "src" else words.target)
-
-
-def said(step: dict[str, Any]) -> str:
-    return "".join(str(piece.get("text", piece.get("word", "#"))) for piece in step["say"])
 
 
 @pytest.mark.parametrize(("kind", "words"), [
@@ -179,9 +168,9 @@ def said(step: dict[str, Any]) -> str:
 @pytest.mark.parametrize("family", ["translate-transformer", "language-transformer"])
 def test_the_step_on_position_says_what_the_model_has(family: str, kind: str, words: str) -> None:
     run = Library({"small": model(family, positions=kind)}).run("a", TEXT)
-    step = lessons.on_run(run, "attn")["steps"][2]
+    step = lesson_answers.on_run(run, "attn")["steps"][2]
     assert step["title"] == "Position"
-    assert words in said(step)
+    assert words in plain(step["say"])
 
 
 def test_the_sums_of_one_head_come_out() -> None:
@@ -193,7 +182,7 @@ def test_the_sums_of_one_head_come_out() -> None:
         of = {
             step["title"]: [(each["value"], each["at"], each["index"])
                             for each in step.get("say", []) if "value" in each]
-            for step in lessons.on_run(run, "attn")["steps"]
+            for step in lesson_answers.on_run(run, "attn")["steps"]
         }  # fmt: skip
         (_, query, (h, q, _)), (_, key, (_, k, _)) = of["Score"][:2]
         heads.add(h)
@@ -213,7 +202,7 @@ def test_the_sums_of_one_head_come_out() -> None:
 
 def test_the_sum_of_one_step_comes_out(library: Library) -> None:
     for family in ("tag-lstm", "classify-gru"):
-        told = lessons.on_run(run_of(library, family), "gates")["steps"]
+        told = lesson_answers.on_run(run_of(library, family), "gates")["steps"]
         step = next(step for step in told if step["title"] == "One step by hand")
         values = [piece["value"] for piece in step["say"] if "value" in piece]
         if family == "tag-lstm":
@@ -232,16 +221,16 @@ def hash_of(page: Page) -> str:  # noqa: F811
     return str(page.inner.evaluate("location.hash"))
 
 
-TOURS = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
+WALKED = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "key"), chosen(TOURS, TOURS[1]))
+@pytest.mark.parametrize(("family", "key"), chosen(WALKED, WALKED[1]))
 def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> None:  # noqa: F811
     """The view, what is chosen and what is pinned, as one who follows the tour has them."""
     with serving({family: model(family)}) as studio:
         run = studio.library.run("a", TEXT)
-        given = lessons.on_run(run, key)["steps"]
+        given = lesson_answers.on_run(run, key)["steps"]
         page.see(f"{studio.address}#/lesson?text={quote(TEXT)}&theme=dark")
         here = [number for number, step in enumerate(given, start=1) if "lacks" not in step]
         followed: dict[int, str] = {}

@@ -14,11 +14,10 @@ import typer
 from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
 from translucid.core.errors import ConfigError, InputError
-from translucid.studio.lesson_files import read
+from translucid.studio.lesson import Lesson, read
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.lessons import Own
     from translucid.studio.page_model import Load
     from translucid.studio.server.serve import Ready
 
@@ -45,9 +44,7 @@ def explore(
     ] = None,
     lesson: Annotated[
         Path | None,
-        typer.Option(
-            help="Begin with a lesson of your own: a TOML or JSON file (docs/lessons.md)."
-        ),
+        typer.Option(help="Begin with your own lesson, a Python file (docs/lessons.md)."),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="What the models read in that file; there is a default.")
@@ -62,7 +59,7 @@ def explore(
 
     Example: translucid explore runs/lstm runs/transformer
 
-    Example: translucid explore demo:translate --lesson lesson.toml
+    Example: translucid explore demo:translate --lesson lesson.py
 
     Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
     """
@@ -98,11 +95,11 @@ def explore(
     )
 
 
-def _first(own: "Own") -> str:
-    """Where the page begins: with the stations, or a teacher's lesson."""
+def _first(own: Lesson | None) -> str:
+    """Where the page begins: with the stations, or with the user's own lesson."""
     if own is None:
         return ""
-    query = {"lesson": "own.1"} | ({"text": own["text"]} if own["text"] else {})
+    query = {"lesson": "own.1"} | ({"text": own.text} if own.text else {})
     return "?" + urlencode(query)
 
 
@@ -120,16 +117,16 @@ def _loads(device: str) -> "Load":
 
 
 def _handlers(
-    models: list[Path], device: str, own: "Own", lesson: Path | None = None
+    models: list[Path], device: str, own: Lesson | None, lesson: Path | None = None
 ) -> "Handlers":
-    """lesson: the file of a teacher's own."""
+    """lesson: the file of the user's own lesson."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     library = Library(opened, start=secrets.token_hex(8))
     if own is not None:
-        from translucid.studio.lesson_refusals import refuse
+        from translucid.studio.lesson_answers import refuse
 
         refuse(library, own, str(lesson))
     return Handlers(library, followed_runs(models, opened), own)

@@ -17,13 +17,13 @@ from translucid.studio import (
     answers,
     attention_tables,
     credit,
-    lesson_checks,
-    lessons,
+    lesson_answers,
     patching,
     plane,
     saved_session,
     terms,
 )
+from translucid.studio.lesson import Lesson
 from translucid.studio.library import Library
 from translucid.studio.page_model import catalogue, describe_model, describe_run
 from translucid.studio.patching import Measure
@@ -68,9 +68,9 @@ class Handlers:
         self,
         library: Library,
         followed: Mapping[str, RunFollower] | None = None,
-        lesson: lessons.Own = None,
+        lesson: Lesson | None = None,
     ) -> None:
-        """lesson: a teacher's own."""
+        """lesson: the user's own."""
         self.library, self.followed, self.own_lesson = library, followed or {}, lesson
         self.surveys = Surveys()
 
@@ -276,27 +276,27 @@ class Handlers:
 
     def lessons(self, asked: Question) -> Reply:
         opened = {key: entry.name for key, entry in self.library.opened.items()}
-        return json_reply(lessons.listed(opened, self.own_lesson))
+        return json_reply(lesson_answers.listed(opened, self.own_lesson))
 
     def lesson(self, asked: Question) -> Reply:
-        return json_reply(lessons.lesson(asked.place["id"], self.own_lesson))
+        return json_reply(lesson_answers.outline(asked.place["id"], self.own_lesson))
 
     def lesson_on(self, asked: Question) -> Reply:
-        on_run = lessons.on_run(self._run(asked), asked.place["id"], self.own_lesson)
+        on_run = lesson_answers.on_run(self._run(asked), asked.place["id"], self.own_lesson)
         return json_reply(on_run, forever=True)
 
     def check(self, asked: Question) -> Reply:
         """Whether what a stop asks for is done at an address of the page."""
-        plain, address = self._run(asked), asked.query.text("address", "")
-        wanted = lessons.lesson(asked.place["id"], self.own_lesson)
-        stop = whole(asked.place["stop"], "stop", 1, len(wanted["steps"]))
-        off = [
-            key for key in read_query(address.partition("?")[2]).text("off", "").split(",") if key
-        ]
-        run = plain
+        unchanged, address = self._run(asked), asked.query.text("address", "")
+        key, own = asked.place["id"], self.own_lesson
+        count = len(lesson_answers.lesson(key, own).stops)
+        stop = whole(asked.place["stop"], "stop", 1, count)
+        switched = read_query(address.partition("?")[2]).text("off", "").split(",")
+        off = [switch for switch in switched if switch]
+        run = unchanged
         if off:
-            run = self.library.run(plain.opened.key, plain.text, plain.target, off)
-        return json_reply(lesson_checks.check(run, plain, wanted, stop, address))
+            run = self.library.run(unchanged.opened.key, unchanged.text, unchanged.target, off)
+        return json_reply(lesson_answers.check(run, unchanged, key, stop, address, own))
 
     def plane(self, asked: Question) -> Reply:
         """One step of a training of two inputs."""

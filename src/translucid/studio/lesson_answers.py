@@ -1,0 +1,223 @@
+"""What the page gets of a lesson: the list of lessons, one on a run, and whether a task is done.
+
+A stop that needs what the model or the sentence lacks is skipped with the reason. A task stays
+whatever the sentence lacks: it may be to write another sentence.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from translucid.core.errors import InputError, nearest
+from translucid.studio.lesson import (
+    Lacks,
+    Lesson,
+    ModelLacks,
+    NotChosen,
+    SentenceLacks,
+    Stop,
+    StopFunction,
+    Verdict,
+    pieces,
+)
+from translucid.studio.lesson_run import LessonRun, PageState
+from translucid.studio.lessons import OPENING, STATIONS, TOURS
+from translucid.studio.library import Library
+from translucid.studio.page_model import examples
+from translucid.studio.query_values import clipped
+from translucid.studio.text_runs import Run
+
+OWN = "own"  # the id of a lesson that the user named
+
+
+def lesson(key: str, own: Lesson | None = None) -> Lesson:
+    """The lesson with this id."""
+    every = _every(own)
+    if key not in every:
+        close = nearest(key[:200], list(every), 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise InputError(f"there is no lesson {clipped(key)}; there are {', '.join(every)}{hint}")
+    return every[key]
+
+
+def _every(own: Lesson | None) -> dict[str, Lesson]:
+    return ({OWN: own} if own else {}) | TOURS | STATIONS | OPENING
+
+
+def listed(opened: Mapping[str, str], own: Lesson | None = None) -> list[dict[str, Any]]:
+    """The lessons to choose from: the tours, and the stations whose models are open. opened: the
+    names of models, by letter."""
+    letter_of = {name: letter for letter, name in opened.items()}
+    entries = []
+    for key, wanted in _every(own).items():
+        letter, starts = letter_of.get(wanted.model or ""), key in STATIONS or key in OPENING
+        if letter is None and starts:
+            continue
+        entry = {
+            "id": key, "name": wanted.name, "teaches": wanted.teaches, "steps": len(wanted.stops),
+        }  # fmt: skip
+        if letter is not None:
+            entry |= {"m": letter, "model": wanted.model, "text": wanted.text,
+                      "tasks": sum(stop.task is not None for stop in wanted.stops)}  # fmt: skip
+        entries.append(entry | ({"start": True} if starts else {}))
+    return entries
+
+
+def outline(key: str, own: Lesson | None = None) -> dict[str, Any]:
+    """A lesson without a run: what it is about, and its stops."""
+    wanted = lesson(key, own)
+    steps = [{"title": stop.title, "view": stop.view, "task": stop.task is not None}
+             for stop in wanted.stops]  # fmt: skip
+    return _about(key, wanted) | {"steps": steps}
+
+
+def _about(key: str, wanted: Lesson) -> dict[str, Any]:
+    return {"id": key, "name": wanted.name, "teaches": wanted.teaches, "model": wanted.model,
+            "text": wanted.text}  # fmt: skip
+
+
+# ---- on a run ----
+
+
+def on_run(run: Run, key: str, own: Lesson | None = None) -> dict[str, Any]:
+    """A lesson on one run: every stop with its numbers and its address."""
+    wanted, at_hand = lesson(key, own), LessonRun(run)
+    steps = [{"title": stop.title, **_step(at_hand, wanted, stop, wanted is own)}
+             for stop in wanted.stops]  # fmt: skip
+    return _about(key, wanted) | {"steps": steps}
+
+
+def _step(run: LessonRun, wanted: Lesson, stop: StopFunction, own: bool) -> dict[str, Any]:
+    try:
+        _check_needs(run, wanted)
+        return _shown(run, stop)
+    except SentenceLacks as error:
+        if stop.task is not None:
+            return {"say": [{"text": f"Not here: {error}."}], "do": pieces(stop.do),
+                    "address": _address(stop.view, stop.chosen), "pin": [], "light": [],
+                    "task": True}  # fmt: skip
+        return {"lacks": str(error), "in_sentence": True}
+    except Lacks as error:
+        return {"lacks": str(error)}
+    except Exception as error:
+        if not own:
+            raise
+        return {"lacks": _located(error, stop)}
+
+
+def _check_needs(run: LessonRun, wanted: Lesson) -> None:
+    for pattern, reason in wanted.needs.items():
+        run.point(pattern, lacks=reason)
+
+
+def _shown(run: LessonRun, stop: StopFunction) -> dict[str, Any]:
+    shown = stop.show(run)
+    if not isinstance(shown, Stop):
+        raise _wrong_result(stop.show, "Stop(...)", shown)
+    pins = [token.key for token in shown.pin]
+    pinned = {"pin": ",".join(pins)} if pins else {}
+    address = _address(stop.view, stop.chosen | shown.chosen | pinned)
+    PageState(run, run.run, address).check()
+    return {
+        "say": pieces(shown.say), "do": pieces(stop.do if shown.do is None else shown.do),
+        "address": address, "pin": pins, "light": list(shown.light),
+        **({"task": True} if stop.task else {}),
+    }  # fmt: skip
+
+
+def _address(view: str, chosen: Mapping[str, str]) -> str:
+    query = "&".join(f"{key}={value}" for key, value in chosen.items())
+    return f"{view}?{query}" if query else view
+
+
+# ---- a task ----
+
+
+def check(
+    run: Run, unchanged: Run, key: str, number: int, address: str, own: Lesson | None = None
+) -> dict[str, Any]:
+    """Whether the task of a stop is done, and what to say. run: under what is switched off;
+    unchanged: with nothing switched off."""
+    wanted = lesson(key, own)
+    stop = wanted.stops[number - 1]
+    if stop.task is None:
+        return {"done": False, "say": [{"text": "No task."}]}
+    try:
+        verdict = _verdict(LessonRun(run), unchanged, stop, address)
+        return {"done": verdict.done, "say": pieces(verdict.say)}
+    except Lacks as error:
+        return {"done": False, "say": [{"text": f"Not here: {error}."}]}
+    except Exception as error:
+        if wanted is not own:
+            raise
+        return {"done": False, "say": [{"text": _located(error, stop)}]}
+
+
+def _verdict(run: LessonRun, unchanged: Run, stop: StopFunction, address: str) -> Verdict:
+    assert stop.task is not None
+    verdict = stop.task(run, PageState(run, unchanged, address))
+    if not isinstance(verdict, Verdict):
+        raise _wrong_result(stop.task, "right(...) or wrong(...)", verdict)
+    return verdict
+
+
+# ---- a lesson that the user named ----
+
+
+def refuse(library: Library, own: Lesson, where: str) -> None:
+    """Refuse a stop that no opened model can show, unless it says itself that it is not for them.
+    What one sentence lacks another may have. where: the file."""
+    runs = [LessonRun(run) for run in _runs(library, own, where)]
+    for number, stop in enumerate(own.stops, start=1):
+        faults: dict[str, list[str]] = {}
+        for run in runs:
+            try:
+                _try(run, own, stop)
+                break
+            except ModelLacks:
+                continue
+            except SentenceLacks:
+                break
+            except Exception as error:
+                faults.setdefault(_located(error, stop), []).append(run.run.opened.name)
+        else:
+            if faults:
+                reasons = [f"on {', '.join(models)}: {fault}" for fault, models in faults.items()]
+                raise InputError(f"{where}, stop {number} {stop.title!r:.60}: {'; '.join(reasons)}")
+
+
+def _try(run: LessonRun, own: Lesson, stop: StopFunction) -> None:
+    _check_needs(run, own)
+    shown = _shown(run, stop)
+    if stop.task is not None:
+        with suppress(ModelLacks, SentenceLacks, NotChosen):
+            verdict = _verdict(run, run.run, stop, shown["address"])
+            pieces(verdict.say)
+
+
+def _runs(library: Library, own: Lesson, where: str) -> Iterator[Run]:
+    """The lesson's sentence, on every model that it may be for and that reads such a text."""
+    for m, opened in library.opened.items():
+        if own.model not in (None, opened.name):
+            continue
+        try:
+            yield library.run(m, own.text or examples(opened)[0])
+        except InputError as error:
+            if own.model or len(library.opened) == 1:
+                raise InputError(f"{where}: text: on {opened.name}: {error}") from None
+
+
+def _wrong_result(function: Callable[..., object], wanted: str, result: object) -> TypeError:
+    name, line = function.__name__, function.__code__.co_firstlineno
+    return TypeError(f"{name} (line {line}) must return {wanted}, not {result!r:.60}")
+
+
+def _located(error: Exception, stop: StopFunction) -> str:
+    """An error with the line of the lesson file that it comes from."""
+    file = stop.show.__code__.co_filename
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f":{frame.lineno}" for frame in frames if frame.filename == file]
+    kind = "" if isinstance(error, Lacks) else f"{type(error).__name__}: "
+    return f"{Path(file).name}{lines[-1] if lines else ''}: {kind}{error}"

@@ -1,0 +1,252 @@
+"""Points of the trace as a lesson reads them: their numbers, and the tokens of their rows.
+
+What an f-string of a lesson shows knows the place it comes from: numbers (`RunNumber`), tokens of
+the text (`Token`) and other words (`Word`).
+"""
+
+import math
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, SupportsIndex
+
+from torch import Tensor
+
+from translucid.core.catalogue import describe
+from translucid.studio.lesson import Lacks, SentenceLacks, marked
+from translucid.studio.text_runs import Run
+from translucid.tasks.words import ACROSS
+
+STRONG = 0.5  # of its attention: a row that gives less to one word tells little
+TOO_SHORT = "the sentence is too short"
+# Axes as long as the text; all others belong to the model.
+TEXT_AXES = ("length", "queries", "keys", "windows", "characters")
+AXIS_NOUNS = {
+    "heads": "head", "kv_heads": "head", "layers": "layer", "hidden": "unit", "d_ff": "unit",
+}  # fmt: skip
+
+
+class RunNumber(float):
+    """A number of a run with its address. `{number:.2f}` is plain text without it."""
+
+    def __new__(cls, value: float, *_: Any) -> "RunNumber":
+        return super().__new__(cls, value)
+
+    def __init__(self, value: float, at: str, index: Sequence[int] = ()) -> None:
+        """at: a point, or with a word before it what is computed from one: `mean POINT`."""
+        self.at, self.index = at, tuple(index)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            return super().__format__(spec)
+        value = float(self) if math.isfinite(self) else None
+        piece = {"value": value, "at": self.at, "index": self.index, "digits": 3}
+        return marked(piece if " " in self.at else piece | {"meaning": describe(self.at).meaning})
+
+
+class Word(str):
+    """A word that has no place in the text: an answer, a prediction, a neighbour."""
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else marked({"word": str(self), "means": ""})
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of the text, which can be used as an index: it is its place."""
+
+    word: str
+    place: int
+    side: str  # src: read by the encoder; tgt: by the decoder
+    run: Run = field(repr=False, compare=False)
+
+    def __index__(self) -> int:
+        return self.place
+
+    def __format__(self, spec: str) -> str:
+        return format(self.word, spec) if spec else marked({"word": self.word, "means": self.key})
+
+    @property
+    def key(self) -> str:
+        """As an address names it."""
+        return f"{self.side}:{self.place}"
+
+    @property
+    def id(self) -> int:
+        """Its entry in the vocabulary."""
+        inputs = self.run.example.batch.inputs
+        ids = inputs.get("source" if self.side == "src" else "target", inputs.get("ids"))
+        assert ids is not None
+        return int(ids[0, self.place])
+
+    @property
+    def next(self) -> "Token":
+        """The token that is written after it."""
+        follows = self.run.example.words.follows
+        if self.place >= len(follows):
+            raise SentenceLacks(TOO_SHORT)
+        return Token(follows[self.place], self.place, "tgt", self.run)
+
+
+class TracePoint:
+    """A point of the trace: `point[head, row, column]` is one of its numbers."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.run, self.name = run, name
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def part(self) -> str:
+        """The part that it belongs to: the name without its last word."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def layer(self) -> int:
+        layer = re.search(r"layers\.(\d+)", self.name)
+        return int(layer[1]) if layer else 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.run.shapes[self.name][1:])
+
+    @cached_property
+    def _all(self) -> Tensor:
+        value = self.run[self.name]
+        return (value[0] if value.dim() else value).float()
+
+    # ---- its numbers ----
+
+    def __getitem__(self, places: SupportsIndex | tuple[SupportsIndex, ...]) -> RunNumber:
+        index = self.checked(places if isinstance(places, tuple) else (places,))
+        if len(index) != len(self.shape):
+            raise self._miscounted(index)
+        return RunNumber(float(self._all[index]), self.name, index)
+
+    @property
+    def value(self) -> RunNumber:
+        """The number of a point that has only one."""
+        return self[()]
+
+    def values(self, *places: SupportsIndex) -> Tensor:
+        """All its numbers, or those at the first indices, as a tensor."""
+        return self._all[self.checked(places)]
+
+    def mean_over_heads(self, *places: SupportsIndex) -> RunNumber:
+        """places: all indices but the first."""
+        _, *index = self.checked((0, *places))
+        if len(index) + 1 != len(self.shape):
+            raise self._miscounted((0, *index))
+        return RunNumber(float(self._all.mean(0)[tuple(index)]), f"mean {self}", index)
+
+    def _axes(self) -> tuple[str, ...]:
+        axes = tuple(describe(self.name).axes[1:])
+        return axes if len(axes) == len(self.shape) else ("",) * len(self.shape)
+
+    def checked(self, places: Sequence[SupportsIndex]) -> tuple[int, ...]:
+        """Indices of this point as numbers; refused if it has no such place."""
+        index = tuple(map(operator.index, places))
+        if len(index) > len(self.shape):
+            raise self._miscounted(index)
+        for place, size, axis in zip(index, self.shape, self._axes(), strict=False):
+            if 0 <= place < size:
+                continue
+            if axis in TEXT_AXES:
+                raise SentenceLacks(TOO_SHORT)
+            noun = AXIS_NOUNS.get(axis, "dimension")
+            raise Lacks(f"there is no {noun} {place}; {self} has {noun}s 0 to {size - 1}")
+        return index
+
+    def _miscounted(self, index: Sequence[int]) -> Lacks:
+        names = f" ({', '.join(self._axes())})" if any(self._axes()) else ""
+        return Lacks(f"{self} has {len(self.shape)} indices{names}, not {len(index)}")
+
+    # ---- its rows and columns, which are tokens of the text ----
+
+    def _words(self, axis: int) -> tuple[str, tuple[str, ...]]:
+        """The side and the words that its rows (0) or its columns (1) belong to."""
+        scopes, words = set(self.name.split(".")), self.run.example.words
+        reads = "encoder" in scopes or (axis == 1 and scopes & {*ACROSS})
+        return ("src", words.source) if reads else ("tgt", words.target)
+
+    def _token(self, place: SupportsIndex, axis: int) -> Token:
+        at, (side, words) = operator.index(place), self._words(axis)
+        if not 0 <= at < len(words):
+            raise SentenceLacks(TOO_SHORT)
+        return Token(words[at], at, side, self.run)
+
+    def row(self, place: SupportsIndex) -> Token:
+        return self._token(place, 0)
+
+    def column(self, place: SupportsIndex) -> Token:
+        return self._token(place, 1)
+
+    def row_up_to(self, place: int) -> Token:
+        """This row, or the last one of a shorter text."""
+        return self.row(min(place, len(self._words(0)[1]) - 1))
+
+    def row_of(self, *words: str) -> Token:
+        """The first row whose token is one of these words."""
+        return self.row(_first(self._words(0)[1], words, "this sentence does not contain {}"))
+
+    def column_of(self, *words: str) -> Token:
+        """The first column whose token is one of these words."""
+        return self.column(_first(self._words(1)[1], words, "this sentence does not contain {}"))
+
+    def row_writing(self, *words: str) -> Token:
+        """The first row after which one of these words is written."""
+        return self.row(_first(self.run.example.words.follows, words, "it does not write {}"))
+
+    def lowest_row(self) -> Token:
+        """The row with the lowest mean."""
+        return self.row(self._all.flatten(1).mean(-1).argmin())
+
+    def highest_row(self) -> Token:
+        """The row with the highest mean."""
+        return self.row(self._all.flatten(1).mean(-1).argmax())
+
+    def largest(self, *places: SupportsIndex) -> Token | int:
+        """Where its numbers at all indices but the last are largest: a token, or a unit."""
+        return self._ranked(places)[0]
+
+    def second_largest(self, *places: SupportsIndex) -> Token | int:
+        return self._ranked(places)[1]
+
+    def _ranked(self, places: Sequence[SupportsIndex]) -> list[Token | int]:
+        numbers = self.values(*places)
+        if numbers.dim() != 1:
+            raise Lacks(f"give all indices of {self} but the last, not {len(places)}")
+        if len(numbers) < 2:
+            raise SentenceLacks(TOO_SHORT)
+        first_two = numbers.argsort(descending=True)[:2].tolist()
+        return [*map(self.column, first_two)] if self._axes()[-1] == "keys" else first_two
+
+    # ---- its heads ----
+
+    def evenest_head(self, row: SupportsIndex) -> int:
+        """The head that attends most evenly from a row: its largest weight is the smallest."""
+        return int(self._all[:, operator.index(row)].amax(-1).argmin())
+
+    def strongest_link(self) -> tuple[int, Token, Token]:
+        """The head, row and column at which a word that is written attends most to a source word
+        at another position."""
+        weights, words = self._all.clone(), self.run.example.words
+        for row, written in enumerate(words.follows):
+            for column, read in enumerate(words.source):
+                if row == column or not (written.isalpha() and read.isalpha()):
+                    weights[:, row, column] = 0.0  # the same place, punctuation, a special token
+        head, place = divmod(int(weights.argmax()), weights[0].numel())
+        row, column = divmod(place, weights.shape[2])
+        if weights[head, row, column] < STRONG:
+            raise SentenceLacks("no word attends strongly to one at another position")
+        return head, self.row(row), self.column(column)
+
+
+def _first(words: Sequence[str], wanted: Sequence[str], reason: str) -> int:
+    for place, word in enumerate(words):
+        if word in wanted:
+            return place
+    raise SentenceLacks(reason.format(" or ".join(f"“{word}”" for word in wanted)))

@@ -1,0 +1,81 @@
+"""What the first page shows: one number of a translator, on whatever sentence is open."""
+
+from contextlib import suppress
+
+from translucid.studio.lesson import Lesson, SentenceLacks, Stop
+
+lesson = Lesson(
+    name="Start here",
+    teaches="One number of a translator: how much of its attention a head gives to not while it "
+    "writes nicht.",
+    model="demo:translate",
+    text="The dog does not sleep.",
+    needs={"decoder.layers.?.cross_attention.pattern": "it has no cross-attention"},
+)
+HEAD = 2  # which links not to nicht
+
+
+@lesson.stop("One number", view="attention", kind="cross")
+def one_number(run):
+    attention = run.point(
+        "decoder.layers.1.cross_attention.pattern", "decoder.layers.0.cross_attention.pattern"
+    )
+    with suppress(SentenceLacks):
+        return from_nicht_to_not(run, attention)
+    with suppress(SentenceLacks):
+        return strongest_link(run, attention)
+    return second_word(run, attention)
+
+
+def from_nicht_to_not(run, attention):
+    row, column = attention.row_writing("nicht"), attention.column_of("not")
+    weight = attention[HEAD, row, column]
+    if weight < 0.5:
+        raise SentenceLacks("nicht attends elsewhere")
+    return shown(
+        run, attention, HEAD, row, column,
+        f"After reading {row}, the decoder writes {row.next}: in decoder layer {attention.layer}, "
+        f"head {HEAD} gives {weight} of its attention to {column}; the mean of the "
+        f"{attention.shape[0]} heads is {attention.mean_over_heads(row, column)}. The training "
+        "data does not say which words belong together.",
+    )  # fmt: skip
+
+
+def strongest_link(run, attention):
+    head, row, column = attention.strongest_link()
+    return shown(
+        run, attention, head, row, column,
+        f"A strong link of this sentence to another position. After reading {row}, the decoder "
+        f"writes {row.next}: in decoder layer {attention.layer}, head {head} gives "
+        f"{attention[head, row, column]} of its attention to {column}; the mean of the "
+        f"{attention.shape[0]} heads is {attention.mean_over_heads(row, column)}.",
+    )  # fmt: skip
+
+
+def second_word(run, attention):
+    row = attention.row_up_to(1)
+    column = attention.largest(HEAD, row)
+    return shown(
+        run, attention, HEAD, row, column,
+        "In this sentence no written word attends strongly to a source word at another position. "
+        f"After reading {row}, the decoder writes {row.next}: in decoder layer {attention.layer}, "
+        f"head {HEAD} gives {attention[HEAD, row, column]} of its attention to {column}.",
+    )  # fmt: skip
+
+
+def shown(run, attention, head, row, column, say):
+    """The text with the softmax worked out for one weight."""
+    part = attention.part
+    score = run.point(f"{part}.scaled")[head, row, column]
+    largest = run.point(f"{part}.shift")[head, row, 0]
+    exponential = run.point(f"{part}.exponentials")[head, row, column]
+    total = run.point(f"{part}.normaliser")[head, row, 0]
+    return Stop(
+        say,
+        do=f"exp({score} − {largest}) ÷ {total} = {exponential} ÷ {total} = "
+        f"{attention[head, row, column]}",
+        at=attention,
+        layer=attention.layer,
+        head=head,
+        pin=[row, column],
+    )
