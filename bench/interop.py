@@ -124,7 +124,7 @@ def opened(load: Callable[[], Any], read: Callable[[Any, Any], Any]) -> dict[str
 
 
 def open_ours(folder: Path) -> dict[str, Any]:
-    from translucid.interop.opening import open_network
+    from translucid.interop.importing import open_network
 
     return opened(lambda: open_network(folder).network, lambda model, ids: model(ids))
 
@@ -169,7 +169,7 @@ def decode_ours(folder: Path, native: bool = False) -> dict[str, Any]:
     from translucid.fast.precision import prepare
     from translucid.generate.beam_search import GenerationConfig
     from translucid.generate.decode import find
-    from translucid.interop.opening import open_network
+    from translucid.interop.importing import open_network
     from translucid.models import build
 
     network: Any = open_network(folder).network

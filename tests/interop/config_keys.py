@@ -12,9 +12,8 @@ from tests.interop.reference import far, prompts, randomised, save, transformers
 from torch import Tensor
 
 from translucid.core.errors import TranslucidError
-from translucid.interop.families.registry import plan_of
-from translucid.interop.opening import open_network
-from translucid.interop.source import read_source
+from translucid.interop.importing import open_network
+from translucid.interop.kinds import read_source, tool_of
 
 VOCAB, LENGTH = 53, 12
 DECODER = {"vocab_size": VOCAB, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
@@ -249,7 +248,8 @@ def verdict(family: str, folder: Path, changed: Mapping[str, Any]) -> str:
 def plan(folder: Path) -> Any:
     """What ours makes of a folder, but its notes; None: it is refused."""
     try:
-        made = plan_of(read_source(folder))
+        source = read_source(folder)
+        made = tool_of(source.kind).plan(source)
     except TranslucidError:
         return None
     return made.config, made.rules, made.ignored, made.labels

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.trace import Trace
-from translucid.interop.opening import Opened, open_network
+from translucid.interop.importing import OpenedNetwork, open_network
 from translucid.models.autoregressive import GenerationInputs
 
 FLOAT32 = 1e-5  # of the largest logit
@@ -57,7 +57,9 @@ def far(ours: Tensor, theirs: Tensor, largest: float) -> float:
     return float((ours - theirs).abs().max()) / largest
 
 
-def check_decoder(theirs: Any, folder: Path, bound: float = FLOAT32, length: int = 11) -> Opened:
+def check_decoder(
+    theirs: Any, folder: Path, bound: float = FLOAT32, length: int = 11
+) -> OpenedNetwork:
     """Logits, hidden states and cached steps of a language model are those of the reference."""
     opened = open_network(folder)
     ours: Any = opened.network

@@ -12,12 +12,12 @@ from torch import Tensor
 from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
-from translucid.interop.opening import Opened, open_network
+from translucid.interop.importing import OpenedNetwork, open_network
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.tokens import Tokens
 
 
-def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> Opened:
+def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> OpenedNetwork:
     """Logits, hidden states of both stacks and cached steps are those of the reference, with
     padded sources."""
     opened = open_network(folder)

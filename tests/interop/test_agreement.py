@@ -19,10 +19,10 @@ from tests.interop.toolkit_reference import Transformer, in_halves
 
 import translucid as tl
 from translucid.core.errors import InputError
-from translucid.interop.agreement import _allowed
 from translucid.interop.export.exporting import export
-from translucid.interop.formats.gguf import read_gguf, write_gguf
+from translucid.interop.formats.gguf_file import read_gguf, write_gguf
 from translucid.interop.importing import import_model
+from translucid.interop.tokenizers.agreement import _allowed
 from translucid.model import Model
 
 

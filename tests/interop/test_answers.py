@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 import translucid as tl
 from translucid.cli import app
 from translucid.core.errors import InputError
-from translucid.interop import answers, first_opening
-from translucid.interop.answers import NotCompared, compare_answers
+from translucid.interop import transformers_check
 from translucid.interop.importing import import_model
-from translucid.interop.source import read_source
+from translucid.interop.kinds import read_source
+from translucid.interop.transformers_check import NotCompared, compare_answers
 from translucid.tasks.model_folder import Bundle
 
 MADE: dict[str, Callable[[Path], Any]] = {
@@ -37,7 +37,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
 def compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """As for a user: the comparison is on. The cache folder."""
     transformers()
-    monkeypatch.delenv(first_opening.VARIABLE)
+    monkeypatch.delenv(transformers_check.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache of a user"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -117,7 +117,7 @@ def test_other_ids_are_an_error_with_a_way_to_go_on(
 ) -> None:
     """Two tokens of the vocabulary have changed places here, and not in transformers."""
     folder = made("classifier", tmp_path)
-    real = answers._opened
+    real = transformers_check._opened
 
     def other(clean: Path, task: str) -> Any:
         lines = (clean / "vocab.txt").read_text("utf-8").splitlines()
@@ -126,12 +126,12 @@ def test_other_ids_are_an_error_with_a_way_to_go_on(
         (clean / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
         return real(clean, task)
 
-    monkeypatch.setattr(answers, "_opened", other)
+    monkeypatch.setattr(transformers_check, "_opened", other)
     with pytest.raises(InputError, match=r"ids of 'The dog sleeps\.' are \[.*\] in transf.* but"):
         tl.load(folder)
     assert not list(compares.rglob("*.json"))
     assert tl.load(folder, verify=False).task.name == "classify"
-    monkeypatch.setenv(first_opening.VARIABLE, "off")
+    monkeypatch.setenv(transformers_check.VARIABLE, "off")
     assert tl.load(folder).task.name == "classify"
 
 
@@ -140,8 +140,10 @@ def test_the_result_is_stored_until_a_file_changes(
 ) -> None:
     folder = made("classifier", tmp_path)
     calls = []
-    real = answers.compare_answers
-    monkeypatch.setattr(answers, "compare_answers", lambda *a: calls.append(1) or real(*a))
+    real = transformers_check.compare_answers
+    monkeypatch.setattr(
+        transformers_check, "compare_answers", lambda *a: calls.append(1) or real(*a)
+    )
     first = opened(folder)
     assert opened(folder) == first
     assert len(calls) == 1
@@ -164,17 +166,17 @@ def test_what_cannot_be_compared_is_opened_and_says_so(
     tmp_path: Path, compares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = made("classifier", tmp_path)
-    monkeypatch.setattr(first_opening, "MOST_BYTES", 100)
+    monkeypatch.setattr(transformers_check, "MOST_BYTES", 100)
     assert re.search("not compared with transformers: .* MB of weights; .*--verify", opened(folder))
     monkeypatch.undo()
-    monkeypatch.delenv(first_opening.VARIABLE)
+    monkeypatch.delenv(transformers_check.VARIABLE)
     compares.write_text("")  # no folder: nothing can be stored there
     monkeypatch.setenv("XDG_CACHE_HOME", str(compares))
 
     def fails(*_: Any) -> None:
         raise RuntimeError("a fault of the other library")
 
-    monkeypatch.setattr(answers, "compare_answers", fails)
+    monkeypatch.setattr(transformers_check, "compare_answers", fails)
     assert "which fails (a fault of the other library)" in opened(folder)
 
 

@@ -11,7 +11,7 @@ from tests.interop.seq2seq_reference import check_encoder_decoder, check_generat
 from tests.tiny.dealt import chosen, dealt
 
 from translucid.core.errors import InputError
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 SIZES = {"vocab_size": 53, "d_model": 24, "encoder_layers": 3, "decoder_layers": 2,
          "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 40,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
-from translucid.interop.opening import Opened, open_network
+from translucid.interop.importing import OpenedNetwork, open_network
 
 SIZES = {"vocab_size": 53, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
          "num_attention_heads": 4, "max_position_embeddings": 32}  # fmt: skip
@@ -33,7 +33,7 @@ def made(family: str, head: str, **more: Any) -> Any:
     return randomised(getattr(library, name)(config))
 
 
-def check_encoder(theirs: Any, folder: Path, bound: float, **segments: Tensor) -> Opened:
+def check_encoder(theirs: Any, folder: Path, bound: float, **segments: Tensor) -> OpenedNetwork:
     opened = open_network(folder)
     ours = opened.network.to(next(theirs.parameters()).dtype)
     ids, mask = prompts(53, left=False)

@@ -22,7 +22,7 @@ from tests.interop.config_keys import (
 )
 
 from translucid.core.errors import InputError
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 
 @pytest.mark.slow

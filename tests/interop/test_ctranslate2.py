@@ -17,8 +17,7 @@ from tests.interop.writers import write_ctranslate2
 from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
+from translucid.interop.importing import import_model, open_network
 from translucid.models.autoregressive import GenerationInputs
 
 PUBLISHED = "ct2-aren-transliteration"
@@ -152,7 +151,7 @@ def test_config_and_vocabularies(tmp_path: Path) -> None:
     [
         ("decoder/start_from_zero_embedding", 1, "start_from_zero_embedding = 1 cannot"),
         ("decoder/layer_0/self_attention/rotary_dim", 4, "rotary_dim differs from layer to layer"),
-        ("decoder/num_heads", 2, "num_heads is 4 in the encoder and 2 in the decoder"),
+        ("decoder/num_heads", 2, "encoder/num_heads = 4, decoder/num_heads = 2; one value"),
         ("encoder/scale_embeddings", 0, "scale_embeddings = .0, 1. cannot"),
     ],
 )

@@ -13,7 +13,7 @@ from translucid.core.weights import own_tensors
 from translucid.interop.export.homes import home_of
 from translucid.interop.export.huggingface import tensors_of
 from translucid.interop.export.rewrites import Weights
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 from translucid.interop.placing import is_ignored
 from translucid.models.transformer_config import TransformerConfig
 

@@ -22,10 +22,8 @@ from tests.interop.toolkit_reference import (
 from torch import Tensor, nn
 
 from translucid.core.errors import InputError
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
-from translucid.interop.source import read_source
-from translucid.interop.tokenizers import fairseq as dictionaries
+from translucid.interop.families import fairseq
+from translucid.interop.importing import import_model, open_network
 
 WORDS = {"en": [f"w{i}" for i in range(9)], "de": [f"v{i}" for i in range(7)]}
 
@@ -264,11 +262,10 @@ def test_sapiens_humanises_an_antibody(tmp_path: Path) -> None:
     tokens = reference["vocab"]
     assert tokens[-1] == "<mask>"
     (tmp_path / "dict.txt").write_text("".join(f"{token} 1\n" for token in tokens[4:-1]), "utf-8")
-    network: Any = open_network(tmp_path / "m.pt").network
+    opened = open_network(tmp_path / "m.pt")
+    network: Any = opened.network
     assert network.parameters_count == reference["params"] - 128  # there with a row of segments
-    source = read_source(tmp_path / "m.pt")
-    read = dictionaries.tokenizers(tmp_path, source.config, rows=25, shared=True)
-    tokenizer = read.tokenizers["tokenizer"]
+    tokenizer = fairseq.tokenizers(opened.source, opened.plan).tokenizers["tokenizer"]
     ids = torch.tensor([tokenizer.frame()(tokenizer.encode(reference["mouse"]))])
     assert (ids[0, 0], ids[0, -1], tokenizer.mask_id) == (0, 2, 24)
     with torch.inference_mode():

@@ -19,9 +19,9 @@ from tests.interop.writers import (
 )
 
 from translucid.core.errors import InputError
+from translucid.interop.families.llama2c import read_llama2c
 from translucid.interop.formats.ctranslate2_file import read_ctranslate2
-from translucid.interop.formats.gguf import read_gguf
-from translucid.interop.formats.llama2c import read_llama2c
+from translucid.interop.formats.gguf_file import read_gguf
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.formats.torch_file import read_torch

@@ -27,7 +27,7 @@ from translucid.interop.generation_config import (
     TOKENS,
     read_generation,
 )
-from translucid.interop.source import read_source
+from translucid.interop.kinds import read_source
 
 TEXTS = ["the cat", "in the sun there is no rest", "no"]
 BEAMS = {"num_beams": 3}

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from tests.interop.reference import check_decoder, greedy, randomised, save, transformers
 
 from translucid.core.errors import InputError
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 SIZES = {"vocab_size": 53, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 32,
          "bos_token_id": 1, "eos_token_id": 1}  # fmt: skip
@@ -52,6 +52,23 @@ def test_without_its_prefix_and_with_masks(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     opened = check_decoder(theirs, tmp_path)
     assert "ignored: h.{}.attn.bias, h.{}.attn.masked_bias" in opened.notes
+
+
+def test_a_head_that_differs_from_the_table_is_kept(tmp_path: Path) -> None:
+    """Also where tie_word_embeddings is true; an equal copy is ignored."""
+    save(made("as published"), tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    for head, tied in (
+        (tensors["transformer.wte.weight"].clone(), True),
+        (torch.ones(53, 24), False),
+    ):
+        stored = tensors | {"lm_head.weight": head}
+        save_file(stored, tmp_path / "model.safetensors", metadata={"format": "pt"})
+        opened = open_network(tmp_path)
+        assert opened.network.config.model_dump()["tied"] is tied
+        assert any("kept apart" in note for note in opened.notes) is not tied
+        if not tied:
+            assert torch.equal(opened.network.state_dict()["head.linear.weight"], head)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import torch
 from tests.interop.writers import gguf_string
 
 from translucid.core.errors import InputError
-from translucid.interop.formats.gguf import read_gguf
+from translucid.interop.formats.gguf_file import read_gguf
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.torch_file import read_torch
 

@@ -25,14 +25,8 @@ from translucid.data.tokenizers import patterns
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.tokenizers import (
-    gguf,
-    llama2c,
-    read_tokenizers,
-    sentencepiece,
-    tiktoken,
-    vocabulary,
-)
+from translucid.interop.families import llama2c, llama_cpp
+from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers, sentencepiece, tiktoken
 
 SPEC: dict[str, Any] = {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<s>": 3}, "merges": [["a", "b"]]},
@@ -224,11 +218,11 @@ FILES: dict[str, tuple[Callable[[], bytes], Callable[[Path], Any]]] = {
     "ranks": (ranks_file, lambda path: tiktoken.tokenizer(path, "gpt2")),
     "lines": (
         lambda: "<unk>\n</s>\nä\nb\n".encode(),
-        lambda path: vocabulary.tokenizers(vocabulary.read_lines(path)),
+        lambda path: plain_vocabulary.tokenizers(plain_vocabulary.read_lines(path)),
     ),
     "fairseq": (
         lambda: b"the 12\ncat 3\n",
-        lambda path: vocabulary.tokenizers(vocabulary.read_fairseq(path)),
+        lambda path: plain_vocabulary.tokenizers(plain_vocabulary.read_fairseq(path)),
     ),
 }
 
@@ -260,7 +254,7 @@ def test_damaged_bytes(name: str, tmp_path: Path) -> None:
 def test_odd_metadata_of_a_gguf_file(key: str, value: Any) -> None:
     metadata = gguf_llama() | {f"tokenizer.ggml.{key}": value}
     try:
-        gguf.tokenizer(metadata)
+        llama_cpp.tokenizer(metadata)
     except InputError:
         return
     assert key in ("bos_token_id", "scores", "token_type")

@@ -3,6 +3,8 @@
 import json
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tokenizers import decoders, models, pre_tokenizers
 import translucid as tl
 from translucid.core.errors import InputError
 from translucid.interop.importing import load
-from translucid.interop.source import kind_of
+from translucid.interop.kinds import kind_of
 from translucid.interop.tokenizers import read_tokenizers
 
 WORDS = [
@@ -74,6 +76,24 @@ def test_the_reference_writes_the_same_text(folder: Path) -> None:
         [t.text for t in d.texts] for d in model.decode(["the dog"], beam_size=1, max_length=8)
     ]
     assert text == tokenizer.decode(wanted)
+
+
+FAMILIES = """
+import sys, translucid
+translucid.load(sys.argv[1], verify=False)
+begin = "translucid.interop.families."
+print(*sorted(name.removeprefix(begin) for name in sys.modules if name.startswith(begin)))
+"""
+
+
+@pytest.mark.slow
+def test_opening_a_model_imports_no_other_family(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FAMILIES, str(folder)], capture_output=True, encoding="utf-8",
+        check=True,
+    )  # fmt: skip
+    shared = {"encoder_heads", "huggingface_layout", "plan", "rotary", "stack"}
+    assert set(done.stdout.split()) == {"llama", *shared}
 
 
 def test_it_is_a_model_like_any_other(folder: Path, tmp_path: Path) -> None:

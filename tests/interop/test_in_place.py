@@ -11,7 +11,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.interop.formats.safetensors_file import read_safetensors
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 from translucid.interop.placing import place_weights
 from translucid.interop.rules import Pairs, rule
 

@@ -10,8 +10,7 @@ from tests.interop.reference import randomised
 from tests.interop.toolkit_reference import Names, Transformer, check, sinusoids
 
 from translucid.core.errors import InputError
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
+from translucid.interop.importing import import_model, open_network
 
 pytest.importorskip("yaml", reason="PyYAML is not installed")
 SPECIAL = ["<unk>", "<pad>", "<s>", "</s>"]

@@ -9,10 +9,10 @@ import pytest
 from tests.interop.writers import GGUF_KINDS, write_gguf
 
 from translucid.core.errors import InputError
-from translucid.interop.formats.gguf import read_gguf
-from translucid.interop.formats.quantised import BLOCKS, NAMES
+from translucid.interop.formats.gguf_file import read_gguf
+from translucid.interop.formats.gguf_quants import QUANTS
 
-KINDS = {name: number for number, name in NAMES.items()}
+KINDS = {quant.name: number for number, quant in QUANTS.items()}
 TABLE = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]
 
 
@@ -92,7 +92,7 @@ def written(path: Path, kind: str, raw: bytes, count: int) -> np.ndarray:
 
 def random_blocks(kind: str, count: int = 3) -> bytes:
     """No exponent of a scale is that of infinity."""
-    _, length = BLOCKS[KINDS[kind]]
+    length = QUANTS[KINDS[kind]].size
     raw = np.random.default_rng(0).integers(0, 256, size=(count, length), dtype=np.uint8)
     for block in raw:
         while not np.isfinite(
@@ -104,7 +104,7 @@ def random_blocks(kind: str, count: int = 3) -> bytes:
 
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_blocks_mean_what_the_loops_say(tmp_path: Path, kind: str) -> None:
-    weights, length = BLOCKS[KINDS[kind]]
+    _, weights, length, _ = QUANTS[KINDS[kind]]
     raw = random_blocks(kind)
     wanted = [
         DEFINITIONS[kind](raw[begin : begin + length], i)
@@ -119,7 +119,7 @@ def test_blocks_mean_what_the_loops_say(tmp_path: Path, kind: str) -> None:
 def test_blocks_equal_the_reference(tmp_path: Path, kind: str) -> None:
     gguf = pytest.importorskip("gguf", reason="the reference reader of GGUF is not installed")
     number = gguf.GGMLQuantizationType[kind]
-    assert BLOCKS[KINDS[kind]] == gguf.GGML_QUANT_SIZES[number]
+    assert QUANTS[KINDS[kind]][1:3] == gguf.GGML_QUANT_SIZES[number]
     raw = random_blocks(kind)
     wanted = gguf.quants.dequantize(np.frombuffer(raw, dtype=np.uint8), number)
     np.testing.assert_array_equal(written(tmp_path / "a.gguf", kind, raw, len(wanted)), wanted)

@@ -23,7 +23,7 @@ from tests.interop.writers import LLAMA2C, llama2c_weights, write_gguf, write_ll
 from tests.tiny.dealt import dealt
 
 from translucid.core.errors import InputError
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 SIZES = {
     "vocab_size": 53, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 import translucid as tl
 from translucid.core.errors import InputError
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
+from translucid.interop.importing import import_model, open_network
 from translucid.interop.rules import to_theirs
 
 EXAMPLES = Path(__file__).parents[2] / "examples/mappings"

@@ -17,7 +17,7 @@ D, LAYERS, VOCAB = 768, 6, 16_000
 OPEN = """
 import sys
 from pathlib import Path
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 def peak():  # of this process alone: resource.getrusage would count that of the tests too
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()

@@ -24,9 +24,8 @@ import translucid as tl
 from translucid.core.errors import InputError
 from translucid.core.weights import own_tensors
 from translucid.interop.formats.torch_file import read_torch
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
-from translucid.interop.source import kind_of
+from translucid.interop.importing import import_model, open_network
+from translucid.interop.kinds import kind_of
 from translucid.model import Model
 
 

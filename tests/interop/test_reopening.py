@@ -13,13 +13,13 @@ from tests.interop.test_export_gguf import LLAMA
 from tests.interop.tiny_foreign import written
 
 from translucid.core.errors import InputError
-from translucid.interop.answers import compare_answers
 from translucid.interop.export import exporting
 from translucid.interop.export.exporting import export
 from translucid.interop.export.reopening import sample
 from translucid.interop.export.tokenizer_files import check_pieces
-from translucid.interop.formats import gguf
+from translucid.interop.formats import gguf_file
 from translucid.interop.importing import import_model
+from translucid.interop.transformers_check import compare_answers
 from translucid.tasks.model_folder import Bundle
 
 
@@ -80,7 +80,7 @@ def test_what_differs_is_an_error_and_nothing_is_left(
 
 
 def test_a_gguf_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = gguf.write_gguf
+    write = gguf_file.write_gguf
 
     def shifted(path: Path, facts: dict[str, Any], tensors: dict[str, Any]) -> None:
         write(path, facts, tensors | {"output_norm.weight": 2 * tensors["output_norm.weight"]})

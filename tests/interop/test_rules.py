@@ -12,12 +12,12 @@ from translucid.interop.placing import grouped, place_weights
 from translucid.interop.rules import (
     Blocks,
     ByHead,
+    LayoutChange,
     OneRow,
     Pairs,
     Place,
-    Rule,
-    Step,
     Transpose,
+    WeightRule,
     constant,
     joined,
     of_layers,
@@ -26,7 +26,7 @@ from translucid.interop.rules import (
 )
 from translucid.parts.positions import Rotary, rotate
 
-STEPS: dict[str, tuple[Step, tuple[int, ...]]] = {
+STEPS: dict[str, tuple[LayoutChange, tuple[int, ...]]] = {
     "transpose": (Transpose(), (6, 4)),
     "pairs": (Pairs(3), (24, 5)),
     "pairs of a bias": (Pairs(3), (24,)),
@@ -95,9 +95,9 @@ class Small(nn.Module):
             self.layers.append(layer)
 
 
-def small_rules() -> list[Rule]:
+def small_rules() -> list[WeightRule]:
     layer = [
-        Rule(
+        WeightRule(
             (Place("h.{}.attn.in_proj"),),
             (Place("layers.{}.query.weight", 6), Place("layers.{}.kv.weight", 4)),
         ),

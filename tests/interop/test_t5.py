@@ -12,7 +12,7 @@ from tests.interop.seq2seq_reference import check_encoder_decoder, check_generat
 from tests.tiny.dealt import dealt
 
 from translucid.core.errors import InputError
-from translucid.interop.opening import open_network
+from translucid.interop.importing import open_network
 
 SIZES = {"vocab_size": 53, "d_model": 24, "d_kv": 5, "d_ff": 40, "num_layers": 3,
          "num_decoder_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}  # fmt: skip

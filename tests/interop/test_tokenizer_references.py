@@ -11,13 +11,8 @@ import pytest
 from tests.interop.tokenizer_files import HARD, field, random_texts, read_gguf, shared
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.tokenizers import (
-    gguf,
-    llama2c,
-    read_tokenizers,
-    sentencepiece,
-    tiktoken,
-)
+from translucid.interop.families import llama2c, llama_cpp
+from translucid.interop.tokenizers import read_tokenizers, sentencepiece, tiktoken
 
 TEXTS = [*HARD, *random_texts()]
 pytestmark = pytest.mark.filterwarnings("ignore")  # other people's libraries have many
@@ -37,7 +32,7 @@ def differing(reference: Any, tokenizer: Tokenizer, texts: list[str] = TEXTS) ->
 @pytest.mark.parametrize("name", ["gpt-2", "bert-bge", "llama-spm", "phi-3"])
 def test_the_ids_that_llama_cpp_expects(name: str) -> None:
     path = shared("tokenizers", f"ggml-vocab-{name}.gguf")
-    made = only(gguf.tokenizer(read_gguf(path)))
+    made = only(llama_cpp.tokenizer(read_gguf(path)))
     texts = Path(f"{path}.inp").read_text("utf-8").split("\n__ggml_vocab_test__\n")
     lines = Path(f"{path}.out").read_text("utf-8").split("\n")
     expected = {
@@ -131,7 +126,7 @@ def test_gpt2_in_transformers(tmp_path: Path) -> None:
 
 def test_bert_in_transformers(tmp_path: Path) -> None:
     library = pytest.importorskip("transformers")
-    made = only(gguf.tokenizer(read_gguf(shared("tokenizers", "ggml-vocab-bert-bge.gguf"))))
+    made = only(llama_cpp.tokenizer(read_gguf(shared("tokenizers", "ggml-vocab-bert-bge.gguf"))))
     (tmp_path / "vocab.txt").write_text("\n".join(made.vocab) + "\n", "utf-8")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     reference = library.BertTokenizerFast.from_pretrained(tmp_path)

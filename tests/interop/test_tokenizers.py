@@ -25,14 +25,8 @@ from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
-from translucid.interop.tokenizers import (
-    gguf,
-    llama2c,
-    read_tokenizers,
-    sentencepiece,
-    tiktoken,
-    vocabulary,
-)
+from translucid.interop.families import llama2c, llama_cpp
+from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers, sentencepiece, tiktoken
 from translucid.tasks.words import of_text, readable
 
 TEXTS = [*HARD, *random_texts(60)]
@@ -97,7 +91,9 @@ def marian(folder: Path) -> dict[str, Tokenizer]:
 
 
 def words(folder: Path) -> Tokenizer:
-    return only(vocabulary.tokenizers(["<blank>", "<s>", "</s>", "<unk>", "the", "cat", "▁x"]))
+    return only(
+        plain_vocabulary.tokenizers(["<blank>", "<s>", "</s>", "<unk>", "the", "cat", "▁x"])
+    )
 
 
 def ranks(folder: Path) -> Tokenizer:
@@ -116,7 +112,7 @@ MAKERS: dict[str, Any] = {
     "bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "words": words, "ranks": ranks,
     "source": lambda folder: marian(folder)["source"],
     "target": lambda folder: marian(folder)["target"],
-    "gguf": lambda folder: only(gguf.tokenizer(gguf_llama())),
+    "gguf": lambda folder: only(llama_cpp.tokenizer(gguf_llama())),
 }  # fmt: skip
 every = pytest.mark.parametrize("name", MAKERS)
 
@@ -266,14 +262,14 @@ def test_plain_vocabularies(tmp_path: Path) -> None:
     assert made.encode("the  dog cat </s>") == [4, 3, 5, 3]
     assert made.decode([4, 3, 5, 2]) == "the <unk> cat"
     (tmp_path / "dict.txt").write_text("the 12\ncat 3 #fairseq:overwrite\n")
-    tokens = vocabulary.read_fairseq(tmp_path / "dict.txt")
+    tokens = plain_vocabulary.read_fairseq(tmp_path / "dict.txt")
     assert tokens == ["<s>", "<pad>", "</s>", "<unk>", "the", "cat"]
-    both = vocabulary.tokenizers(tokens, ["<unk>", "</s>", "a", "b"], split="characters")
+    both = plain_vocabulary.tokenizers(tokens, ["<unk>", "</s>", "a", "b"], split="characters")
     assert both.tokenizers["target"].encode("ab c") == [2, 3, 0, 0]
     assert both.tokenizers["target"].start_ids == [1]
     assert both.tokenizers["source"].frame()([4]) == [4, 2]
     with pytest.raises(InputError, match="holds 'a' twice"):
-        vocabulary.tokenizers(["<unk>", "a", "b", "a"])
+        plain_vocabulary.tokenizers(["<unk>", "a", "b", "a"])
 
 
 def test_llama2c_is_the_same_as_its_sentencepiece_model(tmp_path: Path) -> None:
@@ -293,7 +289,7 @@ def test_llama2c_is_the_same_as_its_sentencepiece_model(tmp_path: Path) -> None:
 
 
 def test_gguf_is_the_same_as_its_sentencepiece_model(tmp_path: Path) -> None:
-    made, other = only(gguf.tokenizer(gguf_llama())), llama(tmp_path)
+    made, other = only(llama_cpp.tokenizer(gguf_llama())), llama(tmp_path)
     assert made.encode_batch(TEXTS) == other.encode_batch(TEXTS)
     assert made.frame() == Frame((1,))
 
@@ -302,7 +298,7 @@ def test_a_pre_tokenizer_that_is_not_known_is_named() -> None:
     metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a"],
                 "tokenizer.ggml.merges": [], "tokenizer.ggml.pre": "tekken"}  # fmt: skip
     with pytest.raises(InputError, match=r"pre = 'tekken': how it splits text is not known"):
-        gguf.tokenizer(metadata)
+        llama_cpp.tokenizer(metadata)
 
 
 def test_pieces_of_users_are_found_and_control_pieces_not(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.in_process import run
 
 import translucid as tl
 from translucid.core.errors import InputError
-from translucid.interop import source
+from translucid.interop import kinds
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_what_is_not_there_at_all(tmp_path: Path) -> None:
 def test_a_checkpoint_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save({"model": {}, "args": {}}, tmp_path / "a.pt")
     parsed = []
-    read = source.read_torch
-    monkeypatch.setattr(source, "read_torch", lambda path: parsed.append(path) or read(path))
-    assert source.read_source(tmp_path / "a.pt").kind == "fairseq"
+    read = kinds.read_torch
+    monkeypatch.setattr(kinds, "read_torch", lambda path: parsed.append(path) or read(path))
+    assert kinds.read_source(tmp_path / "a.pt").kind == "fairseq"
     assert len(parsed) == 1
 
 

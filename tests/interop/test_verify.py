@@ -16,8 +16,7 @@ from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
 from tests.tiny.dealt import dealt
 
 from translucid.interop import verify
-from translucid.interop.importing import import_model
-from translucid.interop.opening import open_network
+from translucid.interop.importing import import_model, open_network
 from translucid.interop.verify import differences, first_wrong
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle

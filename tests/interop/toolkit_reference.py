@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
-from translucid.interop.opening import Opened, open_network
+from translucid.interop.importing import OpenedNetwork, open_network
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.tokens import Tokens
 
@@ -38,7 +38,7 @@ class Reference(Protocol):
     def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor: ...
 
 
-def check(theirs: Any, path: Path, *, start: int, eos: int) -> Opened:
+def check(theirs: Any, path: Path, *, start: int, eos: int) -> OpenedNetwork:
     """Encoder output, logits at once, traced and in steps, and greedy texts, in two precisions."""
     opened = open_network(path)
     ours: Any = opened.network

@@ -72,9 +72,9 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def is_model(word: str) -> bool:
     """Whether something that was typed is a model, not data."""
-    from translucid.interop import unknown
+    from translucid.interop import kinds
 
-    return named_like_a_model(word) or (Path(word).is_dir() and unknown.is_model(Path(word)))
+    return named_like_a_model(word) or (Path(word).is_dir() and kinds.is_model(Path(word)))
 
 
 def named_like_a_model(word: str) -> bool:

@@ -48,8 +48,8 @@ def import_model(
     """
     from translucid.core.errors import InputError
     from translucid.interop import importing
-    from translucid.interop.answers import NotCompared, compare_answers
-    from translucid.interop.source import kind_of
+    from translucid.interop.kinds import kind_of
+    from translucid.interop.transformers_check import NotCompared, compare_answers
     from translucid.interop.verify import differences, first_wrong
     from translucid.tasks import model_folder
     from translucid.tasks.registry import TASKS

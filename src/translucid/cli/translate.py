@@ -163,7 +163,7 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 def digest_of_model(folder: Path) -> str:
     """Which model it is, wherever it lies; of another tool's, which files it is."""
     from translucid.core.atomic_files import MANIFEST, digest_of
-    from translucid.interop.source import kind_of
+    from translucid.interop.kinds import kind_of
     from translucid.tasks.model_folder import place
 
     # Another tool's weights have no manifest, and are too large to be read for this.

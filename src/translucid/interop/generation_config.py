@@ -12,7 +12,11 @@ from typing import Any
 
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import present, read_object
-from translucid.interop.families.options import Options
+from translucid.interop.families.plan import Options
+from translucid.models.sequence_config import SequenceConfig
+from translucid.tasks.model_folder import Bundle
+from translucid.tasks.options import DataConfig, DecodingConfig
+from translucid.tasks.translate import Translate
 
 FILE = "generation_config.json"
 MAX_BEAMS = 1024  # of a file that somebody else has made
@@ -107,7 +111,7 @@ LEGACY = tuple(name for name in FIELDS if name not in NOT_LEGACY or name == "for
 
 @dataclass(frozen=True)
 class Generation:
-    """What a folder says about writing, in our terms."""
+    """How a folder says that texts are generated, in our terms."""
 
     decoding: dict[str, Any]  # keys of DecodingConfig
     statistics: dict[str, Any] = field(default_factory=dict)
@@ -125,8 +129,8 @@ def read_generation(
         raw = {k: v for k, v in read_object(folder / FILE).items() if v is not None}
     else:
         raw = {name: config.get(name) for name in LEGACY if config.get(name) is not None}
-    read = _Read(raw, str(folder / where), vocab)
-    read.refuse()
+    read = _GenerationFields(raw, str(folder / where), vocab)
+    read.refuse_unsupported()
     settings = read.lengths(start) | read.search() | read.tokens()
     sampling = read.sampling()
     decoding = {"beam_size": read.beams, "alpha": read.alpha}
@@ -141,15 +145,16 @@ def read_generation(
     return Generation(decoding, statistics, tuple(_notes(read, where, sampling, config)))
 
 
-class _Read:
+class _GenerationFields(Options):
     def __init__(self, raw: Mapping[str, Any], where: str, vocab: int) -> None:
-        self.raw, self.where, self.vocab = raw, where, vocab
-        self.samples = self._flag("do_sample")
-        self.beams = int(self._number("num_beams", 1, 1, MAX_BEAMS, whole=True))
-        self.alpha = float(self._number("length_penalty", 1.0, 0, 100))
+        super().__init__(raw, where)
+        self.raw, self.vocab = raw, vocab
+        self.samples = self.flag("do_sample", False)
+        self.beams = self.within("num_beams", 1, 1, MAX_BEAMS, whole=True)
+        self.alpha = self.within("length_penalty", 1.0, 0, 100)
 
-    def refuse(self) -> None:
-        """All fields that would change the texts and that nothing here computes."""
+    def refuse_unsupported(self) -> None:
+        """Refuse all fields that would change the texts and are not supported here."""
         table = {**REFUSED, **(REFUSED_SAMPLING if self.samples else {})}
         wrong = [
             f"{name} = {str(self.raw[name])[:60]} ({what})"
@@ -165,20 +170,21 @@ class _Read:
             )
 
     def lengths(self, start: Sequence[int] | None) -> dict[str, Any]:
-        """Theirs count the start of an encoder-decoder, of which all but one token are written."""
+        """Length limits. Theirs count the start tokens of an encoder-decoder, all but one of which
+        are generated."""
         forced = 0 if start is None else len(start) - 1
         made: dict[str, Any] = {}
         if "max_new_tokens" in self.raw:
-            new = int(self._number("max_new_tokens", 0, 1, 1 << 40, whole=True))
+            new = self.within("max_new_tokens", 0, 1, 1 << 40, whole=True)
             made["max_length"] = max(new - forced, 1)
         elif "max_length" in self.raw:
-            total = int(self._number("max_length", 0, 1, 1 << 40, whole=True))
+            total = self.within("max_length", 0, 1, 1 << 40, whole=True)
             made["max_total_length"] = total if start is None else max(total, len(start) + 1)
         if "min_new_tokens" in self.raw:
-            new = int(self._number("min_new_tokens", 0, 0, 1 << 40, whole=True))
+            new = self.within("min_new_tokens", 0, 0, 1 << 40, whole=True)
             made["min_length"] = max(new - forced, 0)
         if self.raw.get("min_length") and "min_new_tokens" not in self.raw:
-            made["min_total_length"] = int(self._number("min_length", 0, 0, 1 << 40, whole=True))
+            made["min_total_length"] = int(self.within("min_length", 0, 0, 1 << 40, whole=True))
         if "min_length" in made and made.get("max_length", 1 << 40) < made["min_length"]:
             made["min_length"] = made["max_length"]  # then no text ends
         return made
@@ -186,20 +192,18 @@ class _Read:
     def search(self) -> dict[str, Any]:
         early = self.raw.get("early_stopping", False)
         if early not in (True, False, "never") or isinstance(early, int) != (early in (0, 1)):
-            raise self._wrong("early_stopping", "true, false or never")
+            self.refuse("early_stopping", self.raw.get("early_stopping"), "true, false or never")
         made: dict[str, Any] = {"early_stopping": early, "count_start": True}
-        made["renormalise"] = self._flag("renormalize_logits")
-        made["no_repeat_ngram"] = int(
-            self._number("no_repeat_ngram_size", 0, 0, 1 << 20, whole=True)
-        )
-        made["repetition_penalty"] = float(self._number("repetition_penalty", 1.0, 1e-6, 1e6))
+        made["renormalise"] = self.flag("renormalize_logits", False)
+        made["no_repeat_ngram"] = self.within("no_repeat_ngram_size", 0, 0, 1 << 20, whole=True)
+        made["repetition_penalty"] = float(self.within("repetition_penalty", 1.0, 1e-6, 1e6))
         return made
 
     def tokens(self) -> dict[str, Any]:
-        """Constraints by ids of tokens."""
+        """Constraints given as token ids."""
         runs = self.raw.get("bad_words_ids", [])
         if not isinstance(runs, list) or not all(self._are_ids(run) and run for run in runs):
-            raise self._wrong("bad_words_ids", "a list of lists of ids")
+            self.refuse("bad_words_ids", self.raw.get("bad_words_ids"), "a list of lists of ids")
         never = [[i] for i in self._ids("suppress_tokens")]
         made: dict[str, Any] = {"forbid_ids": [*runs, *never]}
         made["forbid_first_ids"] = self._ids("begin_suppress_tokens")
@@ -207,40 +211,24 @@ class _Read:
         return made
 
     def sampling(self) -> dict[str, Any] | None:
-        """How texts are drawn; None: they are not."""
+        """Sampling options; None: texts are not sampled."""
         if not self.samples:
             return None
-        made: dict[str, Any] = {"temperature": float(self._number("temperature", 1.0, 1e-6, 1e6))}
-        top_k = int(self._number("top_k", TOP_K, 0, 1 << 40, whole=True))
+        made: dict[str, Any] = {"temperature": self.within("temperature", 1.0, 1e-6, 1e6)}
+        top_k = self.within("top_k", TOP_K, 0, 1 << 40, whole=True)
         if top_k:
             made["top_k"] = top_k
         for name in ("top_p", "min_p"):
-            value = float(self._number(name, 0.0, 0, 1))
+            value = self.within(name, 0.0, 0, 1)
             if value and (name, value) != ("top_p", 1.0):
                 made[name] = value
         return made
-
-    def _flag(self, name: str) -> bool:
-        value = self.raw.get(name, False)
-        if not isinstance(value, bool):
-            raise self._wrong(name, "true or false")
-        return value
-
-    def _number(
-        self, name: str, default: float, least: float, most: float, *, whole: bool = False
-    ) -> float:
-        value = self.raw.get(name, default)
-        kinds = int if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            raise self._wrong(name, f"{kind} from {least:g} to {most:g}")
-        return value
 
     def _ids(self, name: str) -> list[int]:
         value = self.raw.get(name, [])
         ids = [value] if isinstance(value, int) else value
         if not self._are_ids(ids):
-            raise self._wrong(name, f"ids of tokens, 0 to {self.vocab - 1:,},")
+            self.refuse(name, value, f"ids of tokens, 0 to {self.vocab - 1:,},")
         return list(ids)
 
     def _are_ids(self, value: Any) -> bool:
@@ -248,15 +236,11 @@ class _Read:
             isinstance(i, int) and not isinstance(i, bool) and 0 <= i < self.vocab for i in value
         )
 
-    def _wrong(self, name: str, wanted: str) -> InputError:
-        value = str(self.raw.get(name))[:100]
-        return InputError(f"{self.where}: {name} = {value!r}, but {wanted} is wanted")
-
 
 def _notes(
-    read: _Read, where: str, sampling: Mapping[str, Any] | None, config: Options
+    read: _GenerationFields, where: str, sampling: Mapping[str, Any] | None, config: Options
 ) -> list[str]:
-    """What was taken, what has no effect, and what nobody here knows."""
+    """Which fields were applied, which have no effect, and which are unknown."""
     raw = read.raw
     of_sampling = (*OF_SAMPLING, *REFUSED_SAMPLING)
     taken = [name for name in HONOURED if name in raw and not name.endswith("_token_id")]
@@ -292,3 +276,65 @@ def _notes(
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def search_of(held: Bundle) -> DecodingConfig | None:
+    """The search options of a model; None: its task does not search."""
+    return DecodingConfig(**held.decoding) if held.task == Translate.name else None
+
+
+def searched(held: Bundle, where: str) -> list[str]:
+    """A note with the search options of a model. where: how another tool receives them."""
+    search = search_of(held)
+    if search is None:
+        return []
+    return [
+        f"decoding as in the run: beam_size = {search.beam_size}, alpha = {search.alpha}; {where}"
+    ]
+
+
+def as_call(held: Bundle) -> str:
+    """As arguments of CTranslate2's translate_batch."""
+    search = search_of(held)
+    return "" if search is None else f"beam_size={search.beam_size}, length_penalty={search.alpha}"
+
+
+def as_theirs(held: Bundle) -> dict[str, Any]:
+    """Keys of Hugging Face's generation_config.json. A translation ends at the latest where the
+    longest source of the run's data has it end: there a length is one number for all sources."""
+    search = search_of(held)
+    if search is None:
+        return {}
+    config = held.network.config
+    table = config.context_length if isinstance(config, SequenceConfig) else None
+    max_length = 2 * DataConfig(**held.data).max_length + 10
+    max_length = max_length if table is None else min(max_length, table)
+    theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": max_length}
+    if search.beam_size > 1:
+        theirs["early_stopping"] = "never"  # as here: until nothing better can come
+    if search.beam_size > 1 or search.alpha != 1.0:  # of no effect without beams, and warned of
+        theirs["length_penalty"] = search.alpha
+    return theirs
+
+
+def original_of(held: Bundle) -> dict[str, Any] | None:
+    """What an opened model's generation_config.json held, unchanged; if the folder had none, what
+    its config.json said about generating. None: the model was not opened in that layout."""
+    original = held.statistics.get(ORIGINAL)
+    if not isinstance(original, dict):
+        return None
+    return dict(original["fields"])
+
+
+def read_decoding(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """What our own export wrote beside a CTranslate2 model: keys of DecodingConfig, and a note."""
+    if not present(folder / FILE):
+        return {}, []
+    theirs = Options(read_object(folder / FILE), str(folder / FILE))
+    ours: dict[str, Any] = {}
+    if theirs.get("num_beams") is not None:
+        ours["beam_size"] = theirs.within("num_beams", 1, 1, MAX_BEAMS, whole=True)
+    if theirs.get("length_penalty") is not None:
+        ours["alpha"] = theirs.within("length_penalty", 1, 0, 100)
+    shown = ", ".join(f"{name} = {value}" for name, value in ours.items())
+    return ours, [f"decoding as {FILE} says: {shown}"] if ours else []

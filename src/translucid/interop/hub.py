@@ -28,7 +28,7 @@ OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.
 
 @dataclass(frozen=True)
 class HubName:
-    """What stands behind hf:."""
+    """The parts of a name that begins with hf:."""
 
     repository: str
     revision: str | None = None
@@ -54,8 +54,8 @@ def parse(path: str | Path) -> HubName:
 
 
 def fetched(path: str | Path) -> Path:
-    """Where the files of such a name lie, downloaded where the cache lacks them; those of a model
-    that comes with the package (demo:translate); any other path as it is."""
+    """The local path of a model: downloads files of a name on the hub that the cache lacks, finds
+    one that comes with the package (demo:translate), and returns any other path unchanged."""
     if shipped_models.is_shipped_name(path):
         return shipped_models.find(path)
     if not is_hub_name(path):
@@ -73,7 +73,7 @@ def fetched(path: str | Path) -> Path:
 
 
 def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
-    """The folder of a revision with those of the files that it has."""
+    """The folder of a revision, with those of the files that exist."""
     try:
         from huggingface_hub import constants, snapshot_download
     except ImportError:
@@ -97,7 +97,7 @@ def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
 
 
 def _cause(name: HubName, error: BaseException) -> str:
-    """Why the hub has not given it, and what to do."""
+    """Why the hub did not provide the files, and what to do."""
     from huggingface_hub import constants, errors
 
     hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{name.repository}"
@@ -129,8 +129,8 @@ def _cause(name: HubName, error: BaseException) -> str:
 
 
 def repository_of(path: Path) -> str | None:
-    """ORG/NAME, of a snapshot in the hub's cache or a file in one: their own names are a commit's
-    and a digest."""
+    """ORG/NAME of a snapshot in the hub's cache, or of a file in one: the cache names them by
+    commit and digest."""
     path = path.absolute()
     for folder in path.parents:
         if folder.name == "snapshots" and folder.parent.name.startswith("models--"):

@@ -1,46 +1,80 @@
-"""Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
+"""Open any model: one of ours is read, and one of another tool becomes a network with its weights,
+tokenizers and decoding options."""
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import inside, naming, present, read_object
-from translucid.interop import first_opening
-from translucid.interop.agreement import check_labels, check_vocabularies, without_unused
-from translucid.interop.decoding_options import read_decoding
-from translucid.interop.families.plan import Plan
-from translucid.interop.generation_config import read_generation
+from translucid.core.untrusted_files import naming, ram_bytes
+from translucid.interop.families.encoder_heads import with_mean
+from translucid.interop.families.plan import ForeignModel, ImportPlan
+from translucid.interop.generation_config import read_decoding, read_generation
 from translucid.interop.hub import repository_of
-from translucid.interop.mapping_file import read_mapping
-from translucid.interop.opening import open_network
-from translucid.interop.source import CONFIG, Kind, Source, kind_of
-from translucid.interop.tokenizers import (
-    ctranslate2,
-    fairseq,
-    gguf,
-    joeynmt,
-    llama2c,
-    mapped,
-    opennmt,
-    read_tokenizers,
-)
-from translucid.interop.tokenizers.specs import ReadTokenizers
-from translucid.interop.unknown import refusal
-from translucid.models.sequence_config import SequenceConfig
+from translucid.interop.kinds import kind_of, read_source, refusal, tool_of
+from translucid.interop.placing import grouped, place_weights
+from translucid.interop.tokenizers.agreement import check_labels, check_vocabularies, without_unused
+from translucid.models import Network
+from translucid.models.undrawn import build_undrawn
 from translucid.tasks import model_folder
 from translucid.tasks.language import Language
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
-FORMATS: dict[Kind, str] = {
-    "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
-    "ctranslate2": "CTranslate2's format",
-    **dict.fromkeys(("opennmt", "fairseq", "joeynmt"), "a checkpoint"),
-    "mapping": "the form that a mapping file describes",
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A foreign model as a network of ours; notes: what was done to it, a line each."""
+
+    source: ForeignModel
+    plan: ImportPlan
+    network: Network
+    notes: tuple[str, ...]
+
+
+def open_network(
+    path: Path,
+    mapping: Path | None = None,
+    *,
+    pooled: bool = False,
+    ignored_keys: Sequence[str] = (),
+) -> OpenedNetwork:
+    """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
+    weights that no tool describes. pooled: of a model that gives hidden states, their mean.
+    ignored_keys: keys of config.json of unknown meaning that are to be ignored."""
+    source = read_source(path, mapping, ignored_keys)
+    plan = tool_of(source.kind).plan(source)
+    if pooled and plan.task == "none":
+        plan = with_mean(plan, str(path))
+    tensors = source.file.tensors
+    sizes = [
+        tensors[place.name].size
+        for rule in plan.rules
+        for place in rule.theirs
+        if place.name in tensors
+    ]
+    available = ram_bytes()
+    if available is not None and 4 * sum(sizes) > available:
+        raise InputError(
+            f"{path}: its {sum(sizes):,} weights take {4 * sum(sizes) / 1e9:.1f} GB in float32, "
+            f"but this machine has {available / 1e9:.1f} GB of memory; use a smaller model"
+        )
+    try:
+        network = build_undrawn(plan.config, sizes)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    unused = place_weights(network, plan.rules, tensors, plan.ignored, str(path))
+    notes = [*plan.notes]
+    types = {tensors[place.name].dtype for rule in plan.rules for place in rule.theirs}
+    if types != {"float32"}:
+        notes.append(f"weights in {', '.join(sorted(types))} became float32")
+    if unused:
+        notes.append(f"ignored: {grouped(unused)}")
+    network.eval()
+    return OpenedNetwork(source, plan, network, tuple(notes))
 
 
 def load(
@@ -76,31 +110,29 @@ def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str])
     if mapping is None and path.is_dir() and kind_of(path) is None:
         _check_folder(path)
     opened = open_network(path, mapping, pooled=True, ignored_keys=ignored_keys)
-    imported = _tokenizers(opened.source, opened.plan)
-    if opened.plan.task in (Translate.name, Language.name):  # what they write needs an end
+    source, plan, tool = opened.source, opened.plan, tool_of(opened.source.kind)
+    imported = tool.tokenizers(source, plan)
+    if plan.task in (Translate.name, Language.name):  # what they write needs an end
         _ = list(imported.tokenizers.values())[-1].eos_id  # raises an error if there is none
-    plan, decoding, notes = opened.plan, dict[str, Any](), list[str]()
-    statistics = dict(plan.statistics)
-    rows = {name: _rows(plan, name) for name in imported.tokenizers}
+    decoding, notes, statistics = dict[str, Any](), list[str](), dict(plan.statistics)
+    rows = {name: plan.rows(name) for name in imported.tokenizers}
     imported = without_unused(imported, rows)
     spare = check_vocabularies(imported, rows, path)
-    check_labels(plan, path)
-    if plan.task == Translate.name and opened.source.kind == "ctranslate2":
-        decoding, notes = read_decoding(opened.source.folder)
-    if plan.task in (Translate.name, Language.name) and opened.source.kind == "huggingface":
-        start = _start(imported) if plan.task == Translate.name else None
-        generation = read_generation(
-            opened.source.folder, opened.source.config, start, _rows(plan, "target")
-        )
+    check_labels(plan.labels, path)
+    if plan.task == Translate.name and source.kind == "ctranslate2":
+        decoding, notes = read_decoding(source.folder)
+    if plan.task in (Translate.name, Language.name) and source.kind == "huggingface":
+        decoder = list(imported.tokenizers.values())[-1]
+        start = tuple(decoder.start_ids) if plan.task == Translate.name else None
+        generation = read_generation(source.folder, source.config, start, plan.rows("target"))
         decoding, notes = generation.decoding, list(generation.notes)
         statistics |= generation.statistics
-    if plan.task == Tag.name:  # as its own tool answers; what it was trained on, nothing says
+    if plan.task == Tag.name:  # as its own tool answers; its tagging scheme is not stored
         decoding = {"spans": "free"}
         task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")
         notes = [f"tags: {task.decoding_note} (decoding.spans = free)"]
     facts = {
-        "imported": f"{plan.family} model in {FORMATS[opened.source.kind]}: "
-        f"{repository_of(path) or path.name}",
+        "imported": f"{plan.family} model in {tool.LAYOUT}: {repository_of(path) or path.name}",
         "notes": [*opened.notes, *imported.notes, *spare, *notes],
     }
     return Bundle(
@@ -111,71 +143,14 @@ def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str])
 
 def compare_first(path: Path, held: Bundle) -> str | None:
     """Compare a folder in Hugging Face's layout with transformers; a note, or None."""
-    folder = path if path.is_dir() else path.parent
     if kind_of(path) != "huggingface":
         return None
-    return first_opening.compared(folder, held)
+    from translucid.interop.transformers_check import compared
+
+    return compared(path if path.is_dir() else path.parent, held)
 
 
 def _check_folder(path: Path) -> None:
-    """Of one that no other tool has made: it must be ours."""
+    """Refuse a folder that neither another tool nor Translucid wrote."""
     if path.is_dir() and not os.path.lexists(model_folder.place(path) / model_folder.CONFIG):
         raise refusal(path)
-
-
-def _start(imported: ReadTokenizers) -> tuple[int, ...]:
-    """What a decoder starts with."""
-    tokenizers = imported.tokenizers
-    return tuple((tokenizers.get("target") or tokenizers["tokenizer"]).start_ids)
-
-
-def _rows(plan: Plan, name: str) -> int:
-    """How many tokens the network knows, of a tokenizer of this name."""
-    assert isinstance(plan.config, SequenceConfig)
-    return (plan.config.target_vocab if name == "target" else None) or plan.config.vocab
-
-
-def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
-    rows = {side: _rows(plan, side) for side in ("source", "target")}
-    match source.kind:
-        case "gguf":
-            return gguf.tokenizer(source.file.metadata)
-        case "llama2c":
-            return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
-        case "ctranslate2":
-            return ctranslate2.tokenizers(source.folder, source.config, rows)
-        case "opennmt":
-            return opennmt.tokenizers(source.config, shared=_shared(plan))
-        case "fairseq":
-            return fairseq.tokenizers(source.folder, source.config, rows=rows["source"],
-                                      target_rows=rows["target"], shared=_shared(plan))  # fmt: skip
-        case "joeynmt":
-            return joeynmt.tokenizers(source.folder, source.config, rows, shared=_shared(plan))
-        case "mapping":
-            return mapped.tokenizers(read_mapping(source.path)[1], source.path)
-        case _:
-            config = read_object(inside(source.folder, CONFIG, "a model"))
-            # Which a file need not say of a family that always is one.
-            config |= {"is_encoder_decoder": _writes(plan)}
-            return read_tokenizers(source.folder, config, max(rows.values()))
-
-
-def _writes(plan: Plan) -> bool:
-    """Whether a decoder answers what an encoder has read."""
-    return isinstance(plan.config, SequenceConfig) and plan.config.shape == "encoder-decoder"
-
-
-def _shared(plan: Plan) -> bool:
-    """Whether source and target have one vocabulary."""
-    return isinstance(plan.config, SequenceConfig) and plan.config.target_vocab is None
-
-
-def _tokenizer_file(path: Path, plan: Plan) -> Path:
-    """The tokenizer of a llama2.c model, which is a file of its own."""
-    names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
-    for name in names:
-        if present(path.parent / name):
-            return inside(path.parent, name, str(path))
-    raise InputError(
-        f"{path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"
-    )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from translucid.core.errors import InputError
 from translucid.core.weights import FLOATS, own_tensors
 from translucid.interop.formats.stored import MappedFile, StoredTensor, rows_in_place
-from translucid.interop.rules import Place, Rule, constant_value
+from translucid.interop.rules import Place, WeightRule, constant_value
 
 LARGEST_WEIGHT = 1e12
 SHOWN = 12  # patterns of names in a message
@@ -23,7 +23,7 @@ SHOWN = 12  # patterns of names in a message
 
 @dataclass
 class Misfits:
-    """What is wrong with the tensors of a file, by name."""
+    """Tensors of a file that do not fit the network, by name."""
 
     missing: list[str] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Misfits:
 
 
 def grouped(names: Iterable[str]) -> str:
-    """Names with the numbers of layers left out, and how often each comes."""
+    """Names with layer numbers left out, and how often each occurs."""
     patterns = Counter(re.sub(r"(?<=[._/])\d+(?=[._/]|$)", "{}", name) for name in names)
     lines = [f"{name} ({n:,} times)" if n > 1 else name for name, n in patterns.items()]
     more = f", and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
@@ -53,7 +53,7 @@ def is_ignored(name: str, patterns: Sequence[str]) -> bool:
 @torch.no_grad()
 def place_weights(
     network: nn.Module,
-    rules: Sequence[Rule],
+    rules: Sequence[WeightRule],
     tensors: Mapping[str, StoredTensor],
     ignored: Sequence[str],
     where: str,
@@ -81,7 +81,7 @@ def place_weights(
 
 
 def _misfits(
-    rules: Sequence[Rule],
+    rules: Sequence[WeightRule],
     tensors: Mapping[str, StoredTensor],
     places: Mapping[str, Tensor],
     ignored: Sequence[str],
@@ -99,9 +99,9 @@ def _misfits(
 
 
 def _misshapen(
-    rule: Rule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor]
+    rule: WeightRule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor]
 ) -> list[str]:
-    """The tensors of a rule whose shapes do not fit, in words."""
+    """The tensors of a rule whose shapes do not fit, as text."""
     known = [place for place in rule.ours if place.name in places]
     ours = [place.to_ours(places[place.name]).shape for place in known]
     if len(ours) != len(rule.ours):
@@ -126,15 +126,15 @@ def _misshapen(
 
 
 def _wanted(place: Place, ours: Sequence[torch.Size]) -> list[int]:
-    """The shape that a tensor of theirs should have, as far as it can be told."""
+    """The shape that a tensor of theirs should have, as far as it is known."""
     rows = place.rows or sum(shape[0] for shape in ours)
     shape = torch.empty(rows, *ours[0][1:], device="meta")
     return list(place.to_theirs(shape).shape)
 
 
-def _alone(rules: Sequence[Rule], tensors: Mapping[str, StoredTensor]) -> set[str]:
-    """Tensors that make one weight and share no byte of their file with others: a weight that is
-    trained must not change another."""
+def _alone(rules: Sequence[WeightRule], tensors: Mapping[str, StoredTensor]) -> set[str]:
+    """Tensors that make up one weight and share no bytes with others: training one weight must not
+    change another."""
     uses = Counter(place.name for rule in rules for place in rule.theirs)
     placed = [(t.start, t.start + t.nbytes, t.file, name) for name, t in tensors.items() if t.file]
     alone = {name for name, count in uses.items() if count == 1}
@@ -148,14 +148,14 @@ def _alone(rules: Sequence[Rule], tensors: Mapping[str, StoredTensor]) -> set[st
 
 
 def _leave(
-    rule: Rule,
+    rule: WeightRule,
     tensors: Mapping[str, StoredTensor],
     parameters: Mapping[str, nn.Parameter],
     alone: set[str],
     where: str,
 ) -> bool:
-    """Let a parameter be the values of the file, which are neither read twice nor take memory of
-    their own until they are changed; False: they have to be moved, joined or converted."""
+    """Use the mapped values of the file as the parameter, without a copy, if they need no
+    conversion; otherwise return False."""
     names = [place.name for place in rule.theirs]
     steps = any(place.steps for place in (*rule.theirs, *rule.ours))
     if steps or len(rule.ours) > 1 or not names or not alone.issuperset(names):
@@ -170,7 +170,7 @@ def _leave(
 
 
 def _fill(
-    rule: Rule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor], where: str
+    rule: WeightRule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor], where: str
 ) -> None:
     ours = [place.to_ours(places[place.name]) for place in rule.ours]  # views
     if rule.constant is not None:
@@ -197,8 +197,7 @@ def _fill(
 
 
 def check_finite(values: Tensor, names: Sequence[str], weight: str, where: str) -> None:
-    """Refuse values with which nothing that a model says could be right. Damaged bytes are often
-    numbers far beyond any weight, and become infinite in the first product."""
+    """Refuse values that are not finite or far too large. Damaged bytes often are such numbers."""
     if not values.numel():
         return
     low, high = values.aminmax()

@@ -17,8 +17,9 @@ from torch import Tensor
 from translucid.core.errors import InputError
 
 
-class Step(Protocol):
-    """A change of layout; `undo(apply(x))` is x. What cannot be is a ValueError or RuntimeError."""
+class LayoutChange(Protocol):
+    """A change of layout; `undo(apply(x))` is x. Impossible shapes raise ValueError or
+    RuntimeError."""
 
     def apply(self, x: Tensor) -> Tensor: ...
     def undo(self, x: Tensor) -> Tensor: ...
@@ -26,7 +27,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Transpose:
-    """Weights that are kept as (inputs, outputs)."""
+    """Weights stored as (inputs, outputs)."""
 
     def apply(self, x: Tensor) -> Tensor:
         return x.t()
@@ -99,7 +100,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class OneRow:
-    """A vector that is kept as a matrix of one row."""
+    """A vector stored as a matrix of one row."""
 
     def apply(self, x: Tensor) -> Tensor:
         return x.squeeze(0)
@@ -114,7 +115,7 @@ class Place:
 
     name: str  # {} stands for the number of a layer
     rows: int | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LayoutChange, ...] = ()
 
     def to_ours(self, x: Tensor) -> Tensor:
         for step in self.steps:
@@ -139,28 +140,29 @@ Constant = Literal["zeros", "identity"]
 
 
 @dataclass(frozen=True)
-class Rule:
-    """Theirs, joined, are ours, joined. constant: what ours is where there are none of theirs."""
+class WeightRule:
+    """Their tensors, joined, are our tensors, joined. constant: the value of ours if they have no
+    such tensor."""
 
     theirs: tuple[Place, ...]
     ours: tuple[Place, ...]
     constant: Constant | None = None
 
-    def cuts(self, of_theirs: Sequence[int], of_ours: Sequence[int]) -> Iterator["Cut"]:
-        """Which rows go where, for tensors with so many rows."""
+    def cuts(self, of_theirs: Sequence[int], of_ours: Sequence[int]) -> Iterator["RowRange"]:
+        """Which rows go where. of_theirs, of_ours: rows of the tensors."""
         begin = 0
         for i, rows in enumerate(of_theirs):
             start = 0
             for k, own in enumerate(of_ours):
                 first, last = max(begin, start), min(begin + rows, start + own)
                 if first < last:
-                    yield Cut(i, first - begin, k, first - start, last - first)
+                    yield RowRange(i, first - begin, k, first - start, last - first)
                 start += own
             begin += rows
 
 
 @dataclass(frozen=True)
-class Cut:
+class RowRange:
     """`rows` rows from `first` of their tensor number `theirs` are those from `place` of ours."""
 
     theirs: int
@@ -170,27 +172,27 @@ class Cut:
     rows: int
 
 
-def rule(theirs: str, ours: str, *steps: Step) -> Rule:
-    """One tensor for one."""
-    return Rule((Place(theirs, steps=steps),), (Place(ours),))
+def rule(theirs: str, ours: str, *steps: LayoutChange) -> WeightRule:
+    """A rule from one tensor to one."""
+    return WeightRule((Place(theirs, steps=steps),), (Place(ours),))
 
 
-def constant(ours: str, kind: Constant) -> Rule:
-    """A weight that they compute without."""
-    return Rule((), (Place(ours),), kind)
+def constant(ours: str, kind: Constant) -> WeightRule:
+    """A rule for a weight that they do not have."""
+    return WeightRule((), (Place(ours),), kind)
 
 
 def constant_value(kind: Constant, shape: Sequence[int]) -> Tensor:
     return torch.zeros(*shape) if kind == "zeros" else torch.eye(*shape)
 
 
-def joined(theirs: Iterable[Place], ours: str) -> Rule:
-    """Several of theirs for one of ours."""
-    return Rule(tuple(theirs), (Place(ours),))
+def joined(theirs: Iterable[Place], ours: str) -> WeightRule:
+    """A rule from several of their tensors to one of ours."""
+    return WeightRule(tuple(theirs), (Place(ours),))
 
 
-def of_layers(rules: Iterable[Rule], layers: int) -> list[Rule]:
-    """The rules of a layer, once for each."""
+def of_layers(rules: Iterable[WeightRule], layers: int) -> list[WeightRule]:
+    """The rules of a layer, repeated for each layer."""
 
     def numbered(places: tuple[Place, ...], layer: int) -> tuple[Place, ...]:
         return tuple(replace(p, name=p.name.replace("{}", str(layer))) for p in places)
@@ -202,7 +204,7 @@ def of_layers(rules: Iterable[Rule], layers: int) -> list[Rule]:
     ]
 
 
-def to_theirs(rules: Iterable[Rule], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_theirs(rules: Iterable[WeightRule], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Our tensors under their names and in their layout."""
     tensors: dict[str, Tensor] = {}
     for one in rules:

@@ -2,7 +2,7 @@
 that the first layer that differs is seen.
 
 Folders in Hugging Face's layout are computed by the package transformers, files of llama.cpp and
-llama2.c by the formulas written out (plain_llama.py).
+llama2.c by the formulas written out on the tensors of the file, with none of our parts.
 """
 
 import warnings
@@ -17,14 +17,121 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
-from translucid.interop.plain_llama import plain_llama
-from translucid.interop.source import Source, read_source
+from translucid.interop.families.plan import ForeignModel, Options
+from translucid.interop.kinds import read_source
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.options import Resources
 from translucid.tasks.registry import TASKS
 from translucid.tasks.translate import Translate
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    layers: int
+    heads: int
+    kv_heads: int
+    eps: float
+    base: float  # of the rotary positions
+    halves: bool  # of a head turn, not its pairs
+    window: int | None
+
+
+def plain_llama(source: ForeignModel, ids: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The vectors after the embedding and after each layer, the last of them normalised, and the
+    logits. ids: (length,)"""
+    sizes, modules = (_of_gguf if source.kind == "gguf" else _of_llama2c)(source)
+    tensors = source.file.tensors
+
+    def read(role: str, layer: int = 0, kind: str = "weight") -> Tensor:
+        return tensors[f"{modules[role].format(layer)}.{kind}"].read().float()
+
+    def has(role: str, kind: str = "weight") -> bool:
+        return role in modules and f"{modules[role].format(0)}.{kind}" in tensors
+
+    def linear(role: str, layer: int, x: Tensor) -> Tensor:
+        y = x @ read(role, layer).T
+        return y + read(role, layer, "bias") if has(role, "bias") else y
+
+    def norm(gain: Tensor, x: Tensor) -> Tensor:
+        return gain * x / (x.square().mean(-1, keepdim=True) + sizes.eps).sqrt()
+
+    factors = tensors["rope_freqs.weight"].read() if "rope_freqs.weight" in tensors else None
+    length = len(ids)
+    far = torch.arange(length)[:, None] - torch.arange(length)  # (queries, keys)
+    hidden = (far < 0) if sizes.window is None else (far < 0) | (far >= sizes.window)
+    x = read("embedding")[ids]  # (length, d_model)
+    states = [x]
+    for layer in range(sizes.layers):
+        y = norm(read("attention_norm", layer), x)
+        query = linear("query", layer, y).view(length, sizes.heads, -1)
+        key, value = (
+            linear(role, layer, y).view(length, sizes.kv_heads, -1) for role in ("key", "value")
+        )
+        if has("query_norm"):
+            query = norm(read("query_norm", layer), query)
+            key = norm(read("key_norm", layer), key)
+        query, key = (_turned(t, sizes, factors) for t in (query, key))
+        shared = sizes.heads // sizes.kv_heads
+        key, value = (t.repeat_interleave(shared, dim=1) for t in (key, value))
+        scores = torch.einsum("qhd,khd->hqk", query, key) / query.shape[-1] ** 0.5
+        pattern = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        mixed = torch.einsum("hqk,khd->qhd", pattern, value).reshape(length, -1)
+        x = x + linear("output", layer, mixed)
+        y = norm(read("feedforward_norm", layer), x)
+        gate = torch.nn.functional.silu(linear("gate", layer, y))
+        x = x + linear("down", layer, gate * linear("up", layer, y))
+        states.append(x)
+    states[-1] = norm(read("final_norm"), x)
+    table = tensors.get("output.weight")
+    return states, states[-1] @ (read("embedding") if table is None else table.read().float()).T
+
+
+def _turned(x: Tensor, sizes: _Sizes, factors: Tensor | None) -> Tensor:
+    """Position p turns pair i of a head by p / base^(2i / d). x: (length, heads, d)"""
+    length, _, d_head = x.shape
+    rates = sizes.base ** (-torch.arange(0, d_head, 2).double() / d_head)
+    rates = rates if factors is None else rates / factors.double()
+    angles = (torch.arange(length)[:, None] * rates)[:, None]  # (length, 1, pairs)
+    cos, sin = angles.cos().float(), angles.sin().float()
+    if sizes.halves:
+        one, two = x.chunk(2, dim=-1)
+        return torch.cat([one * cos - two * sin, one * sin + two * cos], dim=-1)
+    one, two = x[..., 0::2], x[..., 1::2]
+    return torch.stack([one * cos - two * sin, one * sin + two * cos], dim=-1).flatten(-2)
+
+
+def _of_llama2c(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
+    from translucid.interop.families.llama2c import NAMES
+
+    facts = source.config
+    layers, heads, kv = (facts.whole(name) for name in ("n_layers", "n_heads", "n_kv_heads"))
+    return _Sizes(layers, heads, kv, 1e-5, 10000.0, False, None), NAMES.modules
+
+
+def _of_gguf(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
+    from translucid.interop.families.llama_cpp import MODULES, round_off
+
+    kind = source.config.text("general.architecture")
+    own = Options(source.file.metadata, source.config.where, f"{kind}.")
+    heads = own.whole("attention.head_count")
+    d_head = own.whole("attention.key_length", own.whole("embedding_length") // heads)
+    scaled = own.text("rope.scaling.type", "none") != "none"
+    if scaled or own.whole("rope.dimension_count", d_head) != d_head:
+        raise InputError(
+            f"--verify {source.path}: scaled rotary positions, or of a part of a head, are not "
+            "written out here a second time; verify the model in Hugging Face's layout, or leave "
+            "--verify out"
+        )
+    sizes = _Sizes(
+        own.whole("block_count"), heads, own.whole("attention.head_count_kv", heads),
+        round_off(own.number("attention.layer_norm_rms_epsilon")),
+        round_off(own.number("rope.freq_base", 10000.0)), kind != "llama",
+        own.get("attention.sliding_window"),
+    )  # fmt: skip
+    return sizes, MODULES
+
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
 BOUND = 1e-4  # of the largest value, in float32: more is another model, not rounding
@@ -39,8 +146,8 @@ MASKS = {"input_ids": "attention_mask", "decoder_input_ids": "decoder_attention_
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Between two ways of computing one thing."""
+class LayerDifference:
+    """The difference between two computations of the same values."""
 
     name: str
     largest: float  # difference
@@ -56,15 +163,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What another way of computing gives, of a batch of one text."""
+    """The reference computation for a batch of one text."""
 
     states: Mapping[str, Any]  # of each stack: after the embedding, and after each layer
     output: Tensor
     name: str  # of the output
 
 
-def differences(path: Path, held: Bundle) -> list[Difference]:
-    """Of the hidden states after the embedding and after each layer, and of the output."""
+def differences(path: Path, held: Bundle) -> list[LayerDifference]:
+    """Compare the hidden states after the embedding and after each layer, and the output."""
     source, config = read_source(path), held.network.config
     if source.kind not in ("huggingface", "gguf", "llama2c") or not isinstance(
         config, TransformerConfig
@@ -87,13 +194,13 @@ def differences(path: Path, held: Bundle) -> list[Difference]:
     return list(_compared(trace, points, reference, output))
 
 
-def first_wrong(compared: list[Difference]) -> Difference | None:
-    """Where the two begin to be different models, if they are."""
+def first_wrong(compared: list[LayerDifference]) -> LayerDifference | None:
+    """The first difference that is more than rounding, if there is one."""
     return next((d for d in compared if not d.relative < BOUND), None)
 
 
 def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
-    """A text as the task reads it, with itself as a translation; as much as fits."""
+    """A text as inputs of the task, with itself as the translation; cut to what fits."""
     config = held.network.config
     assert isinstance(config, SequenceConfig)
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
@@ -103,7 +210,7 @@ def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
 
 
 def _points(side: str, count: int, config: TransformerConfig) -> dict[str, str]:
-    """Where our trace has the states of a stack, by what people call them."""
+    """Trace points of the states of a stack, by the names that are printed."""
     at, after = f"{side}.layers", "sum" if config.placement == "pre" else "norm.output"
     points = {"embedding": f"{at}.0.self_attention_residual.skip"}
     for layer in range(count - 2):
@@ -114,7 +221,7 @@ def _points(side: str, count: int, config: TransformerConfig) -> dict[str, str]:
 
 def _compared(
     trace: Trace, points: Mapping[str, Mapping[str, str]], reference: _Reference, output: Tensor
-) -> Iterator[Difference]:
+) -> Iterator[LayerDifference]:
     for side, named in points.items():
         start = f"{side}, " if len(points) > 1 else ""
         for (name, point), theirs in zip(named.items(), reference.states[side], strict=True):
@@ -122,12 +229,12 @@ def _compared(
     yield _difference(reference.name, output, reference.output)
 
 
-def _difference(name: str, ours: Tensor, theirs: Tensor) -> Difference:
-    return Difference(name, float((ours - theirs).abs().max()), float(theirs.abs().max()))
+def _difference(name: str, ours: Tensor, theirs: Tensor) -> LayerDifference:
+    return LayerDifference(name, float((ours - theirs).abs().max()), float(theirs.abs().max()))
 
 
 def _transformers(
-    source: Source, task: str, config: TransformerConfig, inputs: Mapping[str, Tensor]
+    source: ForeignModel, task: str, config: TransformerConfig, inputs: Mapping[str, Tensor]
 ) -> _Reference:
     model = _opened(source.path, task)
     theirs = {INPUTS[name]: ids for name, ids in inputs.items()}
@@ -145,14 +252,15 @@ def _transformers(
 
 
 def pooled(states: Tensor, config: TransformerConfig) -> Tensor:
-    """What sentence-transformers makes of hidden states. (1, length, d_model)"""
+    """Pool hidden states as sentence-transformers does. (1, length, d_model)"""
     places = {"first": states[:, 0], "last": states[:, -1]}
     vector = states.mean(dim=1) if config.pooling == "mean" else places[config.pooling]
     return F.normalize(vector, dim=-1) if config.normalise else vector
 
 
 def _opened(path: Path, task: str) -> Any:
-    """The model as transformers reads it; never with code from the folder, never from the net."""
+    """The model as transformers reads it; never runs code from the folder, never uses the
+    network."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -208,14 +208,19 @@ def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Co
     return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
 
 
+def is_own(config: Mapping[str, Any]) -> bool:
+    """Whether Translucid wrote this config.json: no other tool's has the key `format`."""
+    return "format" in config
+
+
 def is_model_folder(path: Path) -> bool:
-    """Whether a folder holds a model that Translucid wrote: no other tool's config.json has our
-    key `format`. A folder that cannot be read as one is not; opening it says why."""
+    """Whether a folder holds a model that Translucid wrote. A folder that cannot be read as one
+    does not; opening it says why."""
     if not path.is_dir():
         return False
     with suppress(InputError):
         folder = place(path)
-        return "format" in read_object(inside(folder, CONFIG, "a model"))
+        return is_own(read_object(inside(folder, CONFIG, "a model")))
     return False
 
 

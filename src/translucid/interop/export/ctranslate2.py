@@ -10,24 +10,18 @@ import torch
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.decoding_options import as_call, as_theirs, search_of, searched
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, with_table, with_zeros
 from translucid.interop.export.tokenizer_files import reading, write_tokenizer, writing
-from translucid.interop.families.ctranslate2 import (
-    HEAD,
-    TABLES,
-    from_ctranslate2,
-    rules_of,
-    scalars_of,
-)
-from translucid.interop.families.options import Options
+from translucid.interop.families import ctranslate2
+from translucid.interop.families.ctranslate2 import HEAD, TABLES, rules_of, scalars_of
+from translucid.interop.families.plan import ForeignModel
 from translucid.interop.formats.ctranslate2_file import write_ctranslate2
 from translucid.interop.formats.stored import ModelFile, StoredTensor
-from translucid.interop.generation_config import FILE
+from translucid.interop.generation_config import FILE, as_call, as_theirs, search_of, searched
 from translucid.interop.rules import to_theirs
-from translucid.interop.tokenizers.folder import TARGET
+from translucid.interop.tokenizers.tokenizer_folder import TARGET
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 from translucid.tasks.model_folder import Bundle
@@ -54,7 +48,9 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     stored |= {alias: stored[name] for alias, name in aliases.items()}
     metadata: dict[str, Any] = {name: value.item() for name, value in scalars.items()}
     metadata |= {"spec": spec, "revision": revision}
-    plan = from_ctranslate2(Options(metadata | config, "CTranslate2"), ModelFile(metadata, stored))
+    plan = ctranslate2.plan(
+        ForeignModel.described(metadata | config, "CTranslate2", ModelFile(metadata, stored))
+    )
     assert isinstance(plan.config, TransformerConfig)
     if wrong := differences(c, plan.config):
         raise InputError(

@@ -13,14 +13,13 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, towards
-from translucid.interop.families.llama import from_gguf, to_gguf
-from translucid.interop.families.options import Options
-from translucid.interop.families.plan import Description, Plan
-from translucid.interop.formats.gguf import write_gguf
+from translucid.interop.families import llama_cpp
+from translucid.interop.families.llama_cpp import KEY, PRE_TOKENIZERS, to_gguf
+from translucid.interop.families.plan import Description, ForeignModel, ImportPlan
+from translucid.interop.formats.gguf_file import write_gguf
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.interop.rules import to_theirs
-from translucid.interop.tokenizers.gguf import KEY, PRE_TOKENIZERS
-from translucid.interop.tokenizers.sentencepiece_proto import CONTROL, NORMAL, UNUSED
+from translucid.interop.tokenizers.sentencepiece import CONTROL, NORMAL, UNUSED
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
@@ -56,14 +55,14 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     return [f"written as {plan.family}, float32", *weights.notes]
 
 
-def _plan(description: Description, weights: Weights) -> Plan:
+def _plan(description: Description, weights: Weights) -> ImportPlan:
     """What our reader makes of the header."""
     c = weights.config
     nothing = StoredTensor((), "", 0, lambda: torch.empty(0))
     tensors = dict.fromkeys([*description.names, *weights.tensors], nothing)
     tensors["token_embd.weight"] = StoredTensor((c.vocab, c.d_model), "", 0, nothing.read)
     facts = description.config
-    return from_gguf(Options(facts, "GGUF"), ModelFile(facts, tensors))
+    return llama_cpp.plan(ForeignModel.described(facts, "GGUF", ModelFile(facts, tensors)))
 
 
 def tokenizer_facts(held: Bundle) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from translucid.core.errors import InputError
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, towards
 from translucid.interop.families import bart, bert, gpt2, llama, neox, t5
-from translucid.interop.families.options import Options
-from translucid.interop.families.plan import Description, Plan
-from translucid.interop.families.registry import HUGGING_FACE
+from translucid.interop.families.huggingface_layout import plan_of_family
+from translucid.interop.families.plan import Description, ForeignModel, ImportPlan
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.models.sequence_config import Shape
 from translucid.models.transformer_config import TransformerConfig
@@ -44,7 +43,7 @@ class Home:
     """A family that fits: its description, its rules, and the weights as it wants them."""
 
     description: Description
-    plan: Plan
+    plan: ImportPlan
     weights: Weights
 
 
@@ -93,12 +92,11 @@ def _tried(
     return wrong
 
 
-def _plan(description: Description, tensors: int) -> Plan:
+def _plan(description: Description, tensors: int) -> ImportPlan:
     """What the family's own reader makes of a description."""
     names = [*description.names, *(f"#{i}" for i in range(tensors))]
     # Each of another shape, so that none is read as a copy of another.
     stored = {name: StoredTensor((i,), "", 0, lambda: torch.empty(0)) for i, name in
               enumerate(names)}  # fmt: skip
     file = ModelFile({}, stored)
-    config = description.config
-    return HUGGING_FACE[config["model_type"]](Options(config, "config.json"), file)
+    return plan_of_family(ForeignModel.described(description.config, "config.json", file))

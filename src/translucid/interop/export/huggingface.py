@@ -10,14 +10,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from translucid.data.tokenizers.imported import IMPORTED
-from translucid.interop.decoding_options import as_theirs, original_of, searched
 from translucid.interop.export import sentence
 from translucid.interop.export.homes import LENGTH, Home, home_of
 from translucid.interop.export.marian_files import are_marian, write_marian
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
-from translucid.interop.families import bart, classifier
-from translucid.interop.generation_config import FILE
+from translucid.interop.families import bart, encoder_heads
+from translucid.interop.generation_config import FILE, as_theirs, original_of, searched
 from translucid.interop.rules import to_theirs
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
@@ -100,7 +99,7 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     return {
         "id2label": {str(i): label for i, label in enumerate(held.labels)},
         "label2id": {label: i for i, label in enumerate(held.labels)},
-    } | classifier.config_of(held.statistics)
+    } | encoder_heads.config_of(held.statistics)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

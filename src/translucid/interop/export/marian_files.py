@@ -10,12 +10,12 @@ from typing import Any
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers.marian import SIDES
-from translucid.interop.tokenizers.sentencepiece import AROUND
-from translucid.interop.tokenizers.sentencepiece_proto import (
+from translucid.interop.tokenizers.sentencepiece import (
+    AROUND,
     CONTROL,
     NORMAL,
     UNKNOWN,
-    Pieces,
+    SentencePieceModel,
     serialised,
 )
 from translucid.tasks.model_folder import Bundle
@@ -51,7 +51,7 @@ def write_marian(held: Bundle, folder: Path) -> list[str]:
     return ["tokenizers are written as source.spm, target.spm and vocab.json, for MarianTokenizer"]
 
 
-def pieces_of(tokenizer: Tokenizer) -> Pieces:
+def pieces_of(tokenizer: Tokenizer) -> SentencePieceModel:
     """The sentencepiece model of one side: pieces that its texts can have."""
     source = tokenizer.source
     assert source is not None
@@ -64,7 +64,7 @@ def pieces_of(tokenizer: Tokenizer) -> Pieces:
     parts = list(steps(source.data.get("normalizer")))
     charsmaps = [part["precompiled_charsmap"] for part in parts if part["type"] == "Precompiled"]
     patterns = [part.get("pattern") for part in parts]
-    return Pieces(
+    return SentencePieceModel(
         [*BEGIN, *normal],
         charsmap=base64.b64decode(charsmaps[0]) if charsmaps else b"",
         add_prefix=any(part["type"] == "Prepend" for part in parts),

@@ -17,7 +17,7 @@ from translucid.interop.export import gguf
 from translucid.interop.export.tokenizer_files import reading, writing
 from translucid.interop.importing import import_model
 from translucid.interop.tokenizers import read_tokenizers
-from translucid.interop.verify import BOUND, Difference, inputs_of
+from translucid.interop.verify import BOUND, LayerDifference, inputs_of
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
@@ -100,7 +100,9 @@ def _check_outputs(held: Bundle, again: Bundle, format: str) -> None:
                 f"the export to {format} gives outputs of shape {list(theirs.shape)}, but the "
                 f"model {list(ours.shape)}; nothing was written: please report it"
             )
-        far = Difference("outputs", float((ours - theirs).abs().max()), float(ours.abs().max()))
+        far = LayerDifference(
+            "outputs", float((ours - theirs).abs().max()), float(ours.abs().max())
+        )
         if not far.relative < BOUND:
             raise InputError(
                 f"the export to {format} computes something else: its outputs for {text[:40]!r} "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from translucid.core.errors import InputError
 from translucid.interop.export.rewrites import Weights
-from translucid.interop.families.sentence import MODULES, OTHERS, POOLING, SIZES
+from translucid.interop.families.encoder_heads import MODULES, OTHERS, POOLING, SIZES
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.embed import MAX_LENGTH
 from translucid.tasks.long_texts import text_limit

@@ -11,7 +11,7 @@ from translucid.data.tokenizers.files import CONFIG, META, TOKENIZER
 from translucid.data.tokenizers.imported import IMPORTED, vocabulary
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.tokenizers.folder import TARGET
+from translucid.interop.tokenizers.tokenizer_folder import TARGET
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 

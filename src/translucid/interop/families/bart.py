@@ -5,24 +5,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.core.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import (
+    ACTIVATIONS,
     Description,
-    Plan,
-    check_copies,
-    check_layers,
-    is_tied,
-    tie_notes,
-    transformer,
+    ForeignModel,
+    ImportPlan,
+    Options,
+    alike,
+    name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import OneRow, Rule, rule
+from translucid.interop.rules import OneRow, WeightRule, rule
 from translucid.models.transformer_config import TransformerConfig
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
-    # Two rows of their table of positions stand for padding, and are never read.
+    # The first two rows of their table of positions are never read.
     "bart": {"placement": "post", "embedding_norm": True, "positions": "learned",
              "first_position": 2},
     "mbart": {"placement": "pre", "embedding_norm": True, "positions": "learned",
@@ -46,14 +43,15 @@ LAYER = {
     "up": "fc1",
     "down": "fc2",
 }
+SIDES = ("encoder", "decoder")
 HEAD, BIAS = "lm_head.weight", "final_logits_bias"
 COMPUTED = r"(model\.)?(encoder|decoder)\.embed_positions\.weights?"  # sinusoids, stored by some
 TABLES = r"(model\.)?(shared|(encoder|decoder)\.embed_tokens)\.weight"  # one, under three names
 
 
 def stack_modules(made: TransformerConfig, stack: str) -> dict[str, str]:
-    """The modules of an encoder or decoder but its embedding, as fairseq first named them. stack:
-    what their names begin with."""
+    """The modules of an encoder or decoder, except its embedding, under the names that fairseq
+    introduced. stack: their common prefix."""
     modules = {role: f"{stack}layers.{{}}.{name}" for role, name in LAYER.items()}
     modules["final_norm"] = f"{stack}layer_norm"
     if made.embedding_norm:
@@ -63,19 +61,24 @@ def stack_modules(made: TransformerConfig, stack: str) -> dict[str, str]:
     return modules
 
 
-def from_huggingface(config: Options, file: ModelFile) -> Plan:
-    """From config.json; `model_type` decides what its options leave open."""
-    kind = config.text("model_type")
+def from_huggingface(model: ForeignModel) -> ImportPlan:
+    """Read a config.json; `model_type` sets the defaults."""
+    config, kind = model.config, model.config.text("model_type")
     many = kind == "m2m_100"
+    config.ignore("max_position_embeddings", "add_bias_logits", "extra_pos_embeddings",
+                  "student_encoder_layers", "student_decoder_layers", "save_step",
+                  *["decoder_vocab_size"] * (kind == "marian"))  # fmt: skip
+    config.same_as({"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
+                    "num_hidden_layers": "encoder_layers"})  # fmt: skip
     declared_tied = config.flag("tie_word_embeddings", True)
     # Without its head, as BART was first published, the model has no prefix.
-    prefix = "" if any(name.startswith("encoder.layers.") for name in file.tensors) else "model."
-    separate = _separate(config, file, prefix, tied=declared_tied)
-    table = _shared_table(file, prefix, tied=declared_tied)
+    prefix = "" if any(name.startswith("encoder.layers.") for name in model.tensors) else "model."
+    separate = _separate(config, model, prefix, tied=declared_tied)
+    table = _shared_table(model, prefix, tied=declared_tied)
     embedding = f"{prefix}decoder.embed_tokens.weight" if separate else table
-    tied = is_tied(config, file, HEAD, embedding, True)
-    for side in () if separate else ("encoder", "decoder"):
-        check_copies(file, f"{prefix}{side}.embed_tokens.weight", table, config.where)
+    head = model.output_head(HEAD, embedding, default=True)
+    for side in () if separate else SIDES:
+        model.check_copy(f"{prefix}{side}.embed_tokens.weight", table)
     vocab = config.whole("vocab_size")
     options = dict(FAMILIES[kind])
     for name, usual in _fixed(options).items():
@@ -84,26 +87,25 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         options["first_position"] = config.id("pad_token_id", 1) + 1
     if options["positions"] == "learned":
         options["max_length"] = config.whole("max_position_embeddings", 1024)
-    made = transformer(
-        config.where,
+    made = model.transformer(
         shape="encoder-decoder",
         head="language",
         vocab=vocab,
         target_vocab=config.whole("decoder_vocab_size", vocab) if separate else None,
         d_model=config.whole("d_model", 1024),
         heads=_alike(config, "attention_heads", 16),
-        layers=_layers(config, "encoder", file),
-        decoder_layers=_layers(config, "decoder", file),
+        layers=_layers(config, "encoder", model),
+        decoder_layers=_layers(config, "decoder", model),
         d_ff=_alike(config, "ffn_dim", 4096),
         activation=config.choice("activation_function", ACTIVATIONS, "relu" if many else "gelu"),
         norm_eps=1e-5,
         embedding_scale=config.flag("scale_embedding", many),
-        head_bias=BIAS in file.tensors,
+        head_bias=BIAS in model.tensors,
         dropout=0.0,
-        tied=tied,
+        tied=head.tied,
         **options,
     )
-    rules: list[Rule] = []
+    rules: list[WeightRule] = []
     for side, layers in (("encoder", made.layers), ("decoder", made.decoder_layers or 0)):
         modules = stack_modules(made, f"{prefix}{side}.")
         if separate:
@@ -113,21 +115,19 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     if not separate:
         rules.append(rule(table, "encoder.embedding.table.weight"))
         notes.append("encoder and decoder have one embedding table")
-    notes += tie_notes(config, tied, True)
-    if tied:
-        notes.append("the output head is the decoder's embedding table")
-    else:
-        rules.append(rule(HEAD, "head.linear.weight"))
+    notes += head.notes
+    rules += head.rules
     if made.head_bias:
         rules.append(rule(BIAS, "head.linear.bias", OneRow()))
-    ignored = [TABLES, *[r"lm_head\.weight"] * tied]
+    ignored = [TABLES, *head.ignored]
     if made.positions == "sinusoidal":
         ignored.append(COMPUTED)
-    return Plan(kind, "translate", made, rules, tuple(ignored), notes=tuple(notes))
+    return ImportPlan(kind, "translate", made, rules, tuple(ignored), notes=tuple(notes))
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
-    """Keys of the first files, when one class was all these families; the name decides now."""
+    """Keys of early files, from when one class covered all these families; today the name of the
+    family implies their values."""
     before = options["placement"] == "pre"
     return {
         "normalize_before": before,
@@ -137,34 +137,30 @@ def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
     }
 
 
-def _separate(config: Options, file: ModelFile, prefix: str, *, tied: bool) -> bool:
-    """Whether encoder and decoder have a table each."""
+def _separate(config: Options, model: ForeignModel, prefix: str, *, tied: bool) -> bool:
+    """Whether encoder and decoder have separate embedding tables."""
     if not config.flag("share_encoder_decoder_embeddings", True):
         return True
-    own = (f"{prefix}{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
-    return not tied and all(name in file.tensors for name in own)
+    own = (f"{prefix}{side}.embed_tokens.weight" for side in SIDES)
+    return not tied and all(name in model.tensors for name in own)
 
 
-def _shared_table(file: ModelFile, prefix: str, *, tied: bool) -> str:
-    """The name that the table of both stands under; a file need not have all of them."""
+def _shared_table(model: ForeignModel, prefix: str, *, tied: bool) -> str:
+    """The tensor that holds the table of both sides; a file need not have it under all its
+    names."""
     usual = f"{prefix}shared.weight"
-    names = [usual, *(f"{prefix}{side}.embed_tokens.weight" for side in ("encoder", "decoder"))]
-    return next((name for name in [*names, *[HEAD] * tied] if name in file.tensors), usual)
+    names = [usual, *(f"{prefix}{side}.embed_tokens.weight" for side in SIDES)]
+    return next((name for name in [*names, *[HEAD] * tied] if name in model.tensors), usual)
 
 
-def _layers(config: Options, side: str, file: ModelFile) -> int:
-    return check_layers(config.whole(f"{side}_layers", 12), len(file.tensors), config.where)
+def _layers(config: Options, side: str, model: ForeignModel) -> int:
+    return model.check_layers(config.whole(f"{side}_layers", 12))
 
 
 def _alike(config: Options, name: str, default: int) -> int:
-    """A size that is the same in both stacks here."""
-    encoder, decoder = (config.whole(f"{side}_{name}", default) for side in ("encoder", "decoder"))
-    if encoder != decoder:
-        raise InputError(
-            f"{config.where}: encoder_{name} = {encoder}, decoder_{name} = {decoder}: stacks of "
-            "different sizes cannot be computed here"
-        )
-    return encoder
+    """A size that must be the same in encoder and decoder."""
+    names = [f"{side}_{name}" for side in SIDES]
+    return int(alike(config.where, {name: config.whole(name, default) for name in names}))
 
 
 ARCHITECTURES = {
@@ -175,7 +171,7 @@ ARCHITECTURES = {
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """As one of the relatives. length: how far texts are meant to go."""
+    """Describe a model as one of these families. length: the longest text that it is meant for."""
     described: dict[str, Any] = {
         "model_type": kind,
         "architectures": [ARCHITECTURES[kind]],

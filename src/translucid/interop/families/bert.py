@@ -1,6 +1,6 @@
 """BERT, RoBERTa and DistilBERT: encoders with learned positions and a norm after each sum.
 
-They differ in names, in the number of the first position, and in what stands before the classes.
+They differ in names, in the number of the first position, and in the layer before the classes.
 """
 
 import re
@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.interop.families import classifier
-from translucid.interop.families.options import ACTIVATIONS, Options, name_of
+from translucid.interop.families import encoder_heads
 from translucid.interop.families.plan import (
+    ACTIVATIONS,
     Description,
-    Plan,
-    check_layers,
-    is_tied,
-    tie_notes,
-    transformer,
+    ForeignModel,
+    ImportPlan,
+    Options,
+    name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Rule, rule
+from translucid.interop.rules import WeightRule, rule
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 
@@ -55,7 +53,7 @@ OF_DISTILBERT = {
 
 @dataclass(frozen=True)
 class Heads:
-    """What a family calls the modules of its heads."""
+    """A family's names for the modules of its heads."""
 
     dense: str  # of masked language modelling: dense, norm, and the bias of the output
     norm: str
@@ -86,25 +84,32 @@ OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # where only hidden sta
 IGNORED = (r".*embeddings\.position_ids",)
 
 
-def from_huggingface(config: Options, file: ModelFile) -> Plan:
-    """The head is named by the architecture; without one, the model gives hidden states."""
-    kind = config.text("model_type")
+def from_huggingface(model: ForeignModel) -> ImportPlan:
+    """Read a config.json. The architecture names the head; without one, the model returns hidden
+    states."""
+    config, kind = model.config, model.config.text("model_type")
+    if kind == "distilbert":
+        config.ignore("sinusoidal_pos_embds", "tie_weights_")  # the table of positions is stored
+        config.same_as({"hidden_size": "dim", "num_attention_heads": "n_heads",
+                        "num_hidden_layers": "n_layers"})  # fmt: skip
+    else:
+        config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads",
+                      "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")  # fmt: skip
     config.must_be("is_decoder", False, "a decoder made of an encoder")
     config.must_be("position_embedding_type", "absolute", "positions relative to each other")
     names, heads = (OF_DISTILBERT if kind == "distilbert" else OF_BERT), HEADS[kind]
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
-    _check_outputs(labels, heads, config, file)
+    _check_outputs(labels, heads, config, model)
     sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
     first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
-    prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in file.tensors) else ""
-    tied = is_tied(config, file, f"{heads.output}.weight", f"{prefix}{names['embedding']}.weight",
-                   True)  # fmt: skip
+    prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in model.tensors) else ""
+    table = f"{prefix}{names['embedding']}.weight"
+    output = model.output_head(f"{heads.output}.weight", table, default=True)
     if head["head"] == "fill":
-        head["tied"] = tied
-    made = transformer(
-        config.where,
+        head["tied"] = output.tied
+    made = model.transformer(
         shape="encoder",
         vocab=config.whole("vocab_size"),
         placement="post",
@@ -117,17 +122,19 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         **sizes,
         **head,
     )
-    check_layers(made.layers, len(file.tensors), config.where)
+    model.check_layers(made.layers)
     modules = {role: prefix + name for role, name in names.items()}
-    old = any(name.endswith("LayerNorm.gamma") for name in file.tensors)
+    old = any(name.endswith("LayerNorm.gamma") for name in model.tensors)
     named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
     rules = stack_rules(made, "encoder", made.layers, named)
-    rules += _head_rules(made, heads, file)
+    if made.head == "fill":
+        rules += output.rules
+    rules += _head_rules(made, heads, model)
     copies = rf"{re.escape(heads.output)}\..*|{re.escape(heads.bias)}"
     ignored = (*IGNORED, *heads.ignored, copies, *(OF_TRAINING if made.head == "none" else ()))
-    notes = tie_notes(config, tied, True) if made.head == "fill" else []
-    plan = Plan(kind, task, made, rules, ignored, labels, tuple(notes))
-    return classifier.with_function(plan, config) if task == "classify" else plan
+    notes = output.notes if made.head == "fill" else ()
+    plan = ImportPlan(kind, task, made, rules, ignored, labels, notes)
+    return encoder_heads.with_function(plan, config) if task == "classify" else plan
 
 
 def _head(
@@ -153,10 +160,12 @@ def _head(
     )
 
 
-def _check_outputs(labels: tuple[str, ...], heads: Heads, config: Options, file: ModelFile) -> None:
-    """Refuse labels that are not as many as the rows of the classifier."""
+def _check_outputs(
+    labels: tuple[str, ...], heads: Heads, config: Options, model: ForeignModel
+) -> None:
+    """Refuse labels whose number differs from the rows of the classifier."""
     name = f"{heads.classes}.weight"
-    stored = file.tensors.get(name, file.tensors.get("classifier.weight"))
+    stored = model.tensors.get(name, model.tensors.get("classifier.weight"))
     if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
         raise InputError(
             f"{config.where} has {len(labels):,} labels (id2label, or num_labels), but {name} has "
@@ -203,16 +212,14 @@ def _distilbert_sizes(config: Options) -> dict[str, Any]:
     }
 
 
-def _head_rules(config: TransformerConfig, heads: Heads, file: ModelFile) -> list[Rule]:
+def _head_rules(config: TransformerConfig, heads: Heads, model: ForeignModel) -> list[WeightRule]:
     match config.head:
         case "fill":
             # Its own bias is what an output adds; where that is a copy, files may have the other.
             own = f"{heads.output}.bias"
-            needed = not config.tied and heads.bias not in file.tensors
-            bias = own if own in file.tensors or needed else heads.bias
-            table = rule(f"{heads.output}.weight", "head.linear.weight")
+            needed = not config.tied and heads.bias not in model.tensors
+            bias = own if own in model.tensors or needed else heads.bias
             return [
-                *[table] * (not config.tied),
                 *_linear(heads.dense, "head.dense.linear"),
                 rule(f"{heads.norm}.weight", "head.norm.gain"),
                 rule(f"{heads.norm}.bias", "head.norm.shift"),
@@ -229,7 +236,7 @@ def _head_rules(config: TransformerConfig, heads: Heads, file: ModelFile) -> lis
             return []
 
 
-def _linear(theirs: str, ours: str) -> list[Rule]:
+def _linear(theirs: str, ours: str) -> list[WeightRule]:
     return [rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
 
 
@@ -239,8 +246,8 @@ ARCHITECTURES = {"classify": "ForSequenceClassification", "tag": "ForTokenClassi
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """As one of the relatives; the labels are not in a configuration of ours. length: rows of the
-    table of positions, where the model has none of its own."""
+    """Describe a model as one of these families, without its labels. length: rows of the table of
+    positions, if the model has no such table."""
     rows = c.max_length if c.positions == "learned" else length
     sizes: dict[str, Any] = {
         "hidden_size": c.d_model,

@@ -1,25 +1,42 @@
 """Models of CTranslate2, translators and language models: Transformers whose sizes are those of
 their tensors, and whose options are scalars beside them; what is missing has a fixed meaning.
 
-Without a table of positions it computes sinusoids of its own, that of the first token being 1,
-unless attention knows positions by itself.
+Without a table of positions it computes sinusoids of its own, starting at position 1, unless
+attention encodes positions. How texts are split is not stored in its vocabularies: at spaces, or
+between characters where all tokens are single characters.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from translucid.core.errors import InputError
-from translucid.interop.families.options import Options
-from translucid.interop.families.plan import Plan, transformer
+from translucid.core.untrusted_files import inside, present, read_object
+from translucid.data.tokenizers.special_tokens import Frame
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.families.plan import (
+    CONFIG,
+    ForeignModel,
+    ImportPlan,
+    Options,
+    alike,
+)
 from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.ctranslate2_file import read_ctranslate2
 from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Rule, rule
+from translucid.interop.rules import WeightRule, rule
+from translucid.interop.tokenizers import plain_vocabulary
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.tokenizers.tokenizer_config import note_of
+from translucid.interop.tokenizers.tokenizer_folder import read_tokenizers
 from translucid.models.transformer_config import TransformerConfig
 
+LAYOUT = "CTranslate2's format"
 HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # first files say it by the name alone
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "quick_gelu", 5: "tanh"}
 GATED = {1: "geglu_tanh", 2: "swiglu", 3: "geglu"}
@@ -52,20 +69,32 @@ POSITIONS, EMBEDDING_NORM, FINAL_NORM = (
 HEAD, HEAD_BIAS = "decoder/projection/weight", "decoder/projection/bias"
 TABLES = {"encoder": "encoder/embeddings_0/weight", "decoder": "decoder/embeddings/weight"}
 SIDES = ("encoder", "decoder")
+SHARED = ("shared_vocabulary", "vocabulary")
+UNKNOWN = "<unk>"
+SPECIAL = 4  # tokens in front may be special, which have longer names
+FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # names of rows that no text gives
 
 
-def from_ctranslate2(config: Options, file: ModelFile) -> Plan:
-    """config: the scalars, and what config.json beside the file holds."""
-    where, tensors = config.where, file.tensors
-    _check_scalars(file.metadata, where)
-    layers = {side: count for side in SIDES if (count := _count_layers(file, side))}
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    folder = path if path.is_dir() else path.parent
+    file = read_ctranslate2(inside(folder, "model.bin", "a model"))
+    facts = dict(file.metadata)
+    if present(folder / CONFIG):  # newer models have some of them there
+        facts |= read_object(inside(folder, CONFIG, "a model"))
+    return ForeignModel("ctranslate2", folder, Options(facts, str(folder)), file)
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    config, where, tensors = model.config, model.where, model.tensors
+    _check_scalars(model.file.metadata, where)
+    layers = {side: count for side in SIDES if (count := model.count_layers(f"{side}/layer_", "/"))}
     if "decoder" not in layers:
         raise InputError(
-            f"{where}: {file.metadata['spec'][:60]!r} has no decoder; translation and language "
-            "models of CTranslate2 can be opened"
+            f"{where}: {model.file.metadata['spec'][:60]!r} has no decoder; translation and "
+            "language models of CTranslate2 can be opened"
         )
     first = next(iter(layers))
-    tables = {side: _embedding(file, side, where) for side in layers}
+    tables = {side: _embedding(model, side) for side in layers}
     vocab, d_model = tensors[tables[first]].shape
     translates = "encoder" in layers
     shared = translates and tensors[tables["encoder"]] is tensors[tables["decoder"]]
@@ -78,8 +107,7 @@ def from_ctranslate2(config: Options, file: ModelFile) -> Plan:
         raise InputError(f"{where}: activation {activation} cannot be computed here")
     usual = config.get("num_heads", HEADS.get(config.text("spec")))
     heads = _alike(config, layers, "num_heads", usual)
-    made = transformer(
-        where,
+    made = model.transformer(
         shape="encoder-decoder" if translates else "decoder",
         head="language",
         vocab=vocab,
@@ -88,7 +116,7 @@ def from_ctranslate2(config: Options, file: ModelFile) -> Plan:
         heads=heads,
         layers=layers[first],
         decoder_layers=layers["decoder"] if translates else None,
-        d_ff=_rows(file, f"{layer}/ffn/linear_0/weight", where),
+        d_ff=model.rows(f"{layer}/ffn/linear_0/weight"),
         activation=names[activation],
         norm="layer" if plain_norm else "rms",
         norm_eps=config.number("layer_norm_epsilon", 1e-5 if plain_norm else 1e-6),
@@ -104,18 +132,20 @@ def from_ctranslate2(config: Options, file: ModelFile) -> Plan:
         tied=tensors.get(HEAD) is tensors[tables["decoder"]],
         dropout=0.0,
         **_attention(config, layers, d_model, heads),
-        **_positions(config, layers, file),
+        **_positions(config, layers, model),
     )
     rules = rules_of(made, tables)
     doubled = [re.escape(tables["decoder"])] * shared + [re.escape(HEAD)] * made.tied
     task = "translate" if translates else "language"
-    return Plan(config.text("spec"), task, made, rules, (r"decoder/alignment_heads", *doubled))
+    return ImportPlan(
+        config.text("spec"), task, made, rules, (r"decoder/alignment_heads", *doubled)
+    )
 
 
-def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> list[Rule]:
-    """tables: what the embedding of each stack is called."""
+def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> list[WeightRule]:
+    """Rules for the weights of a configuration. tables: the embedding of each stack."""
     translates = config.shape == "encoder-decoder"
-    rules: list[Rule] = []
+    rules: list[WeightRule] = []
     for side in SIDES if translates else SIDES[1:]:
         layers = config.layers
         if translates and side == "decoder":
@@ -141,7 +171,7 @@ def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> l
 
 
 def scalars_of(c: TransformerConfig) -> dict[str, Any]:
-    """The options of a model as scalars, as near as they can say them."""
+    """The options of a model as scalars, as closely as scalars can express them."""
     gated = c.activation in GATED.values()
     numbers = {name: number for number, name in (GATED if gated else ACTIVATIONS).items()}
     attention: dict[str, Any] = {}
@@ -183,7 +213,7 @@ def scalars_of(c: TransformerConfig) -> dict[str, Any]:
 
 
 def _check_scalars(metadata: Mapping[str, object], where: str) -> None:
-    """Refuse what says that something else is computed."""
+    """Refuse scalars that change what the model computes and are not supported here."""
     known = {*READ, *NEUTRAL, "spec", "revision"}
     for name, value in metadata.items():
         scope, _, last = name.rpartition("/")
@@ -192,39 +222,27 @@ def _check_scalars(metadata: Mapping[str, object], where: str) -> None:
             raise InputError(f"{where}: {name[:100]} = {value!r} cannot be computed here")
 
 
-def _count_layers(file: ModelFile, side: str) -> int:
-    pattern = re.compile(rf"{side}/layer_(\d+)/")
-    return len({match[1] for name in file.tensors if (match := pattern.match(name))})
-
-
-def _embedding(file: ModelFile, side: str, where: str) -> str:
+def _embedding(model: ForeignModel, side: str) -> str:
     for name in (f"{side}/embeddings_0/weight", f"{side}/embeddings/weight"):
-        if name in file.tensors and len(file.tensors[name].shape) == 2:
+        if name in model.tensors and len(model.tensors[name].shape) == 2:
             return name
-    raise InputError(f"{where}: {side}/embeddings/weight is missing; copy the file again, whole")
-
-
-def _rows(file: ModelFile, name: str, where: str) -> int:
-    if name not in file.tensors:
-        raise InputError(f"{where}: {name} is missing; copy the file again, whole")
-    return file.tensors[name].shape[0]
+    raise InputError(
+        f"{model.where}: {side}/embeddings/weight is missing; copy the file again, whole"
+    )
 
 
 def _alike(config: Options, layers: Mapping[str, int], name: str, default: int | None) -> int:
-    """A number that is the same in both stacks here."""
-    values = [config.get(f"{side}/{name}", default) for side in layers]
-    if not isinstance(values[0], int) or values[0] != values[-1]:
-        raise InputError(
-            f"{config.where}: {name} is {values[0]} in the encoder and {values[-1]} in the "
-            "decoder; one whole number for both is needed"
-        )
-    return values[0]
+    names = [f"{side}/{name}" for side in layers]
+    value = alike(config.where, {name: config.get(name, default) for name in names})
+    if not isinstance(value, int):
+        raise InputError(f"{config.where}: {names[0]} = {value!r}, but a whole number is wanted")
+    return value
 
 
 def _attention(
     config: Options, layers: Mapping[str, int], d_model: int, heads: int
 ) -> dict[str, Any]:
-    """Options of attention, which are the same in all layers here."""
+    """Options of attention, which must be the same in all layers."""
     size = _of_layers(config, layers, "head_dim", d_model // heads if heads else 0)
     made: dict[str, Any] = {
         "kv_heads": _of_layers(config, layers, "num_heads_kv", heads), "d_head": int(size),
@@ -262,21 +280,21 @@ def _of_layers(config: Options, layers: Mapping[str, int], name: str, default: A
     return next(iter(values))
 
 
-def _positions(config: Options, layers: Mapping[str, int], file: ModelFile) -> dict[str, Any]:
-    """Of a model whose attention knows none."""
+def _positions(config: Options, layers: Mapping[str, int], model: ForeignModel) -> dict[str, Any]:
+    """Position options of a model whose attention encodes no positions."""
     first = next(iter(layers))
     if config.get(f"{first}/layer_0/self_attention/rotary_dim") is not None:
         return {}
     if config.get("decoder/alibi", 0):
         return {"positions": "alibi"}
-    if f"{first}/{POSITIONS}" in file.tensors:
-        rows = _rows(file, f"{first}/{POSITIONS}", config.where)
+    if f"{first}/{POSITIONS}" in model.tensors:
+        rows = model.rows(f"{first}/{POSITIONS}")
         return {"positions": "learned", "max_length": rows}
     return {"positions": "sinusoidal", "sinusoid_layout": "fairseq", "first_position": 1}
 
 
 def _embedding_scale(config: Options, layers: Mapping[str, int], d_model: int) -> bool:
-    """A flag, or the factor itself."""
+    """Whether embeddings are scaled by sqrt(d_model); the file has a flag or the factor itself."""
     factors = {config.get(f"{side}/scale_embeddings", 1) for side in layers}
     if len(factors) == 1:
         (factor,) = factors
@@ -290,3 +308,126 @@ def _embedding_scale(config: Options, layers: Mapping[str, int], d_model: int) -
         f"{config.where}: scale_embeddings = {sorted(factors)} cannot be computed here; 1 or "
         f"sqrt({d_model}) in both stacks can"
     )
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """From the vocabularies beside model.bin, or a tokenizer.json that is there too."""
+    folder, config, files = model.folder, model.config, _files(model.folder)
+    lists = {name: _tokens(path, plan.rows(name)) for name, path in files.items()}
+    if present(folder / "tokenizer.json"):
+        return _with_splitter(folder, config, lists, plan)
+    source, target = lists.get("source") or lists["tokenizer"], lists.get("target")
+    characters = all(_is_characters(tokens) for tokens in (source, target or source))
+    made = plain_vocabulary.tokenizers(
+        source,
+        target,
+        split="characters" if characters else "space",
+        start=_start(config, target or source),
+        source_end=_flag(config, "add_source_eos", "with_source_eos"),
+        tool="CTranslate2",
+        files=[path.name for path in files.values()],
+    )
+    if _flag(config, "add_source_bos", "with_source_bos"):
+        side = "tokenizer" if target is None else "source"
+        special = made.tokenizers[side].special
+        if special.bos is None or special.frame is None:
+            raise InputError(f"{folder}: sources begin with <s>, which the vocabulary lacks")
+        frame = replace(special.frame, prefix=(special.bos,))
+        made.tokenizers[side] = made.tokenizers[side].with_special(replace(special, frame=frame))
+    return made
+
+
+def _with_splitter(
+    folder: Path, config: Options, lists: Mapping[str, Sequence[str]], plan: ImportPlan
+) -> ReadTokenizers:
+    """Use the tokenizer.json beside the vocabularies; the engine's options decide which special
+    tokens are added."""
+    read = read_tokenizers(folder, {})
+    whole = {side: _known_alone(tokenizer, lists.get(side) or next(iter(lists.values())))
+             for side, tokenizer in read.tokenizers.items()}  # fmt: skip
+    read = read._replace(tokenizers=whole)
+    for side, tokenizer in read.tokenizers.items():
+        tokens = lists.get(side) or next(iter(lists.values()))
+        known, count = len(tokenizer), plan.rows(side)
+        if len(tokens) != count:
+            raise InputError(
+                f"{folder}: its vocabulary ({side}) has {len(tokens):,} tokens, but the embedding "
+                f"table has {count:,} rows; copy the vocabulary again, whole"
+            )
+        if named := [token for token in tokens[known:] if not FILLER.fullmatch(token)]:
+            raise InputError(
+                f"{folder}: {read.files[side]} has {known:,} tokens, but the vocabulary beside it "
+                f"({side}) {len(tokens):,}, among them {named[0][:60]!r}; copy both again, whole"
+            )
+    if config.text("spec") == "TransformerDecoderSpec":  # whose users say what a text starts with
+        return read
+    made, notes = {}, []
+    for side, tokenizer in read.tokenizers.items():
+        special, names = tokenizer.special, list(tokenizer.vocab)
+        prefix = [special.bos] * _flag(config, "add_source_bos", "with_source_bos")
+        suffix = [special.eos] * _flag(config, "add_source_eos", "with_source_eos")
+        around = Frame(*(tuple(i for i in ids if i is not None) for ids in (prefix, suffix)))
+        start = None if side == "source" else _start(config, names)
+        first = special.bos if start is None else names.index(start)
+        starts = () if first is None or side == "source" else (first,)
+        special = replace(special, frame=around, start=starts)
+        made[side] = tokenizer.with_special(special)
+        notes.append(note_of(special, names, "" if side == "tokenizer" else side))
+    return ReadTokenizers(made, notes, files=read.files)
+
+
+def _known_alone(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
+    """Treat tokens that the vocabulary lacks as unknown, as the engine does."""
+    source, size = tokenizer.source, len(tokens)
+    if source is None or len(tokenizer) <= size or list(tokenizer.vocab)[:size] != [*tokens]:
+        return tokenizer
+    return Tokenizer.imported(replace(source, tokens=size))
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """The vocabulary files by tokenizer name."""
+    shared = _file(folder, *SHARED)
+    if shared is not None:
+        return {"tokenizer": shared}
+    files = {side: _file(folder, f"{side}_vocabulary") for side in ("source", "target")}
+    if None in files.values():
+        raise InputError(
+            f"{folder}: its vocabulary is missing; copy shared_vocabulary, or source_vocabulary "
+            "and target_vocabulary (.json or .txt), into the same folder"
+        )
+    return {side: path for side, path in files.items() if path}
+
+
+def _file(folder: Path, *names: str) -> Path | None:
+    for name in names:
+        for suffix in (".json", ".txt"):
+            if present(folder / (name + suffix)):
+                return inside(folder, name + suffix, "a vocabulary")
+    return None
+
+
+def _tokens(path: Path, rows: int) -> list[str]:
+    """The tokens of a file. If it does not name the unknown token, that is in the last row."""
+    tokens = plain_vocabulary.read_lines(path)
+    return tokens if UNKNOWN in tokens or len(tokens) >= rows else [*tokens, UNKNOWN]
+
+
+def _is_characters(tokens: Sequence[str]) -> bool:
+    return all(len(token) == 1 for token in tokens[SPECIAL:] if token != UNKNOWN)
+
+
+def _start(config: Options, target: Sequence[str]) -> str | None:
+    """The token that a decoder starts with; None: the beginning-of-text token."""
+    start = config.get("decoder_start_token")
+    if start is None:
+        return None if config.get("with_target_bos", 1) else "</s>"
+    if start not in target:
+        raise InputError(
+            f"{config.where}: decoder_start_token = {str(start)[:60]!r} is no token of the "
+            "target's vocabulary; the files do not belong together"
+        )
+    return str(start)
+
+
+def _flag(config: Options, name: str, older: str) -> bool:
+    return bool(config.get(name, config.get(older, 0)))

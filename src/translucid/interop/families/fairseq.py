@@ -1,32 +1,44 @@
 """Checkpoints of fairseq: RoBERTa, and the Transformer encoder-decoder that BART's family was made
 from, with the same names.
 
-Options of training stand in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
-Read in facebookresearch/fairseq: models/transformer/transformer_decoder.py at 0e86c2b (scale,
-positions, norms, tied head, the older name embed_out), transformer_encoder.py at 0066c08 and
-transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
+Options of training are in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
+How texts are split into tokens is not stored: at spaces, or between characters where all tokens are
+single characters. Read in facebookresearch/fairseq: models/transformer/transformer_decoder.py at
+0e86c2b (scale, positions, norms, tied head, the older name embed_out), transformer_encoder.py at
+0066c08 and transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
 modules/transformer_sentence_encoder.py at 00bc279 (its older stack); multihead_attention.py at
-00bc279 (the older in_proj), gelu.py at 2519cd4. What is said there and cannot be computed here and
-has tensors of its own (projected embeddings, base layers, noise by blocks) is refused by their
-names, the rest by the option's.
+00bc279 (the older in_proj), gelu.py at 2519cd4. What cannot be computed here is refused by the
+names of its tensors where it has some (projected embeddings, base layers, noise by blocks), else by
+the name of its option.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, present
 from translucid.interop.families.bart import stack_modules
-from translucid.interop.families.options import Options
-from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
+from translucid.interop.families.plan import (
+    ForeignModel,
+    ImportPlan,
+    Options,
+    alike,
+    shared_tables,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Place, Rule, rule
+from translucid.interop.rules import Place, WeightRule, rule
+from translucid.interop.tokenizers import plain_vocabulary
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.tokenizers.tokenizer_config import note_of
 from translucid.models.transformer_config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "relu_squared": "relu_squared", "gelu": "gelu", "tanh": "tanh",
                "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh"}  # fmt: skip
+LAYOUT = "a checkpoint"
 PAD = 1  # the second of the four special tokens, in every dictionary
 SIDES = ("encoder", "decoder")
 MODEL = "model."  # what all its tensors' names begin with
@@ -37,28 +49,35 @@ IGNORED = (
     r"model\.classification_heads\..*",
     r"(?!model\.).*",  # the state of training
 )
+DICTIONARY = "dict.txt"
+START = "</s>"  # what a decoder starts with
+MASK = "<mask>"  # has a row behind the dictionary's, in models of masked tokens
 
 
-def from_fairseq(config: Options, file: ModelFile) -> Plan:
-    """config: the whole checkpoint but its tensors."""
-    args = _arguments(config)
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    assert checkpoint is not None
+    return ForeignModel("fairseq", path, Options(checkpoint.metadata, str(path)), checkpoint)
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    args = _arguments(model.config)
     args.must_be("quant_noise_scalar", 0, "weights that are rounded to 8 bits")
     for side in SIDES:
         args.must_be(f"{side}_layers_to_keep", None, "layers left out of those in the file")
         args.must_be(f"{side}_xformers_att_config", None, "another attention")
     for stack in STACKS:
-        if f"{stack}embed_tokens.weight" in file.tensors:
-            return _roberta(args, file, stack)
-    if all(count_layers(file.tensors, f"{MODEL}{side}.layers.") for side in SIDES):
-        return _encoder_decoder(args, file)
+        if f"{stack}embed_tokens.weight" in model.tensors:
+            return _roberta(args, model, stack)
+    if all(model.count_layers(f"{MODEL}{side}.layers.") for side in SIDES):
+        return _encoder_decoder(args, model)
     raise InputError(
-        f"{config.where}: arch = {str(args.get('arch', args.get('_name')))[:60]!r} cannot be "
+        f"{model.where}: arch = {str(args.get('arch', args.get('_name')))[:60]!r} cannot be "
         "computed here; RoBERTa and Transformer encoder-decoders of fairseq can"
     )
 
 
 def _arguments(config: Options) -> Options:
-    """Options of the model by their names on fairseq's command line."""
+    """Options of the model, named as on fairseq's command line."""
     if isinstance(config.get("args"), dict):
         return config.part("args")
     model = _plain(config.part("cfg").get("model"))
@@ -72,7 +91,7 @@ def _arguments(config: Options) -> Options:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """What OmegaConf's objects hold."""
+    """The values inside OmegaConf's objects."""
     if isinstance(value, dict) and depth < 20:
         for inside in ("_content", "_val"):
             if inside in value:
@@ -81,8 +100,8 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
-    tensors, where = file.tensors, args.where
+def _roberta(args: Options, model: ForeignModel, stack: str) -> ImportPlan:
+    tensors = model.tensors
     named = ("emb_layer_norm", "layernorm_embedding")  # older and newer
     pre = args.flag("encoder_normalize_before", False)
     missing = named[1] if args.flag("layernorm_embedding", not pre) else None
@@ -90,16 +109,15 @@ def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
     head = stack.replace("sentence_encoder.", "lm_head.")
     activation = args.choice("activation_fn", ACTIVATIONS, "gelu")
     tied = not args.flag("untie_weights_roberta", False)
-    made = transformer(
-        where,
+    made = model.transformer(
         shape="encoder",
         head="fill",
         head_dense=activation,
-        vocab=rows_of(file, f"{stack}embed_tokens.weight", where),
+        vocab=model.rows(f"{stack}embed_tokens.weight"),
         d_model=tensors[f"{stack}embed_tokens.weight"].shape[-1],
         heads=args.whole("encoder_attention_heads"),
-        layers=count_layers(tensors, f"{stack}layers."),
-        d_ff=rows_of(file, f"{stack}layers.0.fc1.weight", where),
+        layers=model.count_layers(f"{stack}layers."),
+        d_ff=model.rows(f"{stack}layers.0.fc1.weight"),
         activation=activation,
         placement="pre" if pre else "post",
         embedding_norm=norm is not None,
@@ -107,9 +125,9 @@ def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
         norm_eps=1e-5,
         tied=tied,
         dropout=0.0,
-        **_positions(args, file, stack, learned=args.flag("encoder_learned_pos", True)),
+        **_positions(args, model, stack, learned=args.flag("encoder_learned_pos", True)),
     )
-    modules = _modules(made, file, stack, cross=False) | {"embedding": f"{stack}embed_tokens"}
+    modules = _modules(made, model, stack, cross=False) | {"embedding": f"{stack}embed_tokens"}
     if norm is not None:
         modules["embedding_norm"] = stack + norm
     rules = _named(stack_rules(made, "encoder", made.layers, Names(modules)))
@@ -120,29 +138,28 @@ def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
     }  # fmt: skip
     rules += [rule(head + theirs, f"head.{ours}") for theirs, ours in names.items()]
     ignored = (re.escape(f"{head}weight"),) if tied else ()
-    return Plan("fairseq RoBERTa", "fill", made, rules, (*IGNORED, *ignored))
+    return ImportPlan("fairseq RoBERTa", "fill", made, rules, (*IGNORED, *ignored))
 
 
-def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
-    tensors, where = file.tensors, args.where
+def _encoder_decoder(args: Options, model: ForeignModel) -> ImportPlan:
+    tensors = model.tensors
     args.must_be("adaptive_softmax_cutoff", None, "an output in parts")
     args.must_be("cross_self_attention", False, "one attention for both")
     args.must_be("no_cross_attention", False, "layers without cross-attention")
-    layers = {side: count_layers(tensors, f"{MODEL}{side}.layers.") for side in SIDES}
-    tables = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
+    layers = {side: model.count_layers(f"{MODEL}{side}.layers.") for side in SIDES}
+    names = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
     shared = args.flag("share_all_embeddings", False)
     tied = shared or args.flag("share_decoder_input_output_embed", False)
-    made = transformer(
-        where,
+    made = model.transformer(
         shape="encoder-decoder",
         head="language",
-        vocab=rows_of(file, tables["encoder"], where),
-        target_vocab=None if shared else rows_of(file, tables["decoder"], where),
-        d_model=tensors[tables["encoder"]].shape[-1],
+        vocab=model.rows(names["encoder"]),
+        target_vocab=None if shared else model.rows(names["decoder"]),
+        d_model=tensors[names["encoder"]].shape[-1],
         heads=_both(args, "attention_heads", None),
         layers=layers["encoder"],
         decoder_layers=layers["decoder"],
-        d_ff=rows_of(file, f"{MODEL}encoder.layers.0.fc1.weight", where),
+        d_ff=model.rows(f"{MODEL}encoder.layers.0.fc1.weight"),
         activation=args.choice("activation_fn", ACTIVATIONS, "relu"),
         placement="pre" if _both(args, "normalize_before", False) else "post",
         norm_eps=1e-5,
@@ -150,56 +167,46 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
         embedding_scale=not args.flag("no_scale_embedding", False),
         tied=tied,
         dropout=0.0,
-        **_positions(args, file, f"{MODEL}encoder.", learned=_both(args, "learned_pos", False)),
+        **_positions(args, model, f"{MODEL}encoder.", learned=_both(args, "learned_pos", False)),
     )
-    rules: list[Rule] = [rule(tables["encoder"], "encoder.embedding.table.weight")]
+    heads = (f"{MODEL}decoder.output_projection.weight", f"{MODEL}decoder.embed_out")
+    head = next((name for name in heads if name in tensors and not tied), heads[0])
+    tables = shared_tables(names, head, shared=shared, tied=tied)
+    rules: list[WeightRule] = []
     for side in SIDES:
         cross = side == "decoder"
-        modules = _modules(made, file, f"{MODEL}{side}.", cross=cross)
+        modules = _modules(made, model, f"{MODEL}{side}.", cross=cross)
         rules += _named(stack_rules(made, side, layers[side], Names(modules), cross=cross))
-    ignored, notes = [], []
-    if shared:
-        ignored.append(r"model\.decoder\.embed_tokens\.weight")
-        notes.append("encoder and decoder have one embedding table")
-    else:
-        rules.append(rule(tables["decoder"], "decoder.embedding.table.weight"))
-    heads = (f"{MODEL}decoder.output_projection.weight", f"{MODEL}decoder.embed_out")
-    if tied:
-        ignored.append(r"model\.decoder\.output_projection\.weight")
-        notes.append("the output head is the decoder's embedding table")
-    else:
-        head = next((name for name in heads if name in tensors), heads[0])
-        rules.append(rule(head, "head.linear.weight"))
-    return Plan("fairseq Transformer", "translate", made, rules, (*IGNORED, *ignored),
-                notes=tuple(notes))  # fmt: skip
+    return ImportPlan("fairseq Transformer", "translate", made, rules + tables.rules,
+                      (*IGNORED, *tables.ignored), notes=tables.notes)  # fmt: skip
 
 
-def _positions(args: Options, file: ModelFile, stack: str, *, learned: bool) -> dict[str, Any]:
-    """Options of ours."""
+def _positions(args: Options, model: ForeignModel, stack: str, *, learned: bool) -> dict[str, Any]:
+    """Our options for positions."""
     if args.flag("no_token_positional_embeddings", False):
         return {"positions": "none"}
     if learned:
-        rows = rows_of(file, f"{stack}embed_positions.weight", args.where) - PAD - 1
+        rows = model.rows(f"{stack}embed_positions.weight") - PAD - 1
         return {"positions": "learned", "first_position": PAD + 1, "max_length": rows}
     return {"positions": "sinusoidal", "sinusoid_layout": "fairseq", "first_position": PAD + 1}
 
 
 def _modules(
-    made: TransformerConfig, file: ModelFile, stack: str, *, cross: bool
+    made: TransformerConfig, model: ForeignModel, stack: str, *, cross: bool
 ) -> dict[str, str]:
-    """The modules of a stack but its embedding, as the version that wrote the file names them."""
+    """The modules of a stack, except its embedding, as named by the version that wrote the file."""
     modules, layer = stack_modules(made, stack), f"{stack}layers.{{}}."
     first = layer.replace("{}", "0")
-    if f"{first}self_attn.in_proj_weight" in file.tensors:
+    if f"{first}self_attn.in_proj_weight" in model.tensors:
         modules |= {"qkv": f"{layer}self_attn.in_proj", "cross_qkv": f"{layer}encoder_attn.in_proj"}
-    if f"{first}layer_norms.0.weight" in file.tensors:
+    if f"{first}layer_norms.0.weight" in model.tensors:
         norms = ("attention_norm", *["cross_norm"] * cross, "feedforward_norm")
         modules |= {role: f"{layer}layer_norms.{i}" for i, role in enumerate(norms)}
     return modules
 
 
-def _named(rules: list[Rule]) -> list[Rule]:
-    """in_proj is no module there, but the beginning of two tensors' names."""
+def _named(rules: list[WeightRule]) -> list[WeightRule]:
+    """Rename in_proj, which is not a module there but the prefix of two tensors' names."""
 
     def named(place: Place) -> Place:
         return replace(place, name=re.sub(r"in_proj\.(?=\w+$)", "in_proj_", place.name))
@@ -208,11 +215,63 @@ def _named(rules: list[Rule]) -> list[Rule]:
 
 
 def _both(args: Options, name: str, default: Any) -> Any:
-    """An option that is the same in both stacks here."""
-    encoder, decoder = (args.get(f"{side}_{name}", default) for side in SIDES)
-    if encoder != decoder or encoder is None:
+    names = [f"{side}_{name}" for side in SIDES]
+    return alike(args.where, {name: args.get(name, default) for name in names})
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """From dict.txt, or one dictionary for each language."""
+    languages = _languages(model.config)
+    if languages is None:
+        return _masked(model.folder, plan.rows("source"))
+    files = [f"dict.{language}.txt" for language in languages]
+    source, target = (
+        _tokens(model.folder, file, plan.rows(side))
+        for file, side in zip(files, ("source", "target"), strict=True)
+    )
+    if plan.shared and source != target:
         raise InputError(
-            f"{args.where}: encoder_{name} = {str(encoder)[:40]}, decoder_{name} = "
-            f"{str(decoder)[:40]}; one value for both is needed"
+            f"{model.folder}: the dictionaries differ, but the model has one embedding table; copy "
+            "those that belong to it"
         )
-    return encoder
+    split = plain_vocabulary.split_of([*source, *target])
+    return plain_vocabulary.tokenizers(
+        source, None if plan.shared else target, split=split, start=START, tool="fairseq",
+        files=files,
+    )  # fmt: skip
+
+
+def _masked(folder: Path, rows: int) -> ReadTokenizers:
+    tokens = _tokens(folder, DICTIONARY, rows)
+    if MASK not in tokens and len(tokens) + 1 == rows:
+        tokens.append(MASK)
+    split = plain_vocabulary.split_of(tokens)
+    read = plain_vocabulary.tokenizers(tokens, split=split, tool="fairseq", files=[DICTIONARY])
+    made = read.tokenizers["tokenizer"]
+    assert made.special.frame is not None, "a plain vocabulary has one"
+    frame = replace(made.special.frame, prefix=(0,))  # <s>, the first of every dictionary
+    special = replace(made.special, frame=frame)
+    notes = [note_of(special, tokens), *read.notes[1:]]
+    return read._replace(tokenizers={"tokenizer": made.with_special(special)}, notes=notes)
+
+
+def _languages(config: Options) -> tuple[str, str] | None:
+    """Source and target language as set for training; None: there is one language."""
+    groups = [config.get("args"), config.get("cfg")]
+    if isinstance(groups[1], dict):
+        groups += [groups[1].get(name) for name in ("task", "model")]
+    for group in groups:
+        if isinstance(group, dict):
+            pair = group.get("source_lang"), group.get("target_lang")
+            if isinstance(pair[0], str) and isinstance(pair[1], str):
+                return pair[0], pair[1]
+    return None
+
+
+def _tokens(folder: Path, name: str, rows: int) -> list[str]:
+    if not present(folder / name):
+        raise InputError(
+            f"{folder / name} is missing; copy the dictionaries that fairseq-preprocess wrote into "
+            "the folder of the checkpoint"
+        )
+    return plain_vocabulary.read_fairseq(inside(folder, name, "a dictionary"), rows)

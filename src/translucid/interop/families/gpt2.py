@@ -1,21 +1,17 @@
 """GPT-2: learned positions, layer norm before each sub-layer, a tied head.
 
-Its linear layers keep their weights as (inputs, outputs), and one of them makes queries, keys and
-values at once.
+Its linear layers store their weights as (inputs, outputs), and one of them computes queries, keys
+and values at once.
 """
 
-from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import (
+    ACTIVATIONS,
     Description,
-    Plan,
-    check_layers,
-    is_tied,
-    tie_notes,
-    transformer,
+    ForeignModel,
+    ImportPlan,
+    name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import rule
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 
@@ -30,27 +26,30 @@ MODULES = {
     "up": "h.{}.mlp.c_fc",
     "down": "h.{}.mlp.c_proj",
 }
-# The causal mask, and what stands in the place of what it hides.
+# The causal mask, and the value that hidden scores get.
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)",)
 
 
-def from_huggingface(config: Options, file: ModelFile) -> Plan:
-    where, d_model = config.where, config.whole("n_embd", 768)
+def from_huggingface(model: ForeignModel) -> ImportPlan:
+    config, d_model = model.config, model.config.whole("n_embd", 768)
+    config.ignore("n_ctx", "summary_activation", "summary_proj_to_labels", "summary_type",
+                  "summary_use_proj")  # fmt: skip
+    config.same_as({"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
+                    "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"})  # fmt: skip
     config.must_be("scale_attn_weights", True, "scores that are not divided by sqrt(d_head)")
     config.must_be("scale_attn_by_inverse_layer_idx", False, "scores divided by the layer's number")
     config.must_be("reorder_and_upcast_attn", False, "attention in another order")
     config.must_be("add_cross_attention", False, "cross-attention in a decoder by itself")
     # Without its head, as the first files were, the model has no prefix.
-    prefix = "" if "wte.weight" in file.tensors else "transformer."
-    tied = is_tied(config, file, "lm_head.weight", f"{prefix}wte.weight", True)
-    made = transformer(
-        where,
+    prefix = "" if "wte.weight" in model.tensors else "transformer."
+    head = model.output_head("lm_head.weight", f"{prefix}wte.weight", default=True)
+    made = model.transformer(
         shape="decoder",
         head="language",
         vocab=config.whole("vocab_size", 50257),
         d_model=d_model,
         heads=config.whole("n_head", 12),
-        layers=check_layers(config.whole("n_layer", 12), len(file.tensors), where),
+        layers=model.check_layers(config.whole("n_layer", 12)),
         d_ff=config.whole("n_inner", 4 * d_model),
         activation=config.choice("activation_function", ACTIVATIONS, "gelu_new"),
         norm_eps=config.number("layer_norm_epsilon", 1e-5),
@@ -58,23 +57,20 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         max_length=config.whole("n_positions", 1024),
         embedding_scale=False,
         dropout=0.0,
-        tied=tied,
+        tied=head.tied,
     )
     modules = {role: prefix + name for role, name in MODULES.items()}
     rules = stack_rules(made, "decoder", made.layers, Names(modules, transposed=True))
-    notes = ["weights of linear layers transposed: (inputs, outputs) there, (outputs, inputs) here"]
-    if made.tied:
-        return Plan(
-            "gpt2", "language", made, rules, (*IGNORED, r"lm_head\.weight"),
-            notes=(*notes, "the output head is the embedding table"),
-        )  # fmt: skip
-    rules.append(rule("lm_head.weight", "head.linear.weight"))
-    notes += tie_notes(config, tied, True)
-    return Plan("gpt2", "language", made, rules, IGNORED, notes=tuple(notes))
+    note = "weights of linear layers transposed: (inputs, outputs) there, (outputs, inputs) here"
+    return ImportPlan(
+        "gpt2", "language", made, rules + head.rules, (*IGNORED, *head.ignored),
+        notes=(note, *head.notes),
+    )  # fmt: skip
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """length: rows of the table of positions, where the model has none of its own."""
+    """Describe a model as GPT-2. length: rows of the table of positions, if the model has no such
+    table."""
     return Description(
         {
             "model_type": "gpt2",

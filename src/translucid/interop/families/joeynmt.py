@@ -1,21 +1,42 @@
-"""Transformers of JoeyNMT: the checkpoint holds the tensors, config.yaml beside it the options.
+"""Transformers of JoeyNMT: a checkpoint with the tensors; beside it config.yaml with the options,
+and a vocabulary for each side.
 
 Read in joeynmt/joeynmt: model.py at 0d63508 (tied tables, the head in the decoder), decoders.py at
 e0cfa7d (layer_norm, no bias in the head), encoders.py at c6f2ab9 and transformer_layers.py at
 c5ec042 (1.x: always pre-norm) and 0d6d2b9 (2.x: alpha, pre or post), vocabulary.py at 0ae2902.
 """
 
+from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, Options
-from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
+from translucid.core.untrusted_files import inside, present, read_text
+from translucid.interop.families.plan import (
+    ACTIVATIONS,
+    ForeignModel,
+    ImportPlan,
+    Options,
+    alike,
+    shared_tables,
+)
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Rule, rule
+from translucid.interop.formats.torch_file import read_torch
+from translucid.interop.rules import WeightRule
+from translucid.interop.tokenizers import plain_vocabulary
+from translucid.interop.tokenizers.plain_vocabulary import Split
+from translucid.interop.tokenizers.specs import ReadTokenizers
 
+LAYOUT = "a checkpoint"
+OPTIONS = "config.yaml"
+LARGEST = 64 << 10  # bytes of it: the reader takes a second for so many
+MOST_BRACKETS = 1000  # the reader's time grows with the square of their depth
+VOCABULARIES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 MODEL = "model_state."
-TABLES = {"encoder": f"{MODEL}src_embed.lut", "decoder": f"{MODEL}trg_embed.lut"}
+TABLES = {
+    "encoder": f"{MODEL}src_embed.lut.weight",
+    "decoder": f"{MODEL}trg_embed.lut.weight",
+}
 HEAD = f"{MODEL}decoder.output_layer.weight"
 OF_ATTENTION = {"query": "q_layer", "key": "k_layer", "value": "v_layer", "output": "output_layer"}
 ATTENTION = {"encoder": "src_src_att", "decoder": "trg_trg_att"}
@@ -25,37 +46,58 @@ IGNORED = (
 )
 
 
-def from_joeynmt(config: Options, file: ModelFile) -> Plan:
-    """config: what config.yaml holds."""
-    tensors, model = file.tensors, config.part("model")
-    stacks = {side: model.part(side) for side in TABLES}
-    for side, options in stacks.items():
-        kind = options.text("type", "recurrent")
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    """path: the checkpoint, or its folder."""
+    path = _checkpoint(path) if path.is_dir() else path
+    file = inside(path.parent, OPTIONS, "a model")
+    options = Options(read_yaml(file), str(file))
+    return ForeignModel("joeynmt", path, options, checkpoint or read_torch(path))
+
+
+def _checkpoint(folder: Path) -> Path:
+    """The best checkpoint of a folder (best.ckpt links to it), or its only one."""
+    best = folder / "best.ckpt"
+    files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
+    if best.exists() and best.resolve().parent == folder.resolve():
+        return best.resolve()
+    if len(files) == 1:
+        return inside(folder, files[0].name, "a model")
+    raise InputError(
+        f"{folder} has {len(files)} checkpoints and no best.ckpt; name one of "
+        f"{', '.join(sorted(path.name for path in files))[:200]}"
+    )
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    config, tensors = model.config, model.tensors
+    options = config.part("model")
+    stacks = {side: options.part(side) for side in TABLES}
+    for side, stack in stacks.items():
+        kind = stack.text("type", "recurrent")
         if kind != "transformer":
             raise InputError(
                 f"{config.where}: model.{side}.type = {kind[:40]!r} cannot be opened here; "
                 "transformer can"
             )
-        if options.get("alpha", 1.0) != 1:
+        if stack.get("alpha", 1.0) != 1:
             raise InputError(
-                f"{config.where}: model.{side}.alpha = {str(options.get('alpha'))[:40]} (a weight "
+                f"{config.where}: model.{side}.alpha = {str(stack.get('alpha'))[:40]} (a weight "
                 "of the residual connection) cannot be computed here; 1.0 can"
             )
-    layers = {side: count_layers(tensors, f"{MODEL}{side}.layers.") for side in TABLES}
+    layers = {side: model.count_layers(f"{MODEL}{side}.layers.") for side in TABLES}
     # One matrix for both vocabularies, and one for the decoder's input and output.
-    shared, tied = (model.flag(name, False) for name in ("tied_embeddings", "tied_softmax"))
+    shared, tied = (options.flag(name, False) for name in ("tied_embeddings", "tied_softmax"))
     first = f"{MODEL}encoder.layers.0."
-    made = transformer(
-        config.where,
+    made = model.transformer(
         shape="encoder-decoder",
         head="language",
-        vocab=rows_of(file, f"{TABLES['encoder']}.weight", config.where),
-        target_vocab=None if shared else rows_of(file, f"{TABLES['decoder']}.weight", config.where),
-        d_model=tensors[f"{TABLES['encoder']}.weight"].shape[-1],
+        vocab=model.rows(TABLES["encoder"]),
+        target_vocab=None if shared else model.rows(TABLES["decoder"]),
+        d_model=tensors[TABLES["encoder"]].shape[-1],
         heads=_both(stacks, "num_heads", 8),
         layers=layers["encoder"],
         decoder_layers=layers["decoder"],
-        d_ff=rows_of(file, f"{first}feed_forward.pwff_layer.0.weight", config.where),
+        d_ff=model.rows(f"{first}feed_forward.pwff_layer.0.weight"),
         activation=ACTIVATIONS.get(_both(stacks, "activation", "relu"), "?"),
         norm_eps=1e-6,
         placement=_placement(stacks, last=f"{MODEL}encoder.layer_norm.weight" in tensors),
@@ -64,7 +106,8 @@ def from_joeynmt(config: Options, file: ModelFile) -> Plan:
         tied=tied,
         dropout=0.0,
     )
-    rules: list[Rule] = [rule(f"{TABLES['encoder']}.weight", "encoder.embedding.table.weight")]
+    tables = shared_tables(TABLES, HEAD, shared=shared, tied=tied)
+    rules: list[WeightRule] = []
     for side in TABLES:
         layer = f"{MODEL}{side}.layers.{{}}."
         modules = {r: f"{layer}{ATTENTION[side]}.{name}" for r, name in OF_ATTENTION.items()}
@@ -78,23 +121,16 @@ def from_joeynmt(config: Options, file: ModelFile) -> Plan:
             "final_norm": f"{MODEL}{side}.layer_norm",
         }
         rules += stack_rules(made, side, layers[side], Names(modules), cross=side == "decoder")
-    ignored = list(IGNORED)
-    if shared:
-        ignored.append(rf"{MODEL}trg_embed\.lut\.weight")
-    else:
-        rules.append(rule(f"{TABLES['decoder']}.weight", "decoder.embedding.table.weight"))
-    if tied:
-        ignored.append(rf"{MODEL}decoder\.output_layer\.weight")
-    else:
-        rules.append(rule(HEAD, "head.linear.weight"))
-    return Plan("JoeyNMT Transformer", "translate", made, rules, tuple(ignored))
+    return ImportPlan("JoeyNMT Transformer", "translate", made, rules + tables.rules,
+                      (*IGNORED, *tables.ignored), notes=tables.notes)  # fmt: skip
 
 
 def _placement(stacks: dict[str, Options], *, last: bool) -> str:
-    """last: a norm follows the stacks, as it does only in pre-norm ones."""
+    """Whether norms come before or after the sub-layers. last: a norm follows the stacks, which
+    only pre-norm models have."""
     if last:
         return "pre"
-    if _both(stacks, "layer_norm", None) is None:
+    if not _both(stacks, "layer_norm", ""):
         # Versions 2.0 to 2.2 take it for post; 2.3 takes the encoder for pre without a last norm.
         raise InputError(
             f"{stacks['encoder'].where} names no layer_norm for encoder and decoder, and versions "
@@ -110,11 +146,57 @@ def _scaled(stacks: dict[str, Options]) -> bool:
 
 
 def _both(stacks: dict[str, Options], name: str, default: Any) -> Any:
-    """An option that is the same in both stacks here."""
-    encoder, decoder = (options.get(name, default) for options in stacks.values())
-    if encoder != decoder:
+    values = {f"{side}.{name}": stack.get(name, default) for side, stack in stacks.items()}
+    return alike(stacks["encoder"].where, values)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file, by the package PyYAML; nothing but plain values is built."""
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError:
         raise InputError(
-            f"{stacks['encoder'].where}: {name} = {str(encoder)[:40]}, in the decoder "
-            f"{str(decoder)[:40]}; one value for both is needed"
-        )
-    return encoder
+            f"{path} is YAML, which needs the package PyYAML: pip install pyyaml"
+        ) from None
+    text = read_text(path, LARGEST, "it should hold a configuration")
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise InputError(f"{path} has more than {MOST_BRACKETS} brackets; it is no configuration")
+    try:
+        # References could make a short text a huge value.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise InputError(f"{path} refers to parts of itself (*name); write them out")
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not YAML ({str(error)[:200]}); mend it there") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no keys and values; copy it again")
+    return value
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """From one token per line. Texts are split at spaces, as subwords were separated before
+    training; in character vocabularies, ▁ is a space."""
+    lists = []
+    for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True):
+        if not present(model.folder / name):
+            raise InputError(
+                f"{model.folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the "
+                "folder of the checkpoint"
+            )
+        path = inside(model.folder, name, "a vocabulary")
+        lists.append(plain_vocabulary.read_lines(path, plan.rows(side)))
+    source, target = lists
+    splits = [_split(model.config, side) for side in VOCABULARIES]
+    one = plan.shared and source == target and splits[0] == splits[1]
+    return plain_vocabulary.tokenizers(
+        source, None if one else target, split=splits[0], target_split=splits[1], tool="JoeyNMT",
+        files=list(VOCABULARIES.values()),
+    )  # fmt: skip
+
+
+def _split(config: Options, side: str) -> Split:
+    data = config.part("data")
+    level = data.part(side).get("level", data.get("level"))  # older files have one for both
+    return "marked" if level == "char" else "space"

@@ -1,21 +1,15 @@
 """GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
 head, queries, keys and values of one head after the other in a single matrix."""
 
-import re
-
-from translucid.interop.families.options import ACTIVATIONS, Options, name_of
 from translucid.interop.families.plan import (
+    ACTIVATIONS,
     Description,
-    Plan,
-    check_layers,
-    is_tied,
-    tie_notes,
-    transformer,
+    ForeignModel,
+    ImportPlan,
+    name_of,
 )
 from translucid.interop.families.rotary import OlderNames, rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import rule
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 
@@ -33,23 +27,23 @@ NAMES = Names(
     halves=True,
     by_head=True,
 )
-# The causal mask, what stands in the place of what it hides, and computed frequencies.
+# The causal mask, the value that hidden scores get, and computed frequencies.
 IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
-HEAD = "embed_out.weight"
 NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
 
 
-def from_huggingface(config: Options, file: ModelFile) -> Plan:
+def from_huggingface(model: ForeignModel) -> ImportPlan:
+    config = model.config
+    config.ignore("max_position_embeddings", "is_decoder")
     rotary = rotary_options(config, OlderNames("rotary_emb_base", "rotary_pct", 0.25))
-    tied = is_tied(config, file, HEAD, "gpt_neox.embed_in.weight", False)
-    made = transformer(
-        config.where,
+    head = model.output_head("embed_out.weight", "gpt_neox.embed_in.weight", default=False)
+    made = model.transformer(
         shape="decoder",
         head="language",
         vocab=config.whole("vocab_size"),
         d_model=config.whole("hidden_size"),
         heads=config.whole("num_attention_heads"),
-        layers=check_layers(config.whole("num_hidden_layers"), len(file.tensors), config.where),
+        layers=model.check_layers(config.whole("num_hidden_layers")),
         d_ff=config.whole("intermediate_size"),
         activation=config.choice("hidden_act", ACTIVATIONS, "gelu"),
         norm_eps=config.number("layer_norm_eps", 1e-5),
@@ -58,19 +52,18 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         attention_output_bias=config.flag("attention_bias", True),
         embedding_scale=False,
         dropout=0.0,
-        tied=tied,
+        tied=head.tied,
         **rotary,
     )
     rules = stack_rules(made, "decoder", made.layers, NAMES)
-    if not made.tied:
-        rules.append(rule(HEAD, "head.linear.weight"))
-    ignored = (*IGNORED, re.escape(HEAD)) if made.tied else IGNORED
-    notes = (NOTE, *tie_notes(config, tied, False))
-    return Plan("gpt_neox", "language", made, rules, ignored, notes=notes)
+    return ImportPlan(
+        "gpt_neox", "language", made, rules + head.rules, (*IGNORED, *head.ignored),
+        notes=(NOTE, *head.notes),
+    )  # fmt: skip
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """length: how far texts are meant to go."""
+    """Describe a model as GPT-NeoX. length: the longest text that it is meant for."""
     biased = [c.bias if bias is None else bias for bias in (c.qkv_bias, c.attention_output_bias)]
     return Description(
         {

@@ -1,25 +1,40 @@
 """Checkpoints of OpenNMT-py: Transformers, and recurrent networks with Luong's attention.
 
-`opt` holds the options of training; sizes are those of the tensors. Read in OpenNMT/OpenNMT-py:
-decoders/transformer.py at 0421281 (0.x) and 7c4e025 (2.x), encoders/transformer.py,
+`opt` holds the options of training; sizes are those of the tensors. With `save_format:
+safetensors`, and from its converters, NAME.pt holds options and vocabularies, and NAME.safetensors
+(or shards, NAME.00.safetensors and so on) the weights. How texts are split into tokens is not
+stored: at spaces, or between characters where all tokens are single characters.
+
+Read in OpenNMT/OpenNMT-py: models/model_saver.py and models/model.py of 3.x; of recurrent networks
+decoders/decoder.py at ad3df21, encoders/rnn_encoder.py and modules/global_attention.py at 0b19be4,
+modules/stacked_rnn.py at d30366e; of Transformers decoders/transformer.py at 0421281 (0.x) and
+7c4e025 (2.x), encoders/transformer.py,
 modules/position_ffn.py and rmsnorm.py at 0436cdd (3.x), embeddings.py and multi_headed_attn.py at
 7bfc6b6, model_builder.py at 154fb5d (which reads the oldest norms, a_2 and b_2, into torch's), and
 opts.py of 3.5 (two layouts of sinusoids, attention named by the kernel that computes it).
 """
 
-import re
+from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.interop.families.opennmt_recurrent import recurrent_network
-from translucid.interop.families.options import Options
-from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
+from translucid.core.untrusted_files import inside
+from translucid.interop.families.plan import (
+    ForeignModel,
+    ImportPlan,
+    Options,
+    shared_tables,
+)
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
-from translucid.interop.rules import Rule, rule
+from translucid.interop.formats.safetensors_file import read_safetensors
+from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.rules import Transpose, WeightRule, constant, of_layers, rule
+from translucid.interop.tokenizers import plain_vocabulary
+from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
 
+LAYOUT = "a checkpoint"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 NORMS = {"standard": "layer", "rms": "rms"}
 LAYOUTS = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
@@ -38,11 +53,26 @@ IGNORED = (
     r"model\.decoder\.transformer_layers\.\d+\.mask",
     r"optim\..*",
 )
+# Of recurrent networks.
+CELLS = {"LSTM": "lstm", "GRU": "gru"}
+KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+ENCODER, DECODER, LUONG = (f"{MODEL}{name}." for name in ("encoder.rnn", "decoder.rnn",
+                                                          "decoder.attn"))  # fmt: skip
+FED = f"{DECODER}layers."  # cells of their own, where each step needs the output of the one before
+WEIGHTS, GENERATOR = "model", "generator"  # where the one file has the weights
+SUFFIX = ".safetensors"
+MAX_DEPTH = 12
+LIST = "itos"  # what torchtext calls the tokens by their ids
 
 
-def from_opennmt(config: Options, file: ModelFile) -> Plan:
-    """config: the whole checkpoint but its tensors."""
-    where, opt = config.where, config.part("opt")
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    assert checkpoint is not None
+    options = Options(checkpoint.metadata, str(path))
+    return ForeignModel("opennmt", path, options, with_weights(path, checkpoint))
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    where, opt = model.where, model.config.part("opt")
     opt.must_be("copy_attn", False, "tokens copied from the source")
     opt.must_be("generator_function", "softmax", "another output than softmax")
     opt.must_be("model_type", "text", "sources that are no text")
@@ -50,14 +80,14 @@ def from_opennmt(config: Options, file: ModelFile) -> Plan:
     shared = opt.flag("share_embeddings", False)
     tied = opt.flag("share_decoder_embeddings", False)
     # The output layer is part of a sequence in older files.
-    head = "generator.0" if "generator.0.weight" in file.tensors else "generator"
+    head = "generator.0" if "generator.0.weight" in model.tensors else "generator"
     common = {
         "shape": "encoder-decoder",
         "head": "language",
-        "vocab": rows_of(file, TABLES["encoder"], where),
-        "target_vocab": None if shared else rows_of(file, TABLES["decoder"], where),
-        "d_model": file.tensors[TABLES["encoder"]].shape[-1],
-        "head_bias": f"{head}.bias" in file.tensors,
+        "vocab": model.rows(TABLES["encoder"]),
+        "target_vocab": None if shared else model.rows(TABLES["decoder"]),
+        "d_model": model.tensors[TABLES["encoder"]].shape[-1],
+        "head_bias": f"{head}.bias" in model.tensors,
         "tied": tied,
         "dropout": 0.0,
     }
@@ -65,37 +95,26 @@ def from_opennmt(config: Options, file: ModelFile) -> Plan:
     made: TransformerConfig | RecurrentConfig
     match stacks:
         case "transformer", "transformer":
-            made, rules = _transformer(opt, file, common)
+            made, rules = _transformer(opt, model, common)
         case (("rnn" | "brnn"), ("rnn" | "ifrnn")):
-            made, rules = recurrent_network(opt, file, common)
+            made, rules = _recurrent(opt, model, common)
         case _:
             raise InputError(
                 f"{where}: encoder_type = {stacks[0][:40]!r} with decoder_type = "
                 f"{stacks[1][:40]!r} cannot be computed here; transformer with transformer, and "
                 "rnn or brnn with rnn can"
             )
-    rules.append(rule(TABLES["encoder"], "encoder.embedding.table.weight"))
-    ignored, notes = list(IGNORED), []
-    if shared:
-        ignored.append(re.escape(TABLES["decoder"]))
-        notes.append("encoder and decoder have one embedding table")
-    else:
-        rules.append(rule(TABLES["decoder"], "decoder.embedding.table.weight"))
-    if tied:
-        ignored.append(re.escape(f"{head}.weight"))
-        notes.append("the output head is the decoder's embedding table")
-    else:
-        rules.append(rule(f"{head}.weight", "head.linear.weight"))
     if made.head_bias:
         rules.append(rule(f"{head}.bias", "head.linear.bias"))
-    family = f"OpenNMT-py {made.kind}"
-    return Plan(family, "translate", made, rules, tuple(ignored), notes=tuple(notes))
+    tables = shared_tables(TABLES, f"{head}.weight", shared=shared, tied=tied)
+    return ImportPlan(f"OpenNMT-py {made.kind}", "translate", made, rules + tables.rules,
+                      (*IGNORED, *tables.ignored), notes=tables.notes)  # fmt: skip
 
 
 def _transformer(
-    opt: Options, file: ModelFile, common: dict[str, Any]
-) -> tuple[TransformerConfig, list[Rule]]:
-    tensors, where = file.tensors, opt.where
+    opt: Options, model: ForeignModel, common: dict[str, Any]
+) -> tuple[TransformerConfig, list[WeightRule]]:
+    tensors = model.tensors
     if opt.get("self_attn_type") != "scaled-dot-flash":  # the same, by another kernel
         opt.must_be("self_attn_type", "scaled-dot", "another attention")
     opt.must_be("max_relative_positions", 0, "positions relative to each other, or rotary")
@@ -103,20 +122,19 @@ def _transformer(
     opt.must_be("num_experts", 0, "a mixture of experts")
     opt.must_be("parallel_residual", False, "attention and feed-forward side by side")
     opt.must_be("sliding_window", 0, "a window of attention")
-    layers = {side: count_layers(tensors, prefix) for side, prefix in STACKS.items()}
+    layers = {side: model.count_layers(prefix) for side, prefix in STACKS.items()}
     first = STACKS["encoder"] + "0."
     gated = f"{first}feed_forward.w_3.weight" in tensors
     placed = opt.flag("position_encoding", False)
     heads = opt.whole("heads", 8)
-    queries, keys = (rows_of(file, f"{first}self_attn.{ATTENTION[role]}.weight", where)
+    queries, keys = (model.rows(f"{first}self_attn.{ATTENTION[role]}.weight")
                      for role in ("query", "key"))  # fmt: skip
-    made = transformer(
-        where,
+    made = model.transformer(
         heads=heads,
         kv_heads=None if keys == queries else heads * keys // max(queries, 1),
         layers=layers["encoder"],
         decoder_layers=layers["decoder"],
-        d_ff=rows_of(file, f"{first}feed_forward.w_1.weight", where),
+        d_ff=model.rows(f"{first}feed_forward.w_1.weight"),
         activation=opt.choice(
             "pos_ffn_activation_fn", GATED if gated else ACTIVATIONS, "silu" if gated else "relu"
         ),
@@ -131,7 +149,7 @@ def _transformer(
         feedforward_bias=f"{first}feed_forward.w_1.bias" in tensors,
         **common,
     )
-    rules: list[Rule] = []
+    rules: list[WeightRule] = []
     for side, prefix in STACKS.items():
         modules = {role: f"{prefix}{{}}.self_attn.{name}" for role, name in ATTENTION.items()}
         modules |= {
@@ -151,3 +169,143 @@ def _transformer(
         names = Names(modules, gain=".a_2", shift=".b_2") if old else Names(modules)
         rules += stack_rules(made, side, layers[side], names, cross=side == "decoder")
     return made, rules
+
+
+def _recurrent(
+    opt: Options, model: ForeignModel, common: dict[str, Any]
+) -> tuple[RecurrentConfig, list[WeightRule]]:
+    """An encoder in one or both directions, whose last states the decoder starts from layer by
+    layer, and Luong's attention, whose output the decoder may be fed."""
+    tensors, where = model.tensors, opt.where
+    opt.must_be("bridge", False, "a trained layer between encoder and decoder")
+    opt.must_be("context_gate", None, "a gate between source and target")
+    opt.must_be("coverage_attn", False, "attention that counts what it has read")
+    opt.must_be("position_encoding", False, "positions in a recurrent network")
+    opt.must_be("global_attention_function", "softmax", "another attention than softmax")
+    attention = opt.text("global_attention", "general")
+    if attention not in ("general", "dot", "none"):
+        raise InputError(
+            f"{where}: global_attention = {attention[:40]!r} cannot be computed here (its output "
+            "has no tanh); general, dot and none can"
+        )
+    both = f"{ENCODER}weight_ih_l0_reverse" in tensors
+    feeding = f"{FED}0.weight_ih" in tensors
+    if feeding and attention == "none":
+        raise InputError(
+            f"{where}: input_feed = 1 with global_attention = 'none' (a decoder that is fed its "
+            "own state) cannot be computed here; input_feed = 0 can"
+        )
+    gates = 4 if opt.choice("rnn_type", CELLS, "LSTM") == "lstm" else 3
+    layers = sum(f"{ENCODER}weight_ih_l{i}" in tensors for i in range(len(tensors)))
+    own = (
+        model.count_layers(FED)
+        if feeding
+        else sum(f"{DECODER}weight_ih_l{i}" in tensors for i in range(len(tensors)))
+    )
+    if layers != own:
+        raise InputError(
+            f"{where}: {layers} layers in the encoder and {own} in the decoder; recurrent "
+            "networks can be opened here whose stacks are equally deep"
+        )
+    first = f"{FED}0.weight_hh" if feeding else f"{DECODER}weight_hh_l0"
+    made = model.recurrent(
+        cell=opt.choice("rnn_type", CELLS, "LSTM"),
+        hidden=model.rows(first) // gates,
+        encoder_hidden=model.rows(f"{ENCODER}weight_hh_l0") // gates,
+        layers=layers,
+        bidirectional=both,
+        attention="none" if attention == "none" else "dot",
+        bridge="copy",
+        input_feeding=feeding,
+        **common,
+    )
+    ways = ("", "_reverse") if both else ("",)
+    per_layer = [
+        rule(f"{ENCODER}{kind}_l{{}}{way}", f"encoder.recurrent.fused.{kind}_l{{}}{way}")
+        for kind in KINDS
+        for way in ways
+    ]
+    for kind in KINDS:
+        theirs = f"{FED}{{}}.{kind}" if feeding else f"{DECODER}{kind}_l{{}}"
+        per_layer.append(rule(theirs, f"decoder.recurrent.fused.{kind}_l{{}}"))
+    rules = of_layers(per_layer, layers)
+    if attention != "none":
+        # Their score is (W h) m, ours h (W m).
+        key = "decoder.alignment.key.weight"
+        general = rule(f"{LUONG}linear_in.weight", key, Transpose())
+        rules += [
+            general if attention == "general" else constant(key, "identity"),
+            rule(f"{LUONG}linear_out.weight", "decoder.alignment.output.weight"),
+            constant("decoder.alignment.output.bias", "zeros"),
+        ]
+    return made, rules
+
+
+def with_weights(path: Path, checkpoint: ModelFile) -> ModelFile:
+    """Add the tensors of safetensors files, under the names that a single-file checkpoint uses."""
+    if WEIGHTS in checkpoint.metadata:
+        return checkpoint
+    names = sorted(
+        file.name
+        for file in path.parent.iterdir()
+        if file.name.startswith(f"{path.stem}.") and file.name.endswith(SUFFIX)
+    )
+    if not names:
+        raise InputError(
+            f"{path} holds options and vocabularies, but no weights; put {path.stem}{SUFFIX}, or "
+            f"its shards {path.stem}.00{SUFFIX} and so on, into the same folder"
+        )
+    tensors: dict[str, StoredTensor] = {}
+    for name in names:
+        for key, tensor in read_safetensors(inside(path.parent, name, str(path))).tensors.items():
+            placed = key if key.startswith(f"{GENERATOR}.") else f"{WEIGHTS}.{key}"
+            if placed in tensors:
+                raise InputError(
+                    f"{path}: {key[:200]} is in {name} and in another of {', '.join(names)[:200]}; "
+                    "leave those of one model in the folder"
+                )
+            tensors[placed] = tensor
+    return ModelFile(checkpoint.metadata, checkpoint.tensors | tensors)
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """The vocabularies inside the checkpoint: lists of tokens, in objects of torchtext."""
+    held = model.config.get("vocab")
+    if isinstance(held, list):  # pairs of a name and a vocabulary, in the oldest files
+        held = {str(pair[0]): pair[1] for pair in held if isinstance(pair, list) and len(pair) == 2}
+    sides = held if isinstance(held, dict) else {}
+    source, target = (_tokens(sides.get(side)) for side in ("src", "tgt"))
+    if source is None or target is None:
+        raise InputError(
+            f"{model.config.where}: its vocabularies (src and tgt) are missing; copy the file "
+            "again, whole"
+        )
+    start = sides.get("decoder_start_token")
+    return plain_vocabulary.tokenizers(
+        source,
+        None if plan.shared and source == target else target,
+        split=plain_vocabulary.split_of(source),
+        target_split=plain_vocabulary.split_of(target),
+        start=start if isinstance(start, str) and start in target else None,
+        source_end=False,
+        tool="OpenNMT-py",
+        files=("its vocabulary (src)", "its vocabulary (tgt)"),
+    )
+
+
+def _tokens(value: Any, depth: int = 0) -> list[str] | None:
+    """The first list of tokens within a vocabulary's objects."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(value, list) and value and all(isinstance(token, str) for token in value):
+        return value if depth == 0 else None  # elsewhere it may be names of anything
+    if isinstance(value, dict):
+        inside = value.get(LIST)
+        if isinstance(inside, list) and all(isinstance(token, str) for token in inside):
+            return inside
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        tokens = _tokens(inner, depth + 1)
+        if tokens is not None:
+            return tokens
+    return None

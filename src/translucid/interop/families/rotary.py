@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.interop.families.options import Options
+from translucid.interop.families.plan import Options
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.rotary_scaling import yarn_attention_factor
 
@@ -16,8 +16,8 @@ LAYER_TYPES = ("full_attention", "sliding_attention")
 
 @dataclass(frozen=True)
 class OlderNames:
-    """What a family called its keys before transformers 5, and the part of a head that turns where
-    the file does not say so."""
+    """A family's names for its keys before transformers 5, and its default fraction of rotary
+    dimensions in a head."""
 
     base: str
     fraction: str
@@ -25,8 +25,8 @@ class OlderNames:
 
 
 def rotary_options(config: Options, older: OlderNames | None = None) -> dict[str, Any]:
-    """Keys of a TransformerConfig. older: of a family with names of its own, which can also turn a
-    part of each head."""
+    """Keys of a TransformerConfig. older: for a family with older names, which also supports
+    partial rotary positions."""
     scaling, parameters = config.part("rope_scaling"), config.part("rope_parameters")
     named = scaling if config.get("rope_scaling") else parameters  # as transformers has it
     if any(isinstance(named.get(kind), dict) for kind in LAYER_TYPES):
@@ -106,7 +106,7 @@ def rotary_keys(c: TransformerConfig) -> dict[str, Any]:
 
 
 def _yarn_factor(named: Options) -> float:
-    """By which yarn multiplies cosines and sines."""
+    """The factor by which YaRN multiplies cosines and sines."""
     if named.get("attention_factor") is not None:
         return named.number("attention_factor")
     factor = named.number("factor")

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from translucid.interop.rules import (
     ByHead,
+    LayoutChange,
     Pairs,
     Place,
-    Rule,
-    Step,
     Transpose,
+    WeightRule,
     joined,
     of_layers,
     rule,
@@ -27,7 +27,7 @@ from translucid.models.transformer_config import TransformerConfig
 
 @dataclass(frozen=True)
 class Names:
-    """What a family calls the modules of a stack, and how it keeps their weights."""
+    """A family's names for the modules of a stack, and how it stores their weights."""
 
     modules: Mapping[str, str]
     weight: str = ".weight"  # what follows a module's name
@@ -41,8 +41,8 @@ class Names:
 
 def stack_rules(
     config: TransformerConfig, side: str, layers: int, names: Names, *, cross: bool = False
-) -> list[Rule]:
-    """side: encoder or decoder."""
+) -> list[WeightRule]:
+    """Rules for all weights of a stack. side: encoder or decoder."""
     made = _Stack(config, side, names)
     return made.around() + of_layers(made.layer(cross), layers)
 
@@ -58,8 +58,8 @@ class _Stack:
             "value": (c.kv_heads or c.heads) * self.d_head,
         }
 
-    def around(self) -> list[Rule]:
-        """What a stack has beside its layers."""
+    def around(self) -> list[WeightRule]:
+        """Rules for the weights outside the layers."""
         modules, c = self.names.modules, self.config
         rules = []
         tables = {"embedding": "embedding.table.weight", "segments": "segments.table.weight",
@@ -73,7 +73,7 @@ class _Stack:
             rules += self._norm("final_norm", "final_norm")
         return rules
 
-    def layer(self, cross: bool) -> list[Rule]:
+    def layer(self, cross: bool) -> list[WeightRule]:
         rules = self._self_attention() + self._feedforward()
         rules += self._norm("attention_norm", "layers.{}.self_attention_residual.norm")
         rules += self._norm("feedforward_norm", "layers.{}.feedforward_residual.norm")
@@ -82,7 +82,7 @@ class _Stack:
             rules += self._norm("cross_norm", "layers.{}.cross_attention_residual.norm")
         return rules
 
-    def _self_attention(self) -> list[Rule]:
+    def _self_attention(self) -> list[WeightRule]:
         c, ours = self.config, "layers.{}.self_attention"
         if "qkv" in self.names.modules:
             parts = {"qkv": (sum(self.rows.values()), self._fused_steps())}
@@ -99,7 +99,7 @@ class _Stack:
                 rules.append(rule(name, f"{self.side}.{ours}.{role}.gain", *steps))
         return rules
 
-    def _cross_attention(self) -> list[Rule]:
+    def _cross_attention(self) -> list[WeightRule]:
         c, modules, ours = self.config, self.names.modules, "layers.{}.cross_attention"
         bias, key_value = self._has_bias(c.qkv_bias), self.rows["key"] + self.rows["value"]
         if "cross_qkv" in modules:  # in one piece, which is two here
@@ -110,11 +110,11 @@ class _Stack:
                         Place(f"{self.side}.{ours}.query.{kind}", self.rows["query"]),
                         Place(f"{self.side}.{ours}.kv.{kind}", key_value),
                     )
-                    rules.append(Rule((Place(modules["cross_qkv"] + suffix),), places))
+                    rules.append(WeightRule((Place(modules["cross_qkv"] + suffix),), places))
         else:
             query = {"cross_query": (self.rows["query"], ())}
             rules = self._linear(query, f"{ours}.query", bias)
-            parts: dict[str, tuple[int, tuple[Step, ...]]] = {"cross_kv": (key_value, ())}
+            parts: dict[str, tuple[int, tuple[LayoutChange, ...]]] = {"cross_kv": (key_value, ())}
             if "cross_kv" not in modules:
                 parts = {f"cross_{role}": (self.rows[role], ()) for role in ("key", "value")}
             rules += self._linear(parts, f"{ours}.kv", bias)
@@ -123,7 +123,7 @@ class _Stack:
             output, f"{ours}.output", self._has_bias(c.attention_output_bias)
         )
 
-    def _feedforward(self) -> list[Rule]:
+    def _feedforward(self) -> list[WeightRule]:
         c, ours, modules = self.config, "layers.{}.feedforward", self.names.modules
         bias, size = self._has_bias(c.feedforward_bias), c.d_ff or 4 * c.d_model
         if "gate_up" in modules:
@@ -136,8 +136,8 @@ class _Stack:
         return rules + self._linear({"down": (c.d_model, ())}, f"{ours}.output", bias)
 
     def _linear(
-        self, parts: Mapping[str, tuple[int, tuple[Step, ...]]], ours: str, bias: bool
-    ) -> list[Rule]:
+        self, parts: Mapping[str, tuple[int, tuple[LayoutChange, ...]]], ours: str, bias: bool
+    ) -> list[WeightRule]:
         """Weight and bias of a linear layer; parts: rows and steps of each module, by its role."""
         names = self.names
         first = (Transpose(),) if names.transposed else ()
@@ -154,7 +154,7 @@ class _Stack:
             rules.append(joined(biases, f"{self.side}.{ours}.bias"))
         return rules
 
-    def _norm(self, role: str, ours: str) -> list[Rule]:
+    def _norm(self, role: str, ours: str) -> list[WeightRule]:
         name, c = self.names.modules[role], self.config
         rules = [rule(name + self.names.gain, f"{self.side}.{ours}.gain")]
         if c.norm == "layer" and c.norm_bias:
@@ -165,19 +165,19 @@ class _Stack:
         return self.config.bias if place is None else place
 
     def _turning(self) -> int | None:
-        """How many dimensions of a head turn, if not all."""
+        """The number of rotary dimensions in a head; None: all."""
         fraction = self.config.rotary_fraction
         return None if fraction == 1 else int(self.d_head * fraction)
 
-    def _steps(self, role: str, heads: int | None = None) -> tuple[Step, ...]:
+    def _steps(self, role: str, heads: int | None = None) -> tuple[LayoutChange, ...]:
         if not self.names.halves or role == "value":
             return ()
         return (Pairs(heads or self.rows[role] // self.d_head, self._turning()),)
 
-    def _fused_steps(self) -> tuple[Step, ...]:
-        """Of queries, keys and values in one tensor."""
+    def _fused_steps(self) -> tuple[LayoutChange, ...]:
+        """Layout changes for queries, keys and values in one tensor."""
         heads, others = self.config.heads, self.config.kv_heads or self.config.heads
-        steps: tuple[Step, ...] = (ByHead(heads),) if self.names.by_head else ()
+        steps: tuple[LayoutChange, ...] = (ByHead(heads),) if self.names.by_head else ()
         if self.names.halves:
             steps += (Pairs(heads + others, self._turning(), still=others),)
         return steps

@@ -5,18 +5,20 @@ The first T5 has one table for everything, and scales what the head reads; 1.1 h
 own and a gated feed-forward layer.
 """
 
+import re
+
 from translucid.core.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, GATED, Options, name_of
 from translucid.interop.families.plan import (
+    ACTIVATIONS,
+    GATED,
+    TIED,
     Description,
-    Plan,
-    are_equal,
-    check_copies,
-    check_layers,
-    transformer,
+    ForeignModel,
+    ImportPlan,
+    Options,
+    name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
@@ -41,14 +43,18 @@ GATE = {"gate": "wi_0", "up": "wi_1", "down": "wo"}
 SHARED, HEAD = "shared.weight", "lm_head.weight"
 IGNORED = (
     r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
-    # A bias of cross-attention, which old files have and nobody reads.
+    # A bias of cross-attention, which old files have and which is never read.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
 
 
-def from_huggingface(config: Options, file: ModelFile) -> Plan:
-    kind, where = config.text("model_type"), config.where
+def from_huggingface(model: ForeignModel) -> ImportPlan:
+    config, kind = model.config, model.config.text("model_type")
     multilingual = kind == "mt5"
+    # mT5 is tied if its head is the table, whatever its key says.
+    config.ignore("n_positions", *["tie_word_embeddings"] * multilingual)
+    config.same_as({"hidden_size": "d_model", "num_attention_heads": "num_heads",
+                    "head_dim": "d_kv", "num_hidden_layers": "num_layers"})  # fmt: skip
     activation, gated = _activation(config, "gated-gelu" if multilingual else "relu")
     # transformers 5 writes tie_word_embeddings = true always, and what it once meant beside it.
     scaled = not multilingual and config.flag(
@@ -56,18 +62,15 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     )
     d_model = config.whole("d_model", 512)
     layers = config.whole("num_layers", 8 if multilingual else 6)
-    made = transformer(
-        where,
+    made = model.transformer(
         shape="encoder-decoder",
         head="language",
         vocab=config.whole("vocab_size", 250112 if multilingual else 32128),
         d_model=d_model,
         heads=config.whole("num_heads", 6 if multilingual else 8),
         d_head=config.whole("d_kv", 64),
-        layers=check_layers(layers, len(file.tensors), where),
-        decoder_layers=check_layers(
-            config.whole("num_decoder_layers", layers), len(file.tensors), where
-        ),
+        layers=model.check_layers(layers),
+        decoder_layers=model.check_layers(config.whole("num_decoder_layers", layers)),
         d_ff=config.whole("d_ff", 1024 if multilingual else 2048),
         activation=activation,
         norm="rms",
@@ -81,10 +84,10 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         bias=False,
         logit_scale=d_model**-0.5 if scaled else 1.0,
         dropout=0.0,
-        tied=are_equal(file, HEAD, SHARED),
+        tied=model.are_equal(HEAD, SHARED),
     )
     for side in ("encoder", "decoder"):
-        check_copies(file, f"{side}.embed_tokens.weight", SHARED, where)
+        model.check_copy(f"{side}.embed_tokens.weight", SHARED)
     rules = [rule(SHARED, "encoder.embedding.table.weight")]
     for side, count, cross in (
         ("encoder", made.layers, {}),
@@ -99,13 +102,12 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         rules += stack_rules(made, side, count, Names(modules), cross=bool(cross))
         table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         rules.append(rule(table, f"{side}.positions.table.weight"))
-    notes = ["encoder and decoder have one embedding table"]
     if not made.tied:
         rules.append(rule(HEAD, "head.linear.weight"))
-        return Plan(kind, "translate", made, rules, IGNORED, notes=tuple(notes))
-    notes.append("the output head is the embedding table")
-    ignored = (*IGNORED, r"lm_head\.weight")
-    return Plan(kind, "translate", made, rules, ignored, notes=tuple(notes))
+    return ImportPlan(
+        kind, "translate", made, rules, (*IGNORED, *[re.escape(HEAD)] * made.tied),
+        notes=("encoder and decoder have one embedding table", *[TIED] * made.tied),
+    )  # fmt: skip
 
 
 def _activation(config: Options, default: str) -> tuple[str, bool]:
@@ -127,7 +129,7 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """length: how far texts are meant to go."""
+    """Describe a model as T5. length: the longest text that it is meant for."""
     gated = c.activation in GATED.values()
     names = {"gelu_new": "geglu_tanh"} | GATED if gated else ACTIVATIONS
     kind = name_of(c.activation, names)

@@ -95,7 +95,7 @@ def _floats(
     tensor: StoredTensor,
     stored: dict[str, tuple[torch.dtype, StoredTensor]],
 ) -> StoredTensor:
-    """The tensor, or what it stands for if it is quantised."""
+    """The tensor, dequantised if necessary."""
     if dtype not in (torch.int8, torch.int16) or not name.endswith("weight"):
         return tensor
     if name + SCALE not in stored:

@@ -19,6 +19,8 @@ from translucid.core.untrusted_files import open_regular
 
 LARGEST = 1 << 62  # bytes: a mapping takes no memory by itself
 MAX_AXES = 8
+# What torch.save writes begins like this: a zip, or before torch 1.6 a pickle.
+TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class MappedFile:
     def tensor(
         self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str
     ) -> StoredTensor:
-        """The same, to be read later; checked now."""
+        """A tensor to be read later; its place is checked now."""
         size = checked_size(shape, f"{self.path}: {what}") * dtype.itemsize
         self._check(start, size, what)
         return StoredTensor(
@@ -98,7 +100,7 @@ class MappedFile:
         )
 
     def release(self, start: int, count: int) -> None:
-        """What stands here need not stay in memory; it can be read again."""
+        """Let the pages of a region leave memory; they can be read again."""
         begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages that are ours alone
         end = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
         if end > begin and hasattr(mmap, "MADV_DONTNEED"):
@@ -113,8 +115,7 @@ class MappedFile:
 
 
 def rows_in_place(tensors: Sequence[StoredTensor]) -> Tensor | None:
-    """Tensors in float32 that follow each other in one file as one view of it, row under row; None:
-    they are not like that."""
+    """One view of float32 tensors that follow each other in a file; None: they do not."""
     file, start, end = tensors[0].file, tensors[0].start, tensors[0].start
     for tensor in tensors:
         if tensor.file is not file or tensor.start != end or tensor.dtype != "float32":

@@ -1,3 +1,3 @@
-"""Tokenizers of other people's models: their files to the tokenizer that the house works with."""
+"""Tokenizers of foreign models: from their files to a `Tokenizer`."""
 
-from translucid.interop.tokenizers.folder import read_tokenizers as read_tokenizers
+from translucid.interop.tokenizers.tokenizer_folder import read_tokenizers as read_tokenizers

@@ -10,16 +10,17 @@ from translucid.core.untrusted_files import present, read_object
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers import sentencepiece
-from translucid.interop.tokenizers.roles import RoleFiles, note_of
-from translucid.interop.tokenizers.sentencepiece_proto import (
+from translucid.interop.tokenizers.sentencepiece import (
     CONTROL,
     NORMAL,
     UNKNOWN,
     UNUSED,
-    Pieces,
+    Piece,
+    SentencePieceModel,
     read_model,
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
+from translucid.interop.tokenizers.tokenizer_config import RoleFiles, note_of
 
 _LANGUAGE = re.compile(r">>.+<<")  # what a text for a model of many languages begins with
 SIDES = ("source", "target")
@@ -47,7 +48,7 @@ def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tup
     model = read_model(path)
     known = {piece: (score, kind) for piece, score, kind in model.pieces}
     names = {i: token for token, i in vocab.items()}
-    pieces: list[tuple[str, float, int]] = []
+    pieces: list[Piece] = []
     for i in range(len(vocab)):
         score, kind = known.get(names[i], (0.0, UNUSED))
         pieces.append((names[i], score, kind))
@@ -59,7 +60,7 @@ def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tup
         raise InputError(f"{path.parent / 'vocab.json'} has no <unk>; it belongs to another model")
     pieces[special.unk] = (names[special.unk], 0.0, UNKNOWN)
     lacking = [p for p in model.pieces if p[0] not in vocab and p[2] == NORMAL]
-    arranged: Pieces = replace(model, pieces=[*pieces, *lacking], byte_fallback=False)
+    arranged: SentencePieceModel = replace(model, pieces=[*pieces, *lacking], byte_fallback=False)
     languages = [added_token(i, token) for token, i in vocab.items() if _LANGUAGE.fullmatch(token)]
     imported = sentencepiece.imported(arranged, special, str(path), added=languages)
     shown = {token["id"] for token in languages}

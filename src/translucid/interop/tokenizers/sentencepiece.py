@@ -1,34 +1,31 @@
 """Sentencepiece models: unigram (Kudo 2018, https://arxiv.org/abs/1804.10959) and BPE (Sennrich et
 al. 2016, https://arxiv.org/abs/1508.07909) on text in which ▁ stands for a space.
 
-Control pieces have no way in from text, as in the library itself; pieces that a user defined are
-found wherever they stand. One thing is not as in the library: its table of normalised characters is
-looked up cluster by cluster, so that a character with marks of six bytes or more (three accents
-on one, Hangul in single signs) may stay apart where it would be composed.
+No text is split into control pieces, as in the library itself; pieces that a user defined are found
+anywhere. One thing differs from the library: its table of normalised characters is looked up
+cluster by cluster, so that a character with marks of six bytes or more (three accents on one,
+Hangul in single signs) may stay apart where it would be composed.
+
+A .model file is a protocol buffer (https://protobuf.dev/programming-guides/encoding) with the
+fields of sentencepiece_model.proto in https://github.com/google/sentencepiece. They are read here,
+since the package sentencepiece gives neither the table of characters nor the options of its
+normaliser without the package protobuf.
 """
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from translucid.core.errors import InputError
+from translucid.core.untrusted_files import open_regular
 from translucid.data.tokenizers.imported import Imported, check_pieces
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.tokenizers.roles import note_of
-from translucid.interop.tokenizers.sentencepiece_proto import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    UNUSED,
-    USER_DEFINED,
-    Pieces,
-    read_model,
-)
 from translucid.interop.tokenizers.specs import (
     Part,
     ReadTokenizers,
@@ -38,33 +35,195 @@ from translucid.interop.tokenizers.specs import (
     spec_text,
     split_on,
 )
+from translucid.interop.tokenizers.tokenizer_config import note_of
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+MAX_FILE = 64 << 20
+Piece = tuple[str, float, int]  # text, score, type
+Value = int | bytes
+ModelKind = Literal["unigram", "bpe", "word", "char"]
+_ROLES = {"unk": 40, "bos": 41, "eos": 42, "pad": 43}  # fields of the trainer's options
+_KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+
+
+@dataclass
+class SentencePieceModel:
+    """A sentencepiece model, read from any kind of file."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    kind: ModelKind = "unigram"
+    byte_fallback: bool = False
+    space_behind: bool = False  # ▁ marks the end of a word
+    charsmap: bytes = b""
+    add_prefix: bool = True
+    one_space: bool = True  # runs of spaces become one, those around a text none
+    escape: bool = True  # a space becomes ▁
+    roles: dict[str, int] = field(default_factory=dict)  # unk, bos, eos, pad
+
+    @property
+    def names(self) -> list[str]:
+        return [piece for piece, _, _ in self.pieces]
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Pieces that no text is split into."""
+        return tuple(i for i, (_, _, kind) in enumerate(self.pieces) if kind == UNUSED)
+
+    @property
+    def unknown(self) -> int | None:
+        """The piece for text that cannot be split."""
+        return next((i for i, (_, _, kind) in enumerate(self.pieces) if kind == UNKNOWN), None)
+
+
+def read_model(path: Path) -> SentencePieceModel:
+    """Read a .model file."""
+    try:
+        with open_regular(path, MAX_FILE) as file:
+            return parse(file.read(), str(path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def serialised(model: SentencePieceModel) -> bytes:
+    """The .model file of a unigram model."""
+    body = b"".join(
+        _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
+        for piece, score, kind in model.pieces
+    )
+    ids = b"".join(_field(number, model.roles.get(name, -1)) for name, number in _ROLES.items())
+    normalizer = _field(1, b"identity") + _field(2, model.charsmap)
+    for number, flag in ((3, model.add_prefix), (4, model.one_space), (5, model.escape)):
+        normalizer += _field(number, int(flag))
+    return body + _field(2, _field(3, 1) + ids) + _field(3, normalizer)
+
+
+def _field(number: int, value: bytes | float) -> bytes:
+    if isinstance(value, bytes):
+        return _number(number << 3 | 2) + _number(len(value)) + value
+    if isinstance(value, float):
+        return _number(number << 3 | 5) + struct.pack("<f", value)
+    return _number(number << 3) + _number(value)
+
+
+def _number(value: int) -> bytes:
+    made = bytearray()
+    value &= (1 << 64) - 1
+    while value >= 128:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
+def parse(raw: bytes, where: str) -> SentencePieceModel:
+    model = SentencePieceModel(roles={"unk": 0, "bos": 1, "eos": 2, "pad": -1})
+    try:
+        for number, value in _fields(raw):
+            if number == 1 and isinstance(value, bytes):
+                model.pieces.append(_piece(value))
+            elif number == 2 and isinstance(value, bytes):
+                _trainer(model, dict(_fields(value)))
+            elif number == 3 and isinstance(value, bytes):
+                _normalizer(model, dict(_fields(value)))
+    except (IndexError, KeyError, ValueError, struct.error) as error:
+        raise InputError(
+            f"{where} is not a sentencepiece model that can be read ({error}); copy it again"
+        ) from None
+    if not model.pieces:
+        raise InputError(f"{where} holds no pieces; give a sentencepiece .model file")
+    names = model.names
+    if "" in names or len(set(names)) < len(names):  # sentencepiece refuses it, too
+        raise InputError(f"{where} has a piece that is empty or twice there; copy it again")
+    kinds = [kind for _, _, kind in model.pieces]
+    model.roles = {
+        name: i
+        for name, i in model.roles.items()
+        if 0 <= i < len(kinds) and kinds[i] in (UNKNOWN, CONTROL)
+    }
+    return model
+
+
+def _trainer(model: SentencePieceModel, fields: dict[int, Value]) -> None:
+    if (kind := _int(fields.get(3, 1))) not in _KINDS:
+        raise ValueError(f"model type {kind}")
+    model.kind = _KINDS[kind]
+    model.space_behind, model.byte_fallback = bool(fields.get(24)), bool(fields.get(35))
+    for name, number in _ROLES.items():
+        if number in fields:
+            model.roles[name] = _int(fields[number])
+
+
+def _normalizer(model: SentencePieceModel, fields: dict[int, Value]) -> None:
+    charsmap = fields.get(2, b"")
+    model.charsmap = charsmap if isinstance(charsmap, bytes) else b""
+    model.add_prefix, model.one_space, model.escape = (bool(fields.get(i, 1)) for i in (3, 4, 5))
+
+
+def _piece(raw: bytes) -> Piece:
+    fields = dict(_fields(raw))
+    text, score = fields.get(1, b""), fields.get(2, b"\0" * 4)
+    if not isinstance(text, bytes) or not isinstance(score, bytes):
+        raise ValueError("a piece without text")
+    return text.decode(), struct.unpack("<f", score)[0], _int(fields.get(3, NORMAL))
+
+
+def _int(value: Value) -> int:
+    """A signed number."""
+    if isinstance(value, bytes):
+        raise ValueError("text where a number should be")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, Value]]:
+    """Number and value of each field of a message."""
+    place = 0
+    while place < len(raw):
+        key, place = _varint(raw, place)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, place = _varint(raw, place)
+            yield number, value
+            continue
+        if wire == 2:
+            size, place = _varint(raw, place)
+        else:
+            size = {1: 8, 5: 4}[wire]
+        if place + size > len(raw):
+            raise ValueError("it ends in the middle of a field")
+        yield number, raw[place : place + size]
+        place += size
+
+
+def _varint(raw: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value & ((1 << 64) - 1), place
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
 
 AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_space` takes away
 
 
 def tokenizer(path: Path) -> ReadTokenizers:
-    """A .model file by itself; nothing is put around a text."""
+    """The tokenizer of a .model file alone; no tokens are added around a text."""
     model = read_model(path)
     roles = model.roles
     special = SpecialTokens(
-        pad=roles.get("pad"), bos=roles.get("bos"), eos=roles.get("eos"), unk=unknown(model),
+        pad=roles.get("pad"), bos=roles.get("bos"), eos=roles.get("eos"),
+        unk=None if model.byte_fallback else model.unknown,
         frame=Frame(), never=() if "pad" not in roles else (roles["pad"],),
     )  # fmt: skip
     made = Tokenizer.imported(imported(model, special, str(path)))
-    return ReadTokenizers({"tokenizer": made}, [note_of(special, names(model))])
+    return ReadTokenizers({"tokenizer": made}, [note_of(special, model.names)])
 
 
-def names(model: Pieces) -> list[str]:
-    return [piece for piece, _, _ in model.pieces]
-
-
-def unknown(model: Pieces) -> int | None:
-    """The piece of what cannot be spelt; none where bytes can."""
-    numbers = (i for i, (_, _, kind) in enumerate(model.pieces) if kind == UNKNOWN)
-    return None if model.byte_fallback else next(numbers, None)
-
-
-def with_mask_tokens(model: Pieces, sentence: str, token: str, offset: int) -> Pieces:
+def with_mask_tokens(
+    model: SentencePieceModel, sentence: str, token: str, offset: int
+) -> SentencePieceModel:
     """Pegasus's vocabulary: after padding and end it has `offset` tokens of its pre-training,
     which its .model file lacks. sentence, token: those that hide a sentence and a token."""
     own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
@@ -73,19 +232,15 @@ def with_mask_tokens(model: Pieces, sentence: str, token: str, offset: int) -> P
     return replace(model, pieces=pieces, roles=roles)
 
 
-def hidden(model: Pieces) -> tuple[int, ...]:
-    return tuple(i for i, (_, _, kind) in enumerate(model.pieces) if kind == UNUSED)
-
-
 def imported(
-    model: Pieces, special: SpecialTokens, where: str, *, added: Iterable[Part] = ()
+    model: SentencePieceModel, special: SpecialTokens, where: str, *, added: Iterable[Part] = ()
 ) -> Imported:
-    return Imported(spec(model, where, added=added), special, hidden(model))
+    return Imported(spec(model, where, added=added), special, model.hidden)
 
 
-def spec(model: Pieces, where: str, *, added: Iterable[Part] = ()) -> str:
-    """Its tokenizer.json."""
-    check_pieces(names(model), where)  # merges take the square of a piece's length
+def spec(model: SentencePieceModel, where: str, *, added: Iterable[Part] = ()) -> str:
+    """The tokenizer.json of a model."""
+    check_pieces(model.names, where)  # merges take the square of a piece's length
     if model.kind not in ("unigram", "bpe") or model.space_behind or not model.escape:
         raise InputError(
             f"{where}: a sentencepiece model of kind {model.kind}"
@@ -114,7 +269,7 @@ def by_length(pieces: Sequence[str]) -> list[str]:
     return sorted(pieces, key=lambda piece: (-len(piece), piece))
 
 
-def _normalizers(model: Pieces) -> list[Part]:
+def _normalizers(model: SentencePieceModel) -> list[Part]:
     steps: list[Part] = []
     if model.charsmap:
         charsmap = base64.b64encode(model.charsmap).decode()
@@ -127,26 +282,26 @@ def _normalizers(model: Pieces) -> list[Part]:
     return steps
 
 
-def _decoders(model: Pieces) -> list[Part]:
+def _decoders(model: SentencePieceModel) -> list[Part]:
     most = 1 << 16 if model.one_space else int(model.add_prefix)
     strip = [{"type": "Strip", "content": " ", "start": most, "stop": 0}] if most else []
     return [replace_text(WORD_START, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *strip]
 
 
-def unigram_of(model: Pieces) -> Part:
+def unigram_of(model: SentencePieceModel) -> Part:
     best = max((score for _, score, kind in model.pieces if kind == NORMAL), default=0.0)
     scores: list[list[str | float]] = []
     for piece, score, kind in model.pieces:
         if kind == USER_DEFINED:  # the library's bonus, so that it is always taken
             score = len(piece.encode()) * best - 0.1
         scores.append([piece, score if kind in (NORMAL, USER_DEFINED, BYTE) else 0.0])
-    unk = next((i for i, (_, _, kind) in enumerate(model.pieces) if kind == UNKNOWN), None)
     return {
-        "type": "Unigram", "unk_id": unk, "vocab": scores, "byte_fallback": model.byte_fallback,
+        "type": "Unigram", "unk_id": model.unknown, "vocab": scores,
+        "byte_fallback": model.byte_fallback,
     }  # fmt: skip
 
 
-def bpe_of(pieces: Sequence[tuple[str, float, int]], *, byte_fallback: bool) -> Part:
+def bpe_of(pieces: Sequence[Piece], *, byte_fallback: bool) -> Part:
     vocab = {piece: i for i, (piece, _, _) in reversed(list(enumerate(pieces)))}
     unk = next((piece for piece, _, kind in pieces if kind == UNKNOWN), None)
     merged = [piece for piece in pieces if piece[2] in (NORMAL, USER_DEFINED, UNUSED)]
@@ -156,8 +311,8 @@ def bpe_of(pieces: Sequence[tuple[str, float, int]], *, byte_fallback: bool) -> 
     )  # fmt: skip
 
 
-def merges_of(pieces: Sequence[tuple[str, float, int]]) -> list[tuple[str, str]]:
-    """Two pieces that are a third together become it, the one with the best score first."""
+def merges_of(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
+    """All pairs of pieces that form another piece, ordered by its score."""
     known = {piece: i for i, (piece, _, _) in enumerate(pieces)}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece, score, kind in pieces:

@@ -41,7 +41,7 @@ def check_room(file: Path | str, tokens: int, rows: int | None, *, unused: int =
 
 @contextmanager
 def damaged(where: str) -> Iterator[None]:
-    """Files that have another form than they should, whoever wrote them, as one named error."""
+    """Report files of an unexpected form as one error that names them."""
     try:
         yield
     except TranslucidError:
@@ -84,7 +84,7 @@ def token(i: int, content: str, *, special: bool) -> Part:
 
 
 def added_token(i: int, content: str) -> Part:
-    """A token that is text, and looked for before the text is split."""
+    """A token that is ordinary text and is matched before the text is split."""
     return token(i, content, special=False)
 
 
@@ -115,9 +115,31 @@ def bpe(
     vocab: Mapping[str, int], merges: Sequence[Sequence[str]], *, unk: str | None = None,
     byte_fallback: bool = False, whole_pieces: bool = False,
 ) -> Part:  # fmt: skip
-    """whole_pieces: what is a token as it stands is not merged together."""
+    """whole_pieces: text that is a token already is not merged from its parts."""
     return {
         "type": "BPE", "dropout": None, "unk_token": unk, "continuing_subword_prefix": None,
         "end_of_word_suffix": None, "fuse_unk": unk is not None, "byte_fallback": byte_fallback,
         "ignore_merges": whole_pieces, "vocab": dict(vocab), "merges": [list(m) for m in merges],
     }  # fmt: skip
+
+
+def word_piece_spec(
+    tokens: Sequence[str], *, unk: str, control: Mapping[int, str], lowercase: bool,
+    strip_accents: bool | None = None, chinese: bool = True, added: Iterable[Part] = (),
+) -> str:  # fmt: skip
+    """The tokenizer.json of a vocabulary; pieces inside a word begin with ##. added: tokens that
+    are looked for in text before it is split."""
+    model = {
+        "type": "WordPiece", "unk_token": unk, "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {token: i for i, token in reversed(list(enumerate(tokens)))},
+    }  # fmt: skip
+    normalizer = {
+        "type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese,
+        "strip_accents": strip_accents, "lowercase": lowercase,
+    }  # fmt: skip
+    return spec_text(
+        model, normalizers=[normalizer], pre_tokenizers=[{"type": "BertPreTokenizer"}],
+        decoders=[{"type": "WordPiece", "prefix": "##", "cleanup": True}], control=control,
+        added=added,
+    )  # fmt: skip

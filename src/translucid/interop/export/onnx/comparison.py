@@ -13,7 +13,7 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, InputError
 from translucid.interop.export.onnx.graph import INSTALL
 from translucid.interop.export.onnx.networks import ENCODER, MODEL, STEP
-from translucid.interop.verify import BOUND, Difference
+from translucid.interop.verify import BOUND, LayerDifference
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.mlp import MLP
@@ -65,7 +65,7 @@ def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
     ours, theirs = _both(held, folder)
     scale = float(ours.abs().max())
     largest = float((ours - theirs).abs().max())
-    difference = Difference("onnxruntime", largest, scale)
+    difference = LayerDifference("onnxruntime", largest, scale)
     if exact and not difference.relative <= BOUND:
         raise InputError(
             f"onnxruntime computes something else: {largest:.1e} of {scale:.3g}, more than "

@@ -9,7 +9,6 @@ from typing import Any
 
 from translucid.core.errors import ConfigError
 from translucid.data.tokenizers.files import TOKENIZER
-from translucid.interop.decoding_options import searched
 from translucid.interop.export.homes import LENGTH
 from translucid.interop.export.huggingface import labels_of, special_ids
 from translucid.interop.export.onnx.comparison import compared
@@ -17,6 +16,7 @@ from translucid.interop.export.onnx.graph import INSTALL, OPSET, onnx_package
 from translucid.interop.export.onnx.networks import STEP, TABLES, graphs_of
 from translucid.interop.export.reopening import check_files
 from translucid.interop.export.tokenizer_files import write_tokenizers, writing
+from translucid.interop.generation_config import searched
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle

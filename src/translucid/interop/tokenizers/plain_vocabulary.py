@@ -2,7 +2,7 @@
 OpenNMT, JoeyNMT)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,6 @@ from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
 from translucid.interop.tokenizers.specs import (
     ReadTokenizers,
     check_room,
@@ -20,10 +19,17 @@ from translucid.interop.tokenizers.specs import (
     spec_text,
     split_on,
 )
+from translucid.interop.tokenizers.tokenizer_config import NAMES, by_name, note_of
 
 MAX_FILE = 128 << 20
 # spaced: between characters, and spaces are no tokens; marked: so, with ▁ for a space
 Split = Literal["space", "characters", "spaced", "marked"]
+WAYS: Mapping[Split, str] = {
+    "space": "at spaces alone: {} keeps no splitter, so split them before as for its training",
+    "characters": "between characters",
+    "spaced": "between characters, spaces left out",
+    "marked": "between characters, with ▁ for a space",
+}
 SPECIAL = {name for names in NAMES.values() for name in names}
 
 
@@ -35,9 +41,12 @@ def tokenizers(
     target_split: Split | None = None,
     start: str | None = None,
     source_end: bool = True,
+    tool: str = "the tool",
+    files: Sequence[str] = ("its vocabulary", "its vocabulary"),
 ) -> ReadTokenizers:
-    """target_split: not given: as split. start: the token that a decoder starts with; not given:
-    that of a text's beginning. source_end: whether a source ends with the end token."""
+    """One tokenizer, or with target one for each side. target_split: not given: as split. start:
+    the token that a decoder starts with; not given: that of a text's beginning. source_end: whether
+    a source ends with the end token. tool, files: for messages; where the tokens come from."""
     sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []
@@ -47,11 +56,14 @@ def tokenizers(
         own = target_split if side == "target" and target_split else split
         made[side] = Tokenizer.imported(Imported(plain_spec(tokens, own, special), special))
         notes.append(note_of(special, tokens, "" if target is None else side))
-    return ReadTokenizers(made, notes)
+    ways = dict.fromkeys((split, target_split or split) if target is not None else (split,))
+    for side, way in zip(("source ", "target ") if len(ways) > 1 else ("",), ways, strict=True):
+        notes.append(f"{side}texts are split {WAYS[way].format(tool)}")
+    return ReadTokenizers(made, notes, "none", dict(zip(sides, files, strict=False)))
 
 
 def read_lines(path: Path, rows: int | None = None) -> list[str]:
-    """One token a line, or a list in JSON. rows: the most that there may be, where it is known."""
+    """Read one token per line, or a list in JSON. rows: the maximum number, if it is known."""
     if path.suffix == ".json":
         tokens = read_json(path)
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
@@ -65,7 +77,7 @@ def read_lines(path: Path, rows: int | None = None) -> list[str]:
 
 
 def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
-    """dict.txt: tokens with their counts; four special ones stand before the first line."""
+    """Read dict.txt: tokens with their counts; four special tokens come before the first line."""
     tokens = ["<s>", "<pad>", "</s>", "<unk>"]
     for number, line in enumerate(read_lines(path, rows), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
@@ -77,7 +89,7 @@ def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
 
 
 def split_of(tokens: Sequence[str]) -> Split:
-    """Where tokens are all characters, texts of theirs were written with spaces between them."""
+    """How texts are split: if all tokens are characters, texts have spaces between them."""
     single = all(len(token) == 1 for token in tokens if token.lower() not in SPECIAL)
     return "spaced" if single else "space"
 

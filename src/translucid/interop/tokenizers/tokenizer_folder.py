@@ -1,4 +1,4 @@
-"""The tokenizer of a folder in Hugging Face layout, whichever files it came in."""
+"""The tokenizer of a folder in Hugging Face's layout, from any of the files that it may come in."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,8 @@ from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers import marian, sentencepiece
-from translucid.interop.tokenizers.config_keys import (
-    check_class,
-    check_keys,
-    clean_up_note,
-    with_options,
-)
-from translucid.interop.tokenizers.roles import (
-    RoleFiles,
-    first_ids,
-    note_of,
-    special_tokens,
-    template,
-)
-from translucid.interop.tokenizers.sentencepiece_proto import Pieces, read_model
+from translucid.interop.tokenizers.plain_vocabulary import read_lines
+from translucid.interop.tokenizers.sentencepiece import SentencePieceModel, read_model
 from translucid.interop.tokenizers.specs import (
     UNUSED,
     Part,
@@ -41,9 +29,19 @@ from translucid.interop.tokenizers.specs import (
     damaged,
     spec_text,
     token,
+    word_piece_spec,
 )
-from translucid.interop.tokenizers.vocabulary import read_lines
-from translucid.interop.tokenizers.word_piece import word_piece_spec
+from translucid.interop.tokenizers.tokenizer_config import (
+    RoleFiles,
+    check_class,
+    check_keys,
+    clean_up_note,
+    first_ids,
+    note_of,
+    special_tokens,
+    template,
+    with_options,
+)
 
 TARGET = "target"  # the folder of a second vocabulary
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")
@@ -54,7 +52,7 @@ LOOKED_FOR = (
 
 
 class Spec(NamedTuple):
-    """A tokenizer.json, and what the files beside it leave open."""
+    """A tokenizer.json, with settings from the files beside it."""
 
     model: Imported
     frame: Frame | None = None
@@ -116,7 +114,7 @@ def _one(folder: Path, files: RoleFiles, rows: int | None) -> ReadTokenizers:
 
 
 def _unknown(model: Mapping[str, Any]) -> str | None:
-    """The token that the model itself gives for what it cannot split."""
+    """The model's own token for text that it cannot split."""
     if model["type"] == "Unigram":
         place, pieces = model.get("unk_id"), model["vocab"]
         known = isinstance(place, int) and 0 <= place < len(pieces)
@@ -126,7 +124,7 @@ def _unknown(model: Mapping[str, Any]) -> str | None:
 
 
 def _spells_all(data: Mapping[str, Any], names: set[str]) -> bool:
-    """Whether any text can be written in bytes; small vocabularies may lack some."""
+    """Whether bytes can represent any text; small vocabularies may lack some."""
     if data["model"].get("byte_fallback"):
         return {f"<0x{byte:02X}>" for byte in range(256)} <= names
     kinds = {step.get("type") for key in ("pre_tokenizer", "normalizer")
@@ -192,7 +190,7 @@ def _decoder_tokens(files: RoleFiles) -> list[Part]:
 
 
 def _added(folder: Path, files: RoleFiles) -> list[Part]:
-    """Tokens besides the vocabulary of a folder without a tokenizer.json."""
+    """Tokens outside the vocabulary of a folder without a tokenizer.json."""
     tokens = {t["id"]: t for t in _decoder_tokens(files)}
     for content, i in _held(folder, "added_tokens.json").items():
         if isinstance(i, int):
@@ -204,7 +202,7 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     model = read_model(path)
     if files.config.get("model_type") == "pegasus":
         model = _with_mask_tokens(model, path, files)
-    names = sentencepiece.names(model)
+    names = model.names
     extra = files.tokenizer.get("extra_ids")
     more = list(added)
     if isinstance(extra, int) and 0 < extra < 1000 and not more:  # T5's, counted downwards
@@ -219,10 +217,12 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     text = sentencepiece.spec(model, str(path), added=outside)
     made = Imported.read(text, str(path.with_name("tokenizer.json")))
     with_options(made.data, files, path.parent)  # refused where they do not agree
-    return Spec(made, frame, sentencepiece.hidden(model), roles, path.name)
+    return Spec(made, frame, model.hidden, roles, path.name)
 
 
-def _with_mask_tokens(model: Pieces, path: Path, files: RoleFiles) -> Pieces:
+def _with_mask_tokens(
+    model: SentencePieceModel, path: Path, files: RoleFiles
+) -> SentencePieceModel:
     offset = files.tokenizer.get("offset", 103)
     if not isinstance(offset, int) or not 0 <= offset < 1000:
         raise InputError(
@@ -234,7 +234,7 @@ def _with_mask_tokens(model: Pieces, path: Path, files: RoleFiles) -> Pieces:
 
 
 def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
-    """GPT-2's two files."""
+    """From GPT-2's two files, vocab.json and merges.txt."""
     check_class(files, "merges.txt", folder)
     vocab = read_object(folder / "vocab.json")
     check_room(folder / "vocab.json", len(vocab), rows, unused=UNUSED)

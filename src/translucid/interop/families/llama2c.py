@@ -1,10 +1,13 @@
-"""llama2.c: a few sizes, then all weights in a fixed order, without names.
+"""Models of llama2.c: a file with a few sizes, then all weights in a fixed order, without names;
+and its tokenizer.bin, the pieces of a sentencepiece BPE model with their scores.
 
 The first files have seven numbers and nothing else; newer ones begin with "24ka" and a version: 1
 is float32, 2 is int8 in groups, each with a scale. The names here are those of the model in that
 repository.
 """
 
+import re
+import struct
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -13,6 +16,14 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
+from translucid.core.untrusted_files import inside, open_regular, present
+from translucid.data.tokenizers.imported import MOST_TOKENS
+from translucid.data.tokenizers.pipelines import WORD_START
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.families.llama import COMMON
+from translucid.interop.families.plan import TIED, ForeignModel, ImportPlan, Options
+from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import (
     Cursor,
     MappedFile,
@@ -20,12 +31,82 @@ from translucid.interop.formats.stored import (
     StoredTensor,
     checked_size,
 )
+from translucid.interop.rules import rule
+from translucid.interop.tokenizers import sentencepiece
+from translucid.interop.tokenizers.sentencepiece import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    Piece,
+    SentencePieceModel,
+)
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.tokenizers.tokenizer_config import note_of
 
+LAYOUT = "llama2.c's format"
 MAGIC = 0x616B3432
 HEADER = 256  # bytes, of files with a version
 KEYS = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len")
 LARGEST = {"n_layers": 10_000, "n_heads": 65_536, "n_kv_heads": 65_536}
 Shape = tuple[int, ...]
+NAMES = Names(
+    {
+        "embedding": "tok_embeddings",
+        "final_norm": "norm",
+        "attention_norm": "layers.{}.attention_norm",
+        "query": "layers.{}.attention.wq",
+        "key": "layers.{}.attention.wk",
+        "value": "layers.{}.attention.wv",
+        "output": "layers.{}.attention.wo",
+        "feedforward_norm": "layers.{}.ffn_norm",
+        "gate": "layers.{}.feed_forward.w1",
+        "up": "layers.{}.feed_forward.w3",
+        "down": "layers.{}.feed_forward.w2",
+    }
+)
+MAX_FILE = 64 << 20  # bytes of a tokenizer.bin
+UNK, BOS, EOS = range(3)
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    file = read_llama2c(path)
+    return ForeignModel("llama2c", path, Options(file.metadata, str(path)), file)
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    facts = model.config
+    made = model.transformer(
+        vocab=facts.whole("vocab_size"),
+        d_model=facts.whole("dim"),
+        heads=facts.whole("n_heads"),
+        kv_heads=facts.whole("n_kv_heads"),
+        layers=facts.whole("n_layers"),
+        d_ff=facts.whole("hidden_dim"),
+        activation="swiglu",
+        norm_eps=1e-5,
+        tied=facts.flag("shared_classifier"),
+        positions="rotary",
+        **COMMON,
+    )
+    rules = stack_rules(made, "decoder", made.layers, NAMES)
+    if not made.tied:
+        rules.append(rule("output.weight", "head.linear.weight"))
+    notes = (TIED,) if made.tied else ()
+    return ImportPlan("llama2.c", "language", made, rules, notes=notes)
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """The tokenizer is a file of its own, beside the model."""
+    rows = plan.rows("tokenizer")
+    names = ("tokenizer.bin", f"tok{rows}.bin")
+    for name in names:
+        if present(model.folder / name):
+            return tokenizer(inside(model.folder, name, str(model.path)), rows)
+    raise InputError(
+        f"{model.path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"
+    )
 
 
 def read_llama2c(path: Path) -> ModelFile:
@@ -126,7 +207,8 @@ def _later_layout(sizes: dict[str, int], shared: bool) -> Iterator[tuple[str, Sh
 def _grouped(
     file: MappedFile, start: int, shape: Shape, group: int, name: str
 ) -> tuple[StoredTensor, int]:
-    """int8 values, then one scale for every `group` of them; and where the next tensor begins."""
+    """int8 values followed by one scale for each `group` of them, and the offset of the next
+    tensor."""
     count = checked_size(shape, f"{file.path}: {name}")
     if group <= 0 or count % group:
         raise InputError(f"{file.path}: groups of {group} do not divide {name} of {list(shape)}")
@@ -141,3 +223,48 @@ def _grouped(
     return StoredTensor(
         shape, "int8", end - start, read, lambda: file.release(start, end - start)
     ), end
+
+
+def tokenizer(path: Path, tokens: int | None = None) -> ReadTokenizers:
+    """tokens: the number that the model's header gives; the file itself has none."""
+    pieces = read_tokenizer(path)
+    if tokens is not None and len(pieces) != tokens:
+        raise InputError(
+            f"{path} has {len(pieces):,} tokens, but the model {tokens:,}; give the tokenizer "
+            "that belongs to the model"
+        )
+    model = SentencePieceModel(pieces, "bpe", byte_fallback=True, one_space=False)
+    # A story begins with <s>, and where the next one would begin it ends.
+    special = SpecialTokens(bos=BOS, eos=BOS, start=(BOS,), frame=Frame((BOS,)), ends=(EOS,))
+    made = Tokenizer.imported(sentencepiece.imported(model, special, str(path)))
+    return ReadTokenizers({"tokenizer": made}, [note_of(special, model.names)])
+
+
+def read_tokenizer(path: Path) -> list[Piece]:
+    try:
+        with open_regular(path, MAX_FILE) as file:
+            raw = file.read()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    pieces: list[Piece] = []
+    place = 4  # behind the length of the longest piece
+    while place < len(raw):
+        if place + 8 > len(raw) or len(pieces) == MOST_TOKENS:
+            raise InputError(f"{path} ends in the middle of token {len(pieces)}; copy it again")
+        score, size = struct.unpack_from("<fi", raw, place)
+        place += 8
+        if not 0 <= size <= len(raw) - place:
+            raise InputError(
+                f"{path}: token {len(pieces)} has {size} bytes, but {len(raw) - place} are left; "
+                "it is no tokenizer.bin of llama2.c, or damaged"
+            )
+        text = raw[place : place + size].decode("utf-8", errors="replace")
+        kind = {UNK: UNKNOWN, BOS: CONTROL, EOS: CONTROL}.get(len(pieces), NORMAL)
+        if _BYTE.fullmatch(text):
+            kind = BYTE
+        name = text.strip() if kind in (UNKNOWN, CONTROL) else text.replace(" ", WORD_START)
+        pieces.append((name, score, kind))
+        place += size
+    if len(pieces) <= EOS:
+        raise InputError(f"{path} holds {len(pieces)} tokens; it is no tokenizer.bin of llama2.c")
+    return pieces

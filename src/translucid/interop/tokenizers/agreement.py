@@ -16,12 +16,11 @@ special tokens that no text produces and that have no role (bart-large-cnn has n
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.families.plan import Plan
 from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
 
 LEAST, LARGEST = 8, 128  # that a table's rows are padded to a multiple of
@@ -83,11 +82,11 @@ def _wanted(spare: Spare) -> str:
     return ", more than padding explains" if spare == "padding" else ", far more than spare rows"
 
 
-def check_labels(plan: Plan, path: Path) -> None:
+def check_labels(labels: Sequence[str], path: Path) -> None:
     """Refuse labels of which two are equal: an answer would not say which of them it means."""
-    label, count = (Counter(plan.labels).most_common(1) or [("", 0)])[0]
+    label, count = (Counter(labels).most_common(1) or [("", 0)])[0]
     if count > 1:
-        places = [str(i) for i, name in enumerate(plan.labels) if name == label]
+        places = [str(i) for i, name in enumerate(labels) if name == label]
         raise InputError(
             f"{path}: the label {label[:60]!r} is given to {count} outputs ({', '.join(places)}); "
             "give each output a label of its own (id2label in config.json)"

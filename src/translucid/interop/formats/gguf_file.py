@@ -1,6 +1,8 @@
 """GGUF, the format of llama.cpp: typed facts about the model, then tensors, many of them quantised.
 
-Versions 2 and 3, little-endian. Tensors name their axes from the innermost on.
+Versions 2 and 3, little-endian. Tensors name their axes from the innermost on. The package gguf
+makes an object of every number in an array and follows nested arrays without a limit (a hostile
+header of 4 MB takes 3 GB and minutes, or ends in a RecursionError), so its reader is not used.
 """
 
 import struct
@@ -11,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.interop.formats.quantised import NAMES, PLAIN, bytes_of, unpack
+from translucid.interop.formats.gguf_quants import PLAIN, QUANTS, bytes_of, unpack
 from translucid.interop.formats.stored import (
     Cursor,
     MappedFile,
@@ -23,19 +25,8 @@ from translucid.interop.formats.stored import (
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-NUMBERS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
+           12: "d"}  # fmt: skip
 STRING, ARRAY = 8, 9
 FLOAT32, ALIGNMENT = 0, 32  # of what is written
 
@@ -124,7 +115,7 @@ def _string(cursor: Cursor) -> str:
 
 
 def _strings(cursor: Cursor, count: int) -> list[str]:
-    """Many texts, such as the tokens of a vocabulary, in a loop that does nothing else."""
+    """Many texts, such as the tokens of a vocabulary, in one tight loop."""
     mapping, unpack = cursor.file.mapping, struct.Struct("<Q").unpack_from
     place, texts = cursor.place, []
     try:
@@ -179,7 +170,7 @@ def _tensor(
     file.bytes(start + length, 0, name)
     return StoredTensor(
         shape,
-        NAMES[kind],
+        QUANTS[kind].name,
         length,
         lambda: unpack(file, start, kind, size, f"{file.path}: {name}").view(shape),
         lambda: file.release(start, length),

@@ -1,0 +1,376 @@
+"""Weights that no tool describes, such as a torch state dict: the user writes a mapping file.
+
+task = "translate"
+weights = "model.pt"                    # beside the mapping file; or `import WEIGHTS --mapping`
+
+[model]                                 # keys of a recipe
+kind = "transformer"
+d_model = 128
+
+[names]                                 # ours = theirs
+"encoder.layers.{i}.self_attention.qkv.*" = "enc.layers.{i}.self_attn.in_proj_*"
+
+[source]                                # tokens and the roles of some; [tokenizer] if one
+tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
+
+In names, {i} is the number of a layer and * the last part (weight or bias), the same on both sides;
+norms here have gain and shift where torch's have weight and bias. Names with | between them are
+tensors that are joined, row under row, or with `columns` side by side.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from translucid.core.config import EXPLAINED, Config, key
+from translucid.core.errors import ConfigError, InputError, nearest
+from translucid.core.untrusted_files import inside, open_regular, read_text
+from translucid.data.tokenizers.files import MAX_FILE
+from translucid.data.tokenizers.imported import Imported
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.families.plan import ForeignModel, ImportPlan, Options
+from translucid.interop.formats.safetensors_file import read_safetensors
+from translucid.interop.formats.stored import TORCH, ModelFile
+from translucid.interop.formats.torch_file import read_torch
+from translucid.interop.rules import (
+    Blocks,
+    ByHead,
+    Constant,
+    LayoutChange,
+    OneRow,
+    Pairs,
+    Place,
+    Transpose,
+    WeightRule,
+    constant,
+)
+from translucid.interop.tokenizers import plain_vocabulary, sentencepiece
+from translucid.interop.tokenizers.sentencepiece import read_model
+from translucid.interop.tokenizers.specs import ReadTokenizers, damaged
+from translucid.interop.tokenizers.tokenizer_config import by_name, note_of
+from translucid.models.build import config_from
+from translucid.models.sequence_config import SequenceConfig
+
+LAYOUT = "the form that a mapping file describes"
+LARGEST = 1 << 20  # bytes: the reader of TOML takes a second for each MB
+MOST_NAMES = 2000  # lines of [names]: layers are counted by {i}
+# A key such as a.b.c, for which the reader's time grows with the square of its parts.
+MANY_PARTS = re.compile(r"""(?:\.[ \t]*[\w"'-]{1,40}[ \t]*){100}""")
+TOKENIZERS = ("tokenizer", "source", "target")
+SHAPES = {  # and the head, of a task
+    "translate": ("encoder-decoder", "language"), "language": ("decoder", "language"),
+    "classify": ("encoder", "classify"), "tag": ("encoder", "tag"),
+}  # fmt: skip
+CONSTANTS: tuple[Constant, ...] = ("zeros", "identity")
+NORM = re.compile(r"(^|[._])norm\.\*$")
+OF_NORM = {"weight": "gain", "bias": "shift"}
+STEPS = "transpose, one_row, blocks 0 2 1 3, by_head HEADS, halves HEADS"
+
+
+class TokenizerTable(Config):
+    """Tokens of a model, and the roles of some of them."""
+
+    tokens: list[str] | None = key(None, "tokens in the order of their ids")
+    file: str | None = key(
+        None, "a file beside this one instead: tokenizer.json, a sentencepiece model, or a list"
+    )
+    split: Literal["space", "characters", "spaced"] = key(
+        "space",
+        "how a list's tokens are found in text: spaced are characters, and spaces are left out",
+    )
+    pad: str | None = key(None, "token that fills a batch up")
+    bos: str | None = key(None, "token that begins a text")
+    eos: str | None = key(None, "token that ends a text")
+    unk: str | None = key(None, "token for what is not in the vocabulary")
+    mask: str | None = key(None, "token that hides another")
+    before: list[str] = key([], "tokens in front of every text that is read")
+    after: list[str] = key([], "tokens behind every text that is read")
+    start: list[str] | None = key(
+        None, "tokens that a decoder starts with; not set: bos, or else eos"
+    )
+
+
+class MappingFile(Config):
+    """A mapping file, except its tables of tokens."""
+
+    task: Literal["translate", "language", "classify", "tag"] = key(..., "what the model does")
+    weights: str | None = key(None, "file with the weights, in the folder of this one")
+    model: dict[str, Any] = key(..., "keys of a recipe, kind among them")
+    names: dict[str, Any] = key(..., "our names, and theirs")
+    ignored: list[str] = key([], "tensors that hold no weights; * stands for anything")
+    labels: list[str] = key([], "labels of a classifier or tagger, in the order of its outputs")
+
+
+KEYS = ", ".join((*MappingFile.model_fields, *TOKENIZERS))
+
+
+def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
+    """The file, and its tables of tokens by name."""
+    text = read_text(path, LARGEST, "a mapping file is a short text")
+    if MANY_PARTS.search(text):
+        raise InputError(f"{path}: a key of 100 parts and more; it is no mapping file")
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not TOML ({str(error)[:200]}); mend it there") from None
+    if len(values) > len(MappingFile.model_fields) + len(TOKENIZERS) + EXPLAINED:
+        raise InputError(f"{path} has {len(values):,} keys; a mapping file has {KEYS}")
+    names = values.get("names")
+    if isinstance(names, dict) and len(names) > MOST_NAMES:
+        raise InputError(
+            f"{path}: {len(names):,} lines in [names], above the limit of {MOST_NAMES:,}; write "
+            "{i} for the number of a layer"
+        )
+    tables = {name: values.pop(name) for name in TOKENIZERS if name in values}
+    try:
+        held = MappingFile(**values)
+        read = {name: _table(name, table) for name, table in tables.items()}
+    except ConfigError as error:
+        raise InputError(f"{path}: {error}") from None
+    if sorted(read) not in (["tokenizer"], ["source", "target"]):
+        raise InputError(
+            f"{path}: the tables of tokens are {', '.join(sorted(read)) or 'missing'}; write "
+            "[tokenizer], or [source] and [target]"
+        )
+    return held, read
+
+
+def _table(name: str, values: object) -> TokenizerTable:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name} = {str(values)[:60]!r}: must be a table, [{name}]")
+    table = TokenizerTable(**values)
+    if (table.tokens is None) == (table.file is None):
+        raise ConfigError(f"{name}: must have either tokens or file")
+    return table
+
+
+def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+    """path: a mapping file that names its weights."""
+    held, _ = read_mapping(path)
+    if held.weights is None:
+        raise InputError(
+            f'{path} names no weights; add weights = "FILE", a file in the same folder, '
+            "or use translucid import WEIGHTS OUT --mapping MAPPING"
+        )
+    return read_with(path, inside(path.parent, held.weights, str(path)))
+
+
+def read_with(mapping: Path, weights: Path) -> ForeignModel:
+    """weights: a file with tensors, of torch or safetensors."""
+    weights = weights.resolve()
+    try:
+        with open_regular(weights, 1 << 62) as file:
+            begin = file.read(4)
+    except FileNotFoundError:
+        raise InputError(f"{weights} is missing") from None
+    tensors = read_torch(weights) if begin in TORCH else read_safetensors(weights)
+    return ForeignModel("mapping", mapping, Options({}, str(mapping)), tensors)
+
+
+def plan(model: ForeignModel) -> ImportPlan:
+    (held, tables), where = read_mapping(model.path), model.where
+    rules = [
+        one
+        for ours, theirs in held.names.items()
+        for one in _rules(ours, theirs, model, f"{where}: names: {ours!r}")
+    ]
+    shape, head = SHAPES[held.task]
+    values: dict[str, Any] = {"dropout": 0.0, **held.model, "shape": shape, "head": head}
+    sizes = [len(table.tokens or ()) for table in tables.values()]
+    reader = "decoder" if shape == "decoder" else "encoder"
+    values["vocab"] = _rows(rules, model, f"{reader}.embedding.table.weight") or sizes[0]
+    if shape == "encoder-decoder":
+        values["target_vocab"] = _rows(rules, model, "decoder.embedding.table.weight")
+    if head in ("classify", "tag"):
+        values["outputs"] = len(held.labels)
+    try:
+        config = config_from(values)
+    except ConfigError as error:
+        raise InputError(f"{where}: model: {error}") from None
+    if not isinstance(config, SequenceConfig):
+        raise InputError(f"{where}: model.kind = {values['kind']!r}; write recurrent or "
+                         "transformer")  # fmt: skip
+    ignored = tuple(map(_wildcards, held.ignored))
+    return ImportPlan(values["kind"], held.task, config, rules, ignored, tuple(held.labels))
+
+
+def _wildcards(pattern: str) -> str:
+    """A regular expression without backtracking across stars, which could take forever."""
+    first, *others = map(re.escape, pattern.split("*"))
+    if not others:
+        return first
+    return first + "".join(f"(?>.*?{part})" for part in others[:-1]) + f".*{others[-1]}"
+
+
+def _rows(rules: Sequence[WeightRule], model: ForeignModel, ours: str) -> int | None:
+    """Rows of an embedding table, if it is a tensor of its own."""
+    for one in rules:
+        if [place.name for place in one.ours] == [ours] and len(one.theirs) == 1:
+            place = one.theirs[0]
+            shape = model.tensors[place.name].shape
+            return shape[int(Transpose() in place.steps)] if len(shape) == 2 else None
+    return None
+
+
+def _rules(ours: str, theirs: object, model: ForeignModel, where: str) -> list[WeightRule]:
+    """The rules of one line, for each layer and each last part."""
+    names = ours.split("|")
+    steps: tuple[LayoutChange, ...] = ()
+    side_by_side: tuple[LayoutChange, ...] = ()
+    match theirs:
+        case {"constant": "zeros" | "identity" as kind, **rest} if not rest and len(names) == 1:
+            return [constant(names[0].strip(), kind)]
+        case {"from": str(source), **rest} if not set(rest) - {"steps", "columns"}:
+            side_by_side = (Transpose(),) if rest.get("columns") is True else ()
+            steps = (*_steps(rest.get("steps", []), where), *side_by_side)
+        case str(source):
+            pass
+        case _:
+            raise InputError(
+                f"{where} = {str(theirs)[:100]}; a name is wanted, or {{ from = name, steps = "
+                f"[...], columns = true }}, or {{ constant = {' or '.join(map(repr, CONSTANTS))} }}"
+            )
+    patterns = [part.strip() for part in source.split("|")]
+    rules = []
+    for number, last in _matches(patterns[0], model, where):
+        places = [_place(pattern, number, last, steps, model) for pattern in patterns]
+        own = [
+            Place(_filled(name.strip(), number, _last(name.strip(), last)), steps=side_by_side)
+            for name in names
+        ]
+        rules.append(WeightRule(tuple(places), tuple(own)))
+    return rules
+
+
+def _matches(pattern: str, model: ForeignModel, where: str) -> list[tuple[str, str]]:
+    """Layer numbers and last parts of the tensors that match a pattern."""
+    escaped = re.escape(pattern)
+    form = escaped.replace(r"\{i\}", r"(?P<i>\d+)", 1).replace(r"\{i\}", "(?P=i)")
+    form = form.replace(r"\*", r"(?P<last>\w+)", 1)
+    parts_of_names = []
+    for name in model.tensors:
+        if match := re.fullmatch(form, name):
+            parts = match.groupdict()
+            parts_of_names.append((parts.get("i") or "", parts.get("last") or ""))
+    if not parts_of_names:
+        close = nearest(pattern.replace("{i}", "0").replace("*", "weight"), model.tensors, 1)
+        hint = f"; the nearest is {close[0][:100]}" if close else ""
+        raise InputError(f"{where} = {pattern!r}, but no tensor is called so{hint}")
+    return parts_of_names
+
+
+def _filled(pattern: str, number: str, last: str) -> str:
+    return pattern.replace("{i}", number).replace("*", last)
+
+
+def _last(ours: str, last: str) -> str:
+    return OF_NORM.get(last, last) if NORM.search(ours) else last
+
+
+def _place(
+    pattern: str, number: str, last: str, steps: tuple[LayoutChange, ...], model: ForeignModel
+) -> Place:
+    """A tensor with its number of rows, so that the rule works in both directions."""
+    place = Place(_filled(pattern, number, last), steps=steps)
+    stored = model.tensors.get(place.name)
+    if stored is None or not stored.shape:
+        return place
+    if OneRow() in steps:
+        return place
+    turned = steps.count(Transpose()) % 2 == 1 and len(stored.shape) == 2
+    return replace(place, rows=stored.shape[int(turned)])
+
+
+def _steps(steps: object, where: str) -> tuple[LayoutChange, ...]:
+    made: list[LayoutChange] = []
+    for step in steps if isinstance(steps, list) else [steps]:
+        name, *numbers = str(step).split()
+        values = [int(n) if n.isdigit() else -1 for n in numbers]
+        match name, values:
+            case "transpose", []:
+                made.append(Transpose())
+            case "one_row", []:
+                made.append(OneRow())
+            case "by_head", [heads] if heads > 0:
+                made.append(ByHead(heads))
+            case "halves", [heads] if heads > 0:
+                made.append(Pairs(heads))
+            case "blocks", [_, *_] if sorted(values) == list(range(len(values))):
+                made.append(Blocks(tuple(values)))
+            case _:
+                raise InputError(f"{where}: steps: {str(step)[:60]!r}; those known are {STEPS}")
+    return tuple(made)
+
+
+def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
+    """Lists of tokens, or files of other tools beside the mapping file."""
+    where, (_, tables) = model.path, read_mapping(model.path)
+    made: dict[str, Tokenizer] = {}
+    notes = []
+    for name, table in tables.items():
+        with damaged(f"{where}: [{name}]"):
+            tokenizer, tokens = _tokenizer(table, where, f"{where}: [{name}]")
+        made[name] = tokenizer
+        notes.append(note_of(tokenizer.special, tokens, "" if name == "tokenizer" else name))
+    files = {name: f"[{name}] of {where.name}" for name in made}
+    return ReadTokenizers(made, notes, "any", files)
+
+
+def _tokenizer(table: TokenizerTable, where: Path, what: str) -> tuple[Tokenizer, Sequence[str]]:
+    if table.tokens is not None:
+        return _plain(table.tokens, table, what)
+    path = inside(where.parent, table.file, str(where))
+    if path.suffix in (".model", ".spm"):
+        pieces = read_model(path)
+        special = _special_tokens(pieces.names, table, what)
+        made = sentencepiece.imported(pieces, special, str(path))
+        return Tokenizer.imported(made), pieces.names
+    text = read_text(path, MAX_FILE, "copy it again")
+    if path.suffix == ".json" and text.lstrip().startswith("{"):
+        held = Imported.read(text, str(path))
+        return Tokenizer.imported(
+            held.with_roles(_special_tokens(held.names, table, what))
+        ), held.names
+    return _plain(plain_vocabulary.read_lines(path), table, what)
+
+
+def _plain(
+    tokens: Sequence[str], table: TokenizerTable, what: str
+) -> tuple[Tokenizer, Sequence[str]]:
+    plain_vocabulary.check_tokens(tokens)
+    special = _special_tokens(tokens, table, what)
+    if special.unk is None:
+        raise InputError(
+            f"{what}: no token stands for what is not in the vocabulary; name one with unk = ..."
+        )
+    spec = plain_vocabulary.plain_spec(tokens, table.split, special)
+    return Tokenizer.imported(Imported(spec, special)), tokens
+
+
+def _special_tokens(tokens: Sequence[str], table: TokenizerTable, what: str) -> SpecialTokens:
+    ids = {token: i for i, token in reversed(list(enumerate(tokens)))}
+
+    def number(name: str) -> int:
+        if name not in ids:
+            raise InputError(f"{what}: {name[:60]!r} has a role, but is none of its tokens")
+        return ids[name]
+
+    def role(name: str, token: str | None) -> int | None:
+        return by_name(tokens, name) if token is None else number(token)
+
+    pad, bos, eos = (role(name, getattr(table, name)) for name in ("pad", "bos", "eos"))
+    usual = next(((i,) for i in (bos, eos) if i is not None), ())
+    return SpecialTokens(
+        pad=pad,
+        bos=bos,
+        eos=eos,
+        unk=role("unk", table.unk),
+        mask=role("mask", table.mask),
+        start=usual if table.start is None else tuple(map(number, table.start)),
+        frame=Frame(tuple(map(number, table.before)), tuple(map(number, table.after))),
+        never=() if pad is None or pad == eos else (pad,),
+    )

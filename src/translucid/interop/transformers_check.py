@@ -1,0 +1,360 @@
+"""The whole answer of a model in Hugging Face's layout, by the package transformers and here: the
+tokenizer's ids, then what a user sees: a label with its score, the token at a mask, a generated
+text, an embedding. The first difference is an error that shows both.
+
+transformers gets a folder with links to those files alone that Translucid itself reads: no code, no
+pickle, no adapter, and nothing from the network.
+
+The first opening of a folder makes this comparison where transformers is installed; the result is
+stored in the user's cache folder (XDG_CACHE_HOME, or ~/.cache) under the fingerprint of the
+folder's files, so that later openings do not repeat it. TRANSLUCID_VERIFY=off turns it off.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid._version import __version__
+from translucid.core.atomic_files import write_text
+from translucid.core.errors import InputError, TranslucidError
+from translucid.core.untrusted_files import entries, present, read_object
+from translucid.interop.export.tokenizer_files import reading, writing
+from translucid.interop.hub import DESCRIPTIONS, SAFE
+from translucid.interop.verify import BOUND, CLASSES, pooled
+from translucid.models.sequence_config import SequenceConfig
+from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.generator import Generator
+from translucid.tasks.label_scores import FUNCTION, PROBLEM, function_of
+from translucid.tasks.model_folder import Bundle
+from translucid.tasks.options import DecodingConfig, Resources
+from translucid.tasks.registry import TASKS
+
+TEXTS = (
+    "The dog sleeps.",
+    "A man met Ms. O'Neill in Paris, didn't he?",
+    "  Größe: 12,5 %\tnaïve ﬁne café",
+    "日本語 and 😀 in one text",
+)
+TOKENS = 12  # that are generated
+MORE = {"language": TOKENS, "fill": 4}  # tokens beyond those of a text
+CLOSE = 1e-3  # scores and probabilities
+LARGEST = 1 << 20  # that a number in a configuration may be
+UNBOUNDED = ("vocab_size", "token_id", "model_max_length")
+READ = (*DESCRIPTIONS, *SAFE, "added_tokens.json")
+# What tokenizer_config.json may name: classes of the families that are opened here.
+TOKENIZERS = ("Bart*", "Bert*", "CodeLlama*", "DistilBert*", "GPT2*", "GPTNeoX*", "Llama*",
+              "M2M100*", "MBart*", "MPNet*", "Marian*", "MT5*", "Nllb*", "Pegasus*", "PreTrained*",
+              "Qwen2*", "Roberta*", "T5*", "TokenizersBackend", "XLMRoberta*")  # fmt: skip
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # which know no family's options
+
+# Of the comparison when a folder is opened for the first time.
+VARIABLE = "TRANSLUCID_VERIFY"
+OFF = ("off", "0", "no", "false")
+MOST_BYTES = 300 << 20  # of weights; above that it would take too long
+WHOLE = 4 << 20  # bytes of a file whose contents are part of the fingerprint
+FIRST_TEXTS = 2
+
+
+class NotCompared(Exception):
+    """The reason why a model could not be compared, which is not an error of the model."""
+
+
+def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) -> list[str]:
+    """What is the same, a line each; a difference is an InputError. NotCompared: transformers is
+    not installed, or does not open the folder."""
+    with _as_transformers_sees_it(folder) as clean, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        resources = Resources(
+            held.tokenizers, held.labels, decoding=DecodingConfig(**held.decoding),
+            statistics=held.statistics,
+        )  # fmt: skip
+        answers = _Answers(
+            *_opened(clean, held.task), held, TASKS[held.task].make(resources), folder
+        )
+        max_length = answers.context_length() - MORE.get(held.task, 2)
+        ids = {text: answers.ids(text) for text in texts}
+        read = [text for text in texts if len(ids[text]) < max_length][:2]
+        lines = [f"the same ids as transformers for {_counted(texts)}"]
+        compare, what = _COMPARE[held.task]
+        with torch.inference_mode():
+            for text in read:
+                compare(answers, text, ids[text])
+        if read:
+            lines.append(f"the same {what} for {_counted(read)}")
+        return lines if read else [*lines, "answers were not compared: the texts are too long"]
+
+
+@contextmanager
+def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="translucid-") as made:
+        clean = Path(made) / "model"
+        for entry in entries(folder):
+            path = Path(entry.path)
+            name = path.relative_to(folder).as_posix()
+            if any(fnmatch(name, pattern) for pattern in READ) and present(path):
+                place = clean / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(path.resolve())
+        if not any(clean.glob("*.safetensors")):
+            raise NotCompared("its weights are no safetensors")
+        for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+            if (clean / name).exists():
+                _check_sizes(read_object(folder / name), name)
+        yield clean
+
+
+def _check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """Refuse large numbers in a configuration, for which transformers would allocate memory."""
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            _check_sizes(value, where)
+        elif isinstance(value, int) and value > LARGEST and not key.endswith(UNBOUNDED):
+            raise NotCompared(f"{where} has {key[:60]} = {value:,}")
+    rows, width = (options.get(key) for key in ("max_position_embeddings", "d_model"))
+    if isinstance(rows, int) and isinstance(width, int) and rows * width > LARGEST << 6:
+        raise NotCompared(f"{where} has max_position_embeddings = {rows:,}")
+
+
+def _opened(folder: Path, task: str) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError as error:
+        raise NotCompared(f"the package {error.name} is not installed") from None
+    silenced = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        named = transformers.models.auto.tokenization_auto.get_tokenizer_config(
+            str(folder), local_files_only=True
+        ).get("tokenizer_class")
+        if named and not any(fnmatch(str(named), pattern) for pattern in TOKENIZERS):
+            raise NotCompared(f"its tokenizer_class is {str(named)[:60]}")
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
+        model: Any = getattr(transformers, CLASSES[task]).from_pretrained(
+            str(folder), **options, dtype=torch.float32, use_safetensors=True
+        )
+        names = getattr(tokenizer, "vocab_files_names", {}).values()
+        if names and not any((folder / name).exists() for name in names):
+            raise NotCompared("transformers knows its tokenizer by other files: "
+                              f"{', '.join(names)[:100]}")  # fmt: skip
+        if type(tokenizer).__name__ in GENERIC and not (folder / "tokenizer.json").exists():
+            raise NotCompared("transformers guesses its tokenizer: tokenizer_config.json names no "
+                              "tokenizer_class")  # fmt: skip
+        return tokenizer, model.eval()
+    except NotCompared:
+        raise
+    except Exception as error:  # of any kind: it is a library that reads files of anyone
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise NotCompared(f"transformers does not open it ({reason[0][:200]})") from None
+    finally:
+        transformers.utils.logging.set_verbosity(silenced)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """One model in transformers and here; a method for each kind of answer."""
+
+    tokenizer: Any
+    model: Any
+    held: Bundle
+    task: Any
+    folder: Path  # for messages
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of a text, which both tokenizers give."""
+        own = reading(self.held)
+        ours = own.frame(*TASKS[self.held.task].around)(own.encode(text))
+        theirs = [int(i) for i in self.tokenizer(text)["input_ids"]]
+        if ours != theirs:
+            raise self._differs(
+                f"the ids of {text!r} are {theirs} in transformers, but {ours} here"
+            )
+        return ours
+
+    def context_length(self) -> int:
+        """Tokens that both can read, without the two rows before RoBERTa's first position."""
+        config = self.held.network.config
+        assert isinstance(config, SequenceConfig)
+        theirs = getattr(self.model.config, "max_position_embeddings", None)
+        known = [size for size in (config.context_length, theirs) if isinstance(size, int)]
+        return min(known, default=1 << 30)
+
+    def _differs(self, what: str) -> InputError:
+        return InputError(
+            f"{self.folder}: {what}; to open it all the same, pass verify=False, or set "
+            "TRANSLUCID_VERIFY=off on the command line, and please report it with the model's "
+            "config"
+        )
+
+    def _pipeline(self, kind: str, **options: Any) -> Any:
+        import transformers
+
+        return transformers.pipeline(
+            kind, model=self.model, tokenizer=self.tokenizer, device="cpu", **options
+        )
+
+    def classify(self, text: str, ids: list[int]) -> None:
+        """The probability or score of every label, by what the pipeline applies to the logits."""
+        function = self.held.statistics.get(FUNCTION, "softmax")
+        usual = function_of(self.held.statistics.get(PROBLEM), len(self.held.labels))
+        # A CrossEncoder's activation is not in the files that the pipeline reads.
+        options = {} if function == usual else {"function_to_apply": function}
+        answers = self._pipeline("text-classification", top_k=None, **options)([text])
+        theirs = {answer["label"]: float(answer["score"]) for answer in answers[0]}
+        (row,) = self.task.probabilities(self.held.network, [ids])
+        ours = dict(zip(self.held.labels, row, strict=True))
+        for label, score in theirs.items():
+            if label not in ours or not _close(ours[label], score):
+                here = f"{ours[label]:.4f}" if label in ours else f"one of {', '.join(ours)}"
+                raise self._differs(
+                    f"{text!r} is {label} with score {score:.4f} in transformers, but {here} here",
+                )
+
+    def tag(self, text: str, ids: list[int]) -> None:
+        """Token by token: which spans they make is decided by the folder's scheme."""
+        tagged = self._pipeline("token-classification", ignore_labels=[])(text)
+        likely = self.held.network(torch.tensor([ids])).float().softmax(-1)[0]
+        for one in tagged:
+            probability, place = likely[one["index"]].max(-1)
+            label = self.held.labels[int(place)]
+            if label != one["entity"] or not _close(float(probability), float(one["score"])):
+                raise self._differs(
+                    f"token {one['word']!r} of {text!r} is {one['entity']} with score "
+                    f"{one['score']:.4f} in transformers, but {label} with "
+                    f"{float(probability):.4f} here"
+                )
+
+    def fill(self, text: str, ids: list[int]) -> None:
+        text = f"{text} {self.task.mask}"
+        best = self._pipeline("fill-mask", top_k=1)(text)[0]
+        ours = self.task.predict_lines(self.held.network, [text], 1)[0][0][0]
+        if not _close(ours.probability, best["score"]):
+            raise self._differs(
+                f"at the mask of {text!r} transformers puts {best['token_str']!r} "
+                f"({best['token']}) with {best['score']:.4f}, but here it is {ours.token!r} "
+                f"({ours.id}) with {ours.probability:.4f}"
+            )
+
+    def generate(self, text: str, ids: list[int]) -> None:
+        """Greedy decoding: beams depend on options that are not the model's."""
+        own = writing(self.held)
+        # Padding and rows without a token are never written here, whatever their probability.
+        unwritten = [
+            *own.special.never,
+            *range(len(own), self.model.get_output_embeddings().out_features),
+        ]
+        both = self.model.generate(
+            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+            max_new_tokens=TOKENS, num_beams=1, do_sample=False, suppress_tokens=unwritten or None,
+        )[0].tolist()  # fmt: skip
+        before = ids if self.held.task == "language" else own.start_ids
+        ends = {own.special.eos, *own.special.ends}
+        theirs = [*both[len(before) :], own.special.eos]
+        theirs = theirs[: next(i for i, token in enumerate(theirs) if token in ends)]
+        generator = Generator(self.task, self.held.network)
+        (decoded,) = generator.decode([text], beam_size=1, max_length=TOKENS + 1)
+        ours = list(decoded.texts[0].tokens) if decoded.texts else []
+        ours = ours[: next((i for i, token in enumerate(ours) if token in ends), len(ours))]
+        if ours[: TOKENS - 2] != theirs[: TOKENS - 2]:  # there the last may be forced to be the end
+            shown = own.decode(i for i in theirs if i < len(own))
+            raise self._differs(
+                f"{text!r} continues with {shown!r} (ids {theirs}) in transformers, but with "
+                f"{own.decode(ours)!r} (ids {ours}) here"
+            )
+
+    def embed(self, text: str, ids: list[int]) -> None:
+        config = self.held.network.config
+        assert isinstance(config, TransformerConfig)
+        theirs = pooled(self.model(torch.tensor([ids])).last_hidden_state, config)[0]
+        ours: Tensor = self.task.embed(self.held.network, [text])[0]
+        far = float((ours - theirs).abs().max()) / max(float(theirs.abs().max()), 1e-30)
+        if not far < BOUND:
+            raise self._differs(f"the embedding of {text!r} differs by {far:.1e} of its largest "
+                           "value from that of transformers")  # fmt: skip
+
+
+def _counted(texts: Sequence[object]) -> str:
+    return f"{len(texts)} text{'s' * (len(texts) != 1)}"
+
+
+def _close(ours: float, theirs: float) -> bool:
+    return abs(ours - theirs) <= CLOSE * max(1.0, abs(theirs))
+
+
+_COMPARE: Mapping[str, tuple[Callable[[_Answers, str, list[int]], None], str]] = {
+    "classify": (_Answers.classify, "label and score"),
+    "tag": (_Answers.tag, "tags and scores"),
+    "fill": (_Answers.fill, "token at a mask"),
+    "language": (_Answers.generate, "text"),
+    "translate": (_Answers.generate, "text"),
+    "embed": (_Answers.embed, "embedding"),
+}
+
+
+def compared(folder: Path, held: Bundle) -> str | None:
+    """A note for the user, None: transformers is not installed or the comparison is turned off.
+    A difference is an InputError."""
+    try:
+        library = version("transformers")
+    except PackageNotFoundError:
+        return None
+    if os.environ.get(VARIABLE, "").lower() in OFF:
+        return None
+    remedy = f"compare it with: translucid import {folder} OUT --verify"
+    size = sum(parameter.nbytes for parameter in held.network.parameters())
+    if size > MOST_BYTES:
+        return f"not compared with transformers: {size / 1e6:,.0f} MB of weights; {remedy}"
+    file = _cache() / f"{_fingerprint(folder, library)}.json"
+    with suppress(TranslucidError):
+        note = read_object(file).get("note")
+        if isinstance(note, str):
+            return note
+
+    try:
+        note = "; ".join(compare_answers(folder, held, TEXTS[:FIRST_TEXTS]))
+    except NotCompared as reason:
+        note = f"not compared with transformers: {reason}; {remedy}"
+    except TranslucidError:
+        raise
+    except Exception as error:  # of the other library: opening must not fail because of it
+        note = f"not compared with transformers, which fails ({str(error)[:200]}); {remedy}"
+    with suppress(TranslucidError, OSError):  # a cache that cannot be written is no fault
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps({"note": note, "folder": str(folder)}) + "\n")
+    return note
+
+
+def _cache() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "translucid" / "compared"
+
+
+def _fingerprint(folder: Path, library: str) -> str:
+    """A hash of the contents of small files, and of size and modification time of others."""
+    made = hashlib.sha256(f"{__version__} {library}".encode())
+    for entry in sorted(entries(folder), key=lambda entry: entry.path):
+        status = entry.stat()
+        made.update(f"\0{Path(entry.path).relative_to(folder)}\0{status.st_size}\0".encode())
+        if not entry.is_file():
+            continue
+        if status.st_size > WHOLE:
+            made.update(str(status.st_mtime_ns).encode())
+        else:
+            made.update(Path(entry.path).read_bytes())
+    return made.hexdigest()[:32]
