@@ -18,12 +18,13 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.core.trace import Trace
 from translucid.interop.export.exporting import export
 from translucid.interop.export.onnx import folder
-from translucid.interop.export.onnx.cells import BLOCKS
 from translucid.interop.export.onnx.folder import OnnxOptions
+from translucid.interop.export.onnx.recurrent import BLOCKS
 from translucid.interop.verify import BOUND
 from translucid.model import Model
 from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
+from translucid.parts.positions import POSITIONS, NoPositions, position
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import Bundle
 
@@ -247,9 +248,14 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     assert printed == [answer.label for answer in Model(held).predict(["the dog sees a cat"])]
 
 
-def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
+def test_what_has_no_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"an ensemble: train with model\.ensemble_size = 1"):
         export(own("classify", ensemble_size=2), "onnx", tmp_path / "out")
+    for known in ("_classes", "_sources"):  # forgotten afterwards
+        monkeypatch.setattr(POSITIONS, known, dict(getattr(POSITIONS, known)))
+    position("mine")(type("Mine", (NoPositions,), {}))
+    with pytest.raises(InputError, match=r"'mine' of your own .* relative or none"):
+        export(own("classify", positions="mine"), "onnx", tmp_path / "out")
     with pytest.raises(ConfigError, match="int8 and trace: for the format onnx, not gguf; leave"):
         Model(own("language")).export("gguf", tmp_path / "out", int8=True, trace=True)
     assert not any(tmp_path.iterdir())

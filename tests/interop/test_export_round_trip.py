@@ -10,8 +10,7 @@ from safetensors.torch import load_file
 from tests.interop.reference import randomised, save, transformers
 
 from translucid.core.weights import own_tensors
-from translucid.interop.export.homes import home_of
-from translucid.interop.export.huggingface import tensors_of
+from translucid.interop.export.huggingface import family_of, tensors_of
 from translucid.interop.export.rewrites import Weights
 from translucid.interop.importing import open_network
 from translucid.interop.placing import is_ignored
@@ -67,13 +66,13 @@ def test_every_tensor_comes_back(tmp_path: Path, name: str) -> None:
     opened = open_network(tmp_path)
     config = opened.network.config
     assert isinstance(config, TransformerConfig)
-    home = home_of(Weights(config, own_tensors(opened.network)), foreign=True)
-    assert not home.weights.notes  # nothing had to be rewritten
-    written, stored = tensors_of(home), load_file(tmp_path / "model.safetensors")
+    fit = family_of(Weights(config, own_tensors(opened.network)), foreign=True)
+    assert not fit.weights.notes  # nothing had to be rewritten
+    written, stored = tensors_of(fit), load_file(tmp_path / "model.safetensors")
     ignored = {key for key in stored if is_ignored(key, opened.plan.ignored)}
-    computed = {key for key in written if is_ignored(key, home.plan.ignored)}
+    computed = {key for key in written if is_ignored(key, fit.plan.ignored)}
     assert written.keys() - computed == stored.keys() - ignored
     assert all(torch.equal(written[key], stored[key]) for key in written.keys() - computed)
     described = json.loads((tmp_path / "config.json").read_text("utf-8"))
-    assert home.description.config["model_type"] == described["model_type"]
-    assert home.description.config["architectures"] == described["architectures"]
+    assert fit.description.config["model_type"] == described["model_type"]
+    assert fit.description.config["architectures"] == described["architectures"]

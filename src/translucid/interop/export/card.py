@@ -11,7 +11,7 @@ from typing import Any
 from translucid._version import __version__
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import present, read_object, read_text
-from translucid.interop.export.marian_files import are_marian
+from translucid.interop.export.tokenizer_files import are_marian
 from translucid.interop.generation_config import as_call
 from translucid.tasks.model_folder import Bundle, place
 from translucid.tasks.options import PLACES

@@ -1,24 +1,32 @@
 """A model as a folder of CTranslate2: model.bin, config.json, vocabularies, and the tokenizer,
 which its engine does not read but its users need."""
 
-import json
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.export.homes import LENGTH, reasons
-from translucid.interop.export.meaning import differences
-from translucid.interop.export.rewrites import Weights, with_table, with_zeros
-from translucid.interop.export.tokenizer_files import reading, write_tokenizer, writing
+from translucid.interop.export.rewrites import (
+    LENGTH,
+    Weights,
+    differences,
+    placeholder,
+    reasons,
+    with_table,
+    with_zeros,
+)
+from translucid.interop.export.tokenizer_files import (
+    reading,
+    write_json,
+    write_tokenizer,
+    writing,
+)
 from translucid.interop.families import ctranslate2
 from translucid.interop.families.ctranslate2 import HEAD, TABLES, rules_of, scalars_of
 from translucid.interop.families.plan import ForeignModel
 from translucid.interop.formats.ctranslate2_file import write_ctranslate2
-from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.formats.stored import ModelFile
 from translucid.interop.generation_config import FILE, as_call, as_theirs, search_of, searched
 from translucid.interop.rules import to_theirs
 from translucid.interop.tokenizers.tokenizer_folder import TARGET
@@ -31,7 +39,7 @@ SPECS = {"encoder-decoder": ("TransformerSpec", 7), "decoder": ("TransformerDeco
 
 
 def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fills the folder; what was done to the weights, a line each."""
+    """Fill the folder; notes on what was done to the weights."""
     weights = _rewritten(weights)
     c = weights.config
     _check(c)
@@ -41,10 +49,7 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     config = {"layer_norm_epsilon": c.norm_eps or EPSILON[c.norm]} | _tokens(held)
     if c.kv_heads not in (None, c.heads):
         config["multi_query_attention"] = True
-    stored = {
-        name: StoredTensor(tuple(t.shape), "", t.nbytes, lambda: torch.empty(0))
-        for name, t in tensors.items()
-    }
+    stored = {name: placeholder(tuple(tensor.shape)) for name, tensor in tensors.items()}
     stored |= {alias: stored[name] for alias, name in aliases.items()}
     metadata: dict[str, Any] = {name: value.item() for name, value in scalars.items()}
     metadata |= {"spec": spec, "revision": revision}
@@ -57,10 +62,10 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
             f"CTranslate2 cannot compute this model: {reasons(wrong)}; try huggingface"
         )
     write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
-    _write(folder / "config.json", config)
+    write_json(folder / "config.json", config)
     _write_vocabularies(held, c, folder)
     if search_of(held):  # its engine reads no such file; its users may, and import does
-        _write(folder / FILE, as_theirs(held))
+        write_json(folder / FILE, as_theirs(held))
     return [
         f"written as {spec}", *weights.notes,
         *searched(held, f"say so by call: translate_batch(..., {as_call(held)})"),
@@ -134,12 +139,12 @@ def _write_vocabularies(held: Bundle, c: TransformerConfig, folder: Path) -> Non
     first = reading(held)
     if TARGET in held.tokenizers:
         second = held.tokenizers[TARGET]
-        _write(folder / "source_vocabulary.json", _names(first, c.vocab))
-        _write(folder / "target_vocabulary.json", _names(second, c.target_vocab or c.vocab))
+        write_json(folder / "source_vocabulary.json", _names(first, c.vocab))
+        write_json(folder / "target_vocabulary.json", _names(second, c.target_vocab or c.vocab))
         write_tokenizer(second, Frame(), folder / TARGET)
     else:
         name = "shared_vocabulary" if held.task == "translate" else "vocabulary"
-        _write(folder / f"{name}.json", _names(first, c.vocab))
+        write_json(folder / f"{name}.json", _names(first, c.vocab))
     # The engine itself puts the end behind a source; what stands before a prompt it does not know.
     frame = Frame() if held.task == "translate" else first.frame(*TASKS[held.task].around)
     write_tokenizer(first, frame, folder)
@@ -149,7 +154,3 @@ def _names(tokenizer: Tokenizer, rows: int) -> list[str]:
     """A name for every row."""
     names = list(tokenizer.vocab)
     return [*names, *(f"<unused{i}>" for i in range(len(names), rows))]
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

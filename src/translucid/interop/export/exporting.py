@@ -1,5 +1,5 @@
-"""A model of ours, in the format of another tool: the folder appears whole, opened again and
-compared, or not at all."""
+"""Export a model to the format of another tool. The folder appears only after the export was opened
+again and compared with the model."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -29,14 +29,14 @@ WRITERS: Mapping[str, Write] = {
     "gguf": gguf.write_file,
 }
 
-ONNX = "onnx"  # the one that holds networks other than Transformers
+ONNX = "onnx"  # the only format for networks other than Transformers
 UNKNOWN = About()
 PLAIN = OnnxOptions()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written; notes: what was done to the weights, a line each."""
+    """What was written; notes on what was done to the weights."""
 
     format: str
     folder: Path
@@ -48,7 +48,7 @@ def export(
     held: Bundle, format: str, folder: Path, about: About = UNKNOWN, *, overwrite: bool = False,
     options: OnnxOptions = PLAIN,
 ) -> Exported:  # fmt: skip
-    """about: what the model's card says beyond the model. options: of the format onnx alone."""
+    """about: further facts for the model card. options: for the format onnx only."""
     if format not in FORMATS:
         close = nearest(format, FORMATS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""

@@ -5,22 +5,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.export.homes import LENGTH, reasons
-from translucid.interop.export.meaning import differences
-from translucid.interop.export.rewrites import Weights, towards
+from translucid.interop.export.rewrites import Fitted, Weights, fitted, placeholder, reasons
 from translucid.interop.families import llama_cpp
 from translucid.interop.families.llama_cpp import KEY, PRE_TOKENIZERS, to_gguf
 from translucid.interop.families.plan import Description, ForeignModel, ImportPlan
 from translucid.interop.formats.gguf_file import write_gguf
-from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import to_theirs
 from translucid.interop.tokenizers.sentencepiece import CONTROL, NORMAL, UNUSED
-from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
@@ -28,7 +23,7 @@ FILE = "model.gguf"
 
 
 def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fills the folder; what was done to the weights, a line each."""
+    """Fill the folder; notes on what was done to the weights."""
     facts = tokenizer_facts(held)
     c = weights.config
     if (c.shape, c.head) != ("decoder", "language"):
@@ -36,31 +31,23 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
             f"GGUF is for language models here, but this model is an {c.shape} with head {c.head}; "
             "export to ctranslate2 or huggingface"
         )
-    for _ in range(3):  # what was rewritten may be described otherwise
-        description = to_gguf(weights.config, LENGTH)
-        plan = _plan(description, weights)
-        assert isinstance(plan.config, TransformerConfig)
-        wrong = differences(weights.config, plan.config)
-        if not wrong:
-            break
-        weights = towards(weights, plan.config, LENGTH)
-    if wrong:
+    fit = fitted(weights, to_gguf, _plan)
+    if not isinstance(fit, Fitted):
         raise InputError(
-            f"llama.cpp computes Llama-like models, and this is none: {reasons(wrong)}; export to "
+            f"llama.cpp computes Llama-like models, and this is none: {reasons(fit)}; export to "
             "huggingface or ctranslate2"
         )
     name = {"general.name": folder.name.strip(".").removesuffix(".writing")}
-    tensors = to_theirs(plan.rules, weights.tensors)
-    write_gguf(folder / FILE, description.config | name | facts, tensors)
-    return [f"written as {plan.family}, float32", *weights.notes]
+    tensors = to_theirs(fit.plan.rules, fit.weights.tensors)
+    write_gguf(folder / FILE, fit.description.config | name | facts, tensors)
+    return [f"written as {fit.plan.family}, float32", *fit.weights.notes]
 
 
 def _plan(description: Description, weights: Weights) -> ImportPlan:
-    """What our reader makes of the header."""
+    """How our reader understands the header."""
     c = weights.config
-    nothing = StoredTensor((), "", 0, lambda: torch.empty(0))
-    tensors = dict.fromkeys([*description.names, *weights.tensors], nothing)
-    tensors["token_embd.weight"] = StoredTensor((c.vocab, c.d_model), "", 0, nothing.read)
+    tensors = dict.fromkeys([*description.names, *weights.tensors], placeholder())
+    tensors["token_embd.weight"] = placeholder((c.vocab, c.d_model))
     facts = description.config
     return llama_cpp.plan(ForeignModel.described(facts, "GGUF", ModelFile(facts, tensors)))
 

@@ -1,7 +1,13 @@
-"""A model as a folder in Hugging Face's layout: config.json, model.safetensors, the tokenizer and,
-for a model that writes, generation_config.json."""
+"""A model as a folder in Hugging Face's layout: config.json, model.safetensors, the tokenizer; for
+a model that generates text, generation_config.json; for a sentence encoder, the modules of
+sentence-transformers.
 
-import json
+Each family of Hugging Face describes the model as well as it can. The description is read again as
+if another tool had written it, and must be the same model.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,56 +15,95 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.imported import IMPORTED
-from translucid.interop.export import sentence
-from translucid.interop.export.homes import LENGTH, Home, home_of
-from translucid.interop.export.marian_files import are_marian, write_marian
-from translucid.interop.export.rewrites import Weights
-from translucid.interop.export.tokenizer_files import reading, write_tokenizers, writing
-from translucid.interop.families import bart, encoder_heads
+from translucid.interop.export.rewrites import (
+    LENGTH,
+    Differences,
+    Fitted,
+    Weights,
+    fitted,
+    placeholder,
+    reasons,
+)
+from translucid.interop.export.tokenizer_files import (
+    are_marian,
+    reading,
+    write_json,
+    write_marian,
+    write_tokenizers,
+    writing,
+)
+from translucid.interop.families import bart, bert, encoder_heads, gpt2, llama, neox, t5
+from translucid.interop.families.encoder_heads import MODULES, OTHERS, POOLING, SIZES
+from translucid.interop.families.huggingface_layout import plan_of_family
+from translucid.interop.families.plan import Description, ForeignModel, ImportPlan
+from translucid.interop.formats.stored import ModelFile
 from translucid.interop.generation_config import FILE, as_theirs, original_of, searched
 from translucid.interop.rules import to_theirs
+from translucid.models.sequence_config import Shape
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
+from translucid.tasks.embed import MAX_LENGTH
+from translucid.tasks.long_texts import text_limit
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
+Describe = Callable[[TransformerConfig, int], Description]
+FAMILIES: Mapping[Shape, Mapping[str, Describe]] = {
+    "decoder": {
+        **{kind: partial(llama.to_huggingface, kind=kind) for kind in llama.ARCHITECTURES},
+        "gpt_neox": neox.to_huggingface,
+        "gpt2": gpt2.to_huggingface,
+    },
+    "encoder-decoder": {
+        **{kind: partial(bart.to_huggingface, kind=kind)
+           for kind in ("pegasus", "marian", "bart", "mbart", "m2m_100")},
+        "t5": t5.to_huggingface,
+    },
+    "encoder": {
+        kind: partial(bert.to_huggingface, kind=kind)
+        for kind in ("bert", "roberta", "distilbert")
+    },
+}  # fmt: skip
+OWN_TOKENIZER = ("qwen2",)  # transformers gives these their own class, whatever the folder says
+MODULE = "sentence_transformers.models."
 STORED = ("marian", "pegasus")  # that keep their computed positions in the file
 
 
 def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fills the folder; what was done to the weights, a line each."""
+    """Fill the folder; notes on what was done to the weights."""
     foreign = reading(held).kind == IMPORTED
     vector = weights.config.head == "embed"
-    home = home_of(sentence.without_pooling(weights) if vector else weights, foreign=foreign)
-    save_file(tensors_of(home), folder / "model.safetensors", {"format": "pt"})
-    config = special_ids(held) | home.description.config | labels_of(held)
-    _write(folder / "config.json", config)
-    marian = home.plan.family == "marian" and are_marian(held)
+    fit = family_of(without_pooling(weights) if vector else weights, foreign=foreign)
+    save_file(tensors_of(fit), folder / "model.safetensors", {"format": "pt"})
+    config = special_ids(held) | fit.description.config | labels_of(held)
+    write_json(folder / "config.json", config)
+    marian = fit.plan.family == "marian" and are_marian(held)
     notes = write_marian(held, folder) if marian else write_tokenizers(held, folder)
     if vector:
-        notes += sentence.write_modules(held, folder)
+        notes += write_modules(held, folder)
     if weights.config.head == "language":
         original = original_of(held)
         if original is None:
-            _write(folder / FILE, generation_of(held, config) | as_theirs(held))
+            write_json(folder / FILE, generation_of(held, config) | as_theirs(held))
             notes += searched(held, f"written to {FILE}, which generate() reads")
         else:
-            _write(folder / FILE, original)
+            write_json(folder / FILE, original)
             notes.append(f"{FILE}: as it was when the model was opened")
     kind = config["model_type"]
-    return [f"written as {kind}, {config['architectures'][0]}", *home.weights.notes, *notes]
+    return [f"written as {kind}, {config['architectures'][0]}", *fit.weights.notes, *notes]
 
 
-def tensors_of(home: Home) -> dict[str, Tensor]:
+def tensors_of(fit: Fitted) -> dict[str, Tensor]:
     """All tensors under the family's names."""
-    ours = home.weights.tensors
-    unused = ours.keys() - {place.name for rule in home.plan.rules for place in rule.ours}
+    ours = fit.weights.tensors
+    unused = ours.keys() - {place.name for rule in fit.plan.rules for place in rule.ours}
     assert not unused, f"no rule writes {unused}"
-    tensors = to_theirs(home.plan.rules, ours)
-    kind, config = home.plan.family, home.plan.config
+    tensors = to_theirs(fit.plan.rules, ours)
+    kind, config = fit.plan.family, fit.plan.config
     assert isinstance(config, TransformerConfig)
-    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # a copy that nobody reads
+    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # a copy, which is not used
         tensors["model.shared.weight"] = tensors["model.encoder.embed_tokens.weight"].clone()
     if kind in STORED:
         scheme = Sinusoidal(config.d_model, layout=config.sinusoid_layout)
@@ -84,7 +129,7 @@ def special_ids(held: Bundle) -> dict[str, Any]:
 
 
 def generation_of(held: Bundle, config: dict[str, Any]) -> dict[str, Any]:
-    """What a text begins and ends with, and what it never holds."""
+    """Tokens that begin and end a text, and tokens that it never contains."""
     tokenizer = writing(held)
     made = {name: value for name, value in config.items() if name.endswith("_token_id")}
     rows = config.get("decoder_vocab_size", config["vocab_size"])
@@ -102,5 +147,81 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     } | encoder_heads.config_of(held.statistics)
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+# ---- which family ----
+
+
+def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) -> Fitted:
+    """The model as the family that needs the fewest rewrites. foreign: its tokenizer came with a
+    model. length: how long texts are expected to be."""
+    tried = {
+        name: _tried(weights, describe, length)
+        for name, describe in FAMILIES[weights.config.shape].items()
+        if foreign or name not in OWN_TOKENIZER
+    }
+    fitting = [one for one in tried.values() if isinstance(one, Fitted)]
+    if fitting:
+        return min(fitting, key=lambda one: len(one.weights.notes))
+    refused = {name: keys for name, keys in tried.items() if not isinstance(keys, Fitted)}
+    nearest = min(refused, key=lambda name: len(refused[name]))
+    elsewhere = "; ctranslate2 may" if weights.config.head == "language" else ""
+    raise InputError(
+        f"no family of Hugging Face computes what this model does: {nearest} is nearest, but "
+        f"{reasons(refused[nearest])}{elsewhere}"
+    )
+
+
+def _tried(weights: Weights, describe: Describe, length: int) -> Fitted | Differences:
+    try:
+        return fitted(weights, describe, _plan, length)
+    except InputError as error:  # sizes that the family cannot have
+        return {"sizes": (error, "others")}
+
+
+def _plan(description: Description, weights: Weights) -> ImportPlan:
+    """How the family's own reader understands a description."""
+    names = [*description.names, *(f"#{i}" for i in range(len(weights.tensors)))]
+    # Each of another shape, so that none is read as a copy of another.
+    stored = {name: placeholder((i,)) for i, name in enumerate(names)}
+    config = description.config
+    return plan_of_family(ForeignModel.described(config, "config.json", ModelFile({}, stored)))
+
+
+# ---- sentence-transformers ----
+
+
+def without_pooling(weights: Weights) -> Weights:
+    """The encoder, whose outputs are the vectors of the tokens."""
+    config = weights.config
+    if config.outputs is not None or config.pooling not in POOLING.values():
+        raise InputError(
+            f"pooling {config.pooling}{'' if config.outputs is None else ' and a dense layer'}: "
+            f"written are {', '.join(POOLING.values())} without a dense layer; export to onnx"
+        )
+    return weights.changed({}, head="none", normalise=False, pooling="mean")
+
+
+def write_modules(held: Bundle, folder: Path) -> list[str]:
+    """Write the modules after the encoder; a note on what they do."""
+    config = held.network.config
+    assert isinstance(config, TransformerConfig)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    if config.normalise:
+        kinds["2_Normalize"] = "Normalize"
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": MODULE + kind}
+        for number, (path, kind) in enumerate(kinds.items())
+    ]
+    modes = {name: pooling == config.pooling for name, pooling in POOLING.items()}
+    pooled = {"word_embedding_dimension": config.d_model} | modes | dict.fromkeys(OTHERS, False)
+    limit = text_limit(held.network, held.statistics.get(MAX_LENGTH))
+    files: dict[str, object] = {
+        MODULES: modules,
+        SIZES: {"max_seq_length": limit, "do_lower_case": False},
+        "1_Pooling/config.json": pooled,
+    }
+    for path in kinds:
+        (folder / path).mkdir(exist_ok=True)
+    for name, content in files.items():
+        write_json(folder / name, content)
+    return [f"sentence-transformers reads the folder: pooling {config.pooling}"
+            + ", then length 1" * config.normalise]  # fmt: skip

@@ -1,8 +1,8 @@
-"""An export is opened again before it is called done: its tokenizers must give the same ids, and
-its weights the same outputs, for several texts.
+"""Open an export again and compare it: its tokenizers must give the same ids, and its weights the
+same outputs, for several texts.
 
 Hugging Face's layout, CTranslate2's and GGUF are opened by our own readers, ONNX graphs by
-onnxruntime where that is installed (onnx/comparison.py).
+onnxruntime where that is installed (onnx/folder.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,12 @@ TEXTS = (
     "don't </s> <pad> [MASK] 😀",
 )
 PIECES, PER_TEXT = 400, 20  # of the vocabulary, so that its own pieces occur in the texts
-FILES = {"gguf": gguf.FILE}  # of formats that are a file, not the folder
+FILES = {"gguf": gguf.FILE}  # formats that are one file rather than a folder
 
 
 def check_export(held: Bundle, format: str, folder: Path, named: Path) -> str:
-    """A note; what differs is an error. folder: where the export is; named: where it will be."""
+    """Raise if anything differs; a note otherwise. folder: where the export is; named: where it
+    will be."""
     try:
         again = import_model(folder / FILES.get(format, ""))
     except TranslucidError as error:
@@ -46,7 +47,7 @@ def check_export(held: Bundle, format: str, folder: Path, named: Path) -> str:
 
 
 def check_files(held: Bundle, folder: Path) -> None:
-    """The tokenizers alone, of a folder whose weights our readers do not open."""
+    """Compare only the tokenizers of a folder whose weights our readers cannot open."""
     read = read_tokenizers(folder, {"is_encoder_decoder": held.task == "translate"})
     _check_tokenizers(held, read.tokenizers, "onnx", framed=False)
 
@@ -54,7 +55,8 @@ def check_files(held: Bundle, folder: Path) -> None:
 def _check_tokenizers(
     held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
 ) -> int:
-    """How many texts have the same ids. framed: with what stands around a text."""
+    """Raise if a text has other ids; the number of texts. framed: with the special tokens around
+    a text."""
     sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
     count = 0
     for side, chosen in sides.items():

@@ -1,21 +1,28 @@
-"""The same function with other weights: what a format cannot say is put into the weights instead.
+"""The same function with other weights: what a format cannot express is put into the weights
+instead.
 
 A scale is multiplied into a table, a missing bias becomes zeros, computed positions become a table,
-dimensions of the residual stream change places.
+dimensions of the residual stream change places. Two configurations compute the same if they have no
+`differences`.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translucid.interop.export.meaning import meaning
+from translucid.interop.families.plan import Description, ImportPlan
+from translucid.interop.formats.stored import StoredTensor
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 from translucid.parts.positions import Sinusoidal
 
+LENGTH = 2048  # rows of a table that replaces computed positions
+Differences = dict[str, tuple[object, object]]  # keys in which two models differ, with both values
+OF_TRAINING = ("dropout", "word_dropout", "bias")  # `bias` is resolved into the keys of each place
 TABLES = ("encoder.embedding.table.weight", "decoder.embedding.table.weight")
 HEAD = "head.linear.weight"
 # Which axis of a weight is the residual stream; all others have none.
@@ -24,12 +31,13 @@ STREAM = {
     1: (".table.weight", ".positions.table", ".qkv.weight", ".query.weight", ".kv.weight",
         ".expand.weight", HEAD),
 }  # fmt: skip
+BIASES = ("qkv_bias", "attention_output_bias", "feedforward_bias", "head_bias", "norm_bias")
 OF_HEADS = (".query_norm.gain", ".key_norm.gain")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A Transformer as what it computes and with what; notes: what was rewritten, a line each."""
+    """Configuration and tensors of a Transformer; notes: what was rewritten, a line each."""
 
     config: TransformerConfig
     tensors: Mapping[str, Tensor]
@@ -103,7 +111,7 @@ def with_table(weights: Weights, length: int) -> Weights:
 
 
 def with_zeros(weights: Weights, key: str) -> Weights:
-    """Zeros for biases, or shifts of norms, that the model has not."""
+    """Zeros for biases, or shifts of norms, that the model lacks."""
     modules = {
         "qkv_bias": (".qkv", ".query", ".kv"),
         "attention_output_bias": ("attention.output",),
@@ -143,7 +151,7 @@ def with_all_heads(weights: Weights) -> Weights:
 
 
 def with_segments(weights: Weights, count: int) -> Weights:
-    """A table of segments that tells none apart."""
+    """A table of segments that are all alike."""
     table = torch.zeros(count, weights.config.d_model)
     note = "segments are zeros"
     return weights.changed({"encoder.segments.table.weight": table}, note, segments=count)
@@ -156,12 +164,9 @@ def with_two_tables(weights: Weights) -> Weights:
     return weights.changed({TABLES[1]: table}, note, target_vocab=weights.config.vocab)
 
 
-BIASES = ("qkv_bias", "attention_output_bias", "feedforward_bias", "head_bias", "norm_bias")
-
-
 def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights:
-    """The same function, as near to a configuration as rewriting can bring it. length: rows of
-    positions that become a table."""
+    """Rewrite weights so that their configuration comes as close to `wanted` as possible. length:
+    rows of positions that become a table."""
     ours, theirs = meaning(weights.config), meaning(wanted)
 
     def differ(key: str, here: object, there: object) -> bool:
@@ -187,4 +192,99 @@ def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights
             weights = rewrite(weights)
     if weights.config.tied and differ("tied", True, False):
         weights = untied(weights)
-    return replace(weights)
+    return weights
+
+
+# ---- fitting a model into a format ----
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model as a format has it: its description, the rules that name its tensors, and the weights
+    rewritten for it."""
+
+    description: Description
+    plan: ImportPlan
+    weights: Weights
+
+
+def placeholder(shape: tuple[int, ...] = ()) -> StoredTensor:
+    """A tensor of a description: it has a shape, but no values."""
+    return StoredTensor(shape, "", 0, lambda: torch.empty(0))
+
+
+def fitted(
+    weights: Weights,
+    describe: Callable[[TransformerConfig, int], Description],
+    read: Callable[[Description, Weights], ImportPlan],
+    length: int = LENGTH,
+) -> Fitted | Differences:
+    """Describe a model in a format and read the description again as if it were another tool's:
+    it must compute the same. If rewriting cannot achieve that, the differences that remain."""
+    wrong: Differences = {}
+    for _ in range(3):  # rewriting may change the description: a head that is untied
+        description = describe(weights.config, length)
+        plan = read(description, weights)
+        assert isinstance(plan.config, TransformerConfig)
+        wrong = differences(weights.config, plan.config)
+        if not wrong:
+            return Fitted(description, plan, weights)
+        weights = towards(weights, plan.config, length)
+    return wrong
+
+
+# ---- what a configuration computes ----
+
+
+def meaning(config: TransformerConfig) -> dict[str, Any]:
+    """Every key that decides what is computed, with its value in effect: configurations that
+    compute the same are equal here."""
+    c = config
+    values = c.model_dump()
+    for name in ("qkv_bias", "attention_output_bias", "feedforward_bias"):
+        values[name] = c.bias if values[name] is None else values[name]
+    values |= {
+        "kv_heads": c.kv_heads or c.heads,
+        "d_head": c.head_size,
+        "d_ff": c.d_ff or 4 * c.d_model,
+        "norm_eps": c.norm_eps or EPSILON[c.norm],
+        "final_norm": c.has_final_norm,
+        "decoder_layers": c.decoder_layers or c.layers,
+    }
+    left_out = {*OF_TRAINING}
+    if c.positions == "rotary":
+        values |= {"rotary_high": c.rotary.high, "rotary_attention_factor": c.score_factor}
+        if c.rotary_method == "linear":
+            left_out |= {"rotary_length", "rotary_low", "rotary_high"}
+    else:
+        left_out |= {name for name in values if name.startswith("rotary_")}
+    unread = {
+        "max_length": c.positions != "learned",
+        "first_position": c.positions not in ("learned", "sinusoidal"),
+        "sinusoid_layout": c.positions != "sinusoidal",
+        "relative_buckets": c.positions != "relative",
+        "relative_distance": c.positions != "relative",
+        "norm_bias": c.norm != "layer",
+        "count_padding": c.norm != "batch",
+        "decoder_layers": c.shape != "encoder-decoder",
+        "pooling": c.head not in ("classify", "embed"),
+        "tied": c.head not in ("language", "fill"),
+    }
+    left_out |= {name for name, never in unread.items() if never}
+    return {name: value for name, value in values.items() if name not in left_out}
+
+
+def differences(ours: TransformerConfig, theirs: TransformerConfig) -> Differences:
+    """The keys in which two models differ, each with both values."""
+    first, second = meaning(ours), meaning(theirs)
+    return {
+        name: (first.get(name), second.get(name))
+        for name in [*first, *(name for name in second if name not in first)]
+        if first.get(name) != second.get(name)
+    }
+
+
+def reasons(keys: Differences) -> str:
+    """Differences as text; keys that only one of the models has follow from others."""
+    shown = {key: both for key, both in keys.items() if None not in both} or keys
+    return ", ".join(f"{key} = {ours} (there: {theirs})" for key, (ours, theirs) in shown.items())

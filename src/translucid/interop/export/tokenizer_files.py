@@ -1,6 +1,7 @@
 """A tokenizer as transformers opens it: tokenizer.json with the template of the task, and which
 token has which role. AutoTokenizer gives the ids that the model was trained with."""
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +11,24 @@ from translucid.core.errors import InputError
 from translucid.data.tokenizers.files import CONFIG, META, TOKENIZER
 from translucid.data.tokenizers.imported import IMPORTED, vocabulary
 from translucid.data.tokenizers.special_tokens import Frame
+from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.tokenizers.marian import SIDES
+from translucid.interop.tokenizers.sentencepiece import (
+    AROUND,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    SentencePieceModel,
+    serialised,
+)
 from translucid.interop.tokenizers.tokenizer_folder import TARGET
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 
 
 def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
-    """The tokenizers of a model, that of what it reads in the folder itself; notes."""
+    """Write the tokenizers of a model, that of its input into the folder itself; notes."""
     for tokenizer in held.tokenizers.values():
         check_pieces(tokenizer)
     first = reading(held)
@@ -45,12 +56,12 @@ def check_pieces(tokenizer: Tokenizer) -> None:
 
 
 def reading(held: Bundle) -> Tokenizer:
-    """The tokenizer of what a model reads first."""
+    """The tokenizer of a model's input."""
     return held.tokenizers.get("source") or next(iter(held.tokenizers.values()))
 
 
 def writing(held: Bundle) -> Tokenizer:
-    """The tokenizer of what a model writes."""
+    """The tokenizer of the text that a model generates."""
     return held.tokenizers.get(TARGET) or next(iter(held.tokenizers.values()))
 
 
@@ -60,20 +71,23 @@ def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
     names = list(tokenizer.vocab)
     if not spec.get("post_processor"):
         spec["post_processor"] = _template(frame, names)
-        text = json.dumps(spec, ensure_ascii=False, indent=1)
-        (folder / TOKENIZER).write_text(text + "\n", "utf-8")
+        write_json(folder / TOKENIZER, spec, indent=1)
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     if tokenizer.kind != IMPORTED:
         config["split_special_tokens"] = True  # as here: no text forges a special token
         if frame.prefix:
             config["bos_token"] = names[frame.prefix[0]]
     config["model_input_names"] = ["input_ids", "attention_mask"]
-    (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_json(folder / CONFIG, config)
     (folder / META).unlink()
 
 
+def write_json(path: Path, content: object, indent: int = 2) -> None:
+    path.write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", "utf-8")
+
+
 def _template(frame: Frame, names: Sequence[str]) -> dict[str, Any] | None:
-    """What stands around a text, as a tokenizer.json says it."""
+    """The special tokens around a text, in the format of tokenizer.json."""
     used = dict.fromkeys((*frame.prefix, *frame.between, *frame.suffix))
     if not used:
         return None
@@ -91,3 +105,60 @@ def _template(frame: Frame, names: Sequence[str]) -> dict[str, Any] | None:
             names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in used
         },
     }  # fmt: skip
+
+
+# ---- Marian ----
+
+
+BEGIN = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
+
+
+def are_marian(held: Bundle) -> bool:
+    """Whether both tokenizers are sentencepiece models over a vocabulary of their own."""
+    sources = [tokenizer.source for tokenizer in held.tokenizers.values()]
+    return set(held.tokenizers) == {*SIDES} and all(
+        source is not None
+        and source.data["model"]["type"] == "Unigram"
+        and (source.tokens is not None or source.hidden)
+        for source in sources
+    )
+
+
+def write_marian(held: Bundle, folder: Path) -> list[str]:
+    """Write source.spm, target.spm and vocab.json for MarianTokenizer: a tokenizer.json cannot
+    express that a piece is read as unknown, or that only the other side's texts have it."""
+    vocabularies = [dict(held.tokenizers[side].vocab) for side in SIDES]
+    apart = vocabularies[0] != vocabularies[1]
+    for side in SIDES:
+        (folder / f"{side}.spm").write_bytes(serialised(pieces_of(held.tokenizers[side])))
+    write_json(folder / "vocab.json", vocabularies[0])
+    if apart:
+        write_json(folder / "target_vocab.json", vocabularies[1])
+    special, names = held.tokenizers["target"].special, list(vocabularies[1])
+    roles = {"eos_token": special.eos, "unk_token": special.unk, "pad_token": special.pad}
+    config: dict[str, Any] = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": apart}
+    config |= {name: names[i] for name, i in roles.items() if i is not None}
+    write_json(folder / "tokenizer_config.json", config)
+    return ["tokenizers are written as source.spm, target.spm and vocab.json, for MarianTokenizer"]
+
+
+def pieces_of(tokenizer: Tokenizer) -> SentencePieceModel:
+    """The sentencepiece model of one side: pieces that its texts can have."""
+    source = tokenizer.source
+    assert source is not None
+    hidden = {*source.hidden, *source.special_ids, source.special.unk}
+    normal = [
+        (piece, score, NORMAL)
+        for i, (piece, score) in enumerate(source.data["model"]["vocab"])
+        if i not in hidden
+    ]
+    parts = list(steps(source.data.get("normalizer")))
+    charsmaps = [part["precompiled_charsmap"] for part in parts if part["type"] == "Precompiled"]
+    patterns = [part.get("pattern") for part in parts]
+    return SentencePieceModel(
+        [*BEGIN, *normal],
+        charsmap=base64.b64decode(charsmaps[0]) if charsmaps else b"",
+        add_prefix=any(part["type"] == "Prepend" for part in parts),
+        one_space={"Regex": AROUND} in patterns,
+        roles={"unk": 0, "bos": 1, "eos": 2},
+    )

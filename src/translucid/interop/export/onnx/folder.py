@@ -1,33 +1,51 @@
-"""A model as a folder of ONNX graphs, with its tokenizer and what its user must know."""
+"""A model as a folder of ONNX graphs, with its tokenizer and config.json. onnxruntime runs the
+graphs and compares them with the network: a whole batch, a prompt, and steps after it."""
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from translucid.core.errors import ConfigError
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.core.errors import ConfigError, InputError
 from translucid.data.tokenizers.files import TOKENIZER
-from translucid.interop.export.homes import LENGTH
 from translucid.interop.export.huggingface import labels_of, special_ids
-from translucid.interop.export.onnx.comparison import compared
 from translucid.interop.export.onnx.graph import INSTALL, OPSET, onnx_package
-from translucid.interop.export.onnx.networks import STEP, TABLES, graphs_of
+from translucid.interop.export.onnx.networks import (
+    AS_THEY_ARE,
+    ENCODER,
+    MODEL,
+    STEP,
+    graphs_of,
+)
 from translucid.interop.export.reopening import check_files
-from translucid.interop.export.tokenizer_files import write_tokenizers, writing
+from translucid.interop.export.rewrites import LENGTH
+from translucid.interop.export.tokenizer_files import write_json, write_tokenizers, writing
 from translucid.interop.generation_config import searched
+from translucid.interop.verify import BOUND, LayerDifference
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
+from translucid.models.mlp import MLP
+from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 
-LARGEST = 1 << 30  # bytes in one file; what is larger has its weights in another
+LARGEST = 1 << 30  # bytes of one file; larger models have their weights in another
+ROWS, COMPARED = 3, 9  # texts that are compared, and tokens of each
+FOR_DECODER = ("past_", "source_")  # how the names of an encoder's outputs for its decoder begin
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """traced: every point of the trace is an output. verify: onnxruntime, with which the graphs
-    are compared where it is installed, is required."""
+    """traced: every point of the trace is an output. verify: fail if onnxruntime, which compares
+    the graphs with the network, is not installed."""
 
     int8: bool = False
     traced: bool = False
@@ -40,17 +58,15 @@ class OnnxOptions:
 
 
 def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
-    """Fills the folder; what was done, a line each."""
+    """Fill the folder; notes on what was done."""
     models = graphs_of(held, traced=options.traced, length=LENGTH)
     for name, model in models.items():
         _write(model, folder / f"{name}.onnx", int8=options.int8)
-    config = _config(held)
-    text = json.dumps(config, indent=2, ensure_ascii=False)
-    (folder / "config.json").write_text(text + "\n", "utf-8")
+    write_json(folder / "config.json", _config(held))
     files = " and ".join(f"{name}.onnx" for name in models)
     notes = [f"written as {files}, opset {OPSET}; batch and length are free"]
     own = held.network.config
-    if isinstance(own, TransformerConfig) and own.positions in TABLES:
+    if isinstance(own, TransformerConfig) and own.positions not in AS_THEY_ARE:
         notes.append(f"{own.positions} positions are a table of {LENGTH:,} positions")
     if isinstance(own, TransformerConfig) and own.segments:
         notes.append("all tokens are in segment 0")
@@ -73,18 +89,15 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
 
 
 def _read_whole_texts(folder: Path) -> None:
-    """Texts are read as here: not cut, and not filled up to a length, which the tokenizer.json of
-    another tool may ask for and transformers passes over."""
+    """Turn off truncation and padding, which the tokenizer.json of another tool may ask for."""
     for path in folder.rglob(TOKENIZER):
         spec = json.loads(path.read_text("utf-8"))
         if spec.get("padding") or spec.get("truncation"):
-            spec |= {"padding": None, "truncation": None}
-            text = json.dumps(spec, ensure_ascii=False, indent=1)
-            path.write_text(text + "\n", "utf-8")
+            write_json(path, spec | {"padding": None, "truncation": None}, indent=1)
 
 
 def _config(held: Bundle) -> dict[str, Any]:
-    """What the user of the graphs must know: task, labels, special tokens."""
+    """config.json: task, labels, special tokens."""
     config: dict[str, Any] = {"task": held.task} | labels_of(held)
     if held.tokenizers:
         config |= special_ids(held)
@@ -112,3 +125,121 @@ def _write(model: Any, path: Path, *, int8: bool) -> None:
     quantize_dynamic(str(whole), str(path), weight_type=QuantType.QInt8)
     whole.unlink()
     apart.unlink(missing_ok=True)
+
+
+# ---- comparison ----
+
+
+def onnxruntime_package() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ConfigError(
+            f"export to onnx with verify needs the package onnxruntime; {INSTALL}, or leave it out"
+        ) from error
+    return onnxruntime
+
+
+class Session:
+    """A graph, run by onnxruntime."""
+
+    def __init__(self, file: Path) -> None:
+        runtime = onnxruntime_package()
+        self._session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+
+    def __call__(
+        self, tensors: Mapping[str, Tensor], state: Mapping[str, Any] | None = None
+    ) -> Values:
+        """All outputs by name."""
+        names = [output.name for output in self._session.get_outputs()]
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return dict(zip(names, self._session.run(names, arrays | dict(state or {})), strict=True))
+
+    def first_state(self, rows: int) -> Values:
+        """The first state of a decoder without a source: zeros, and no past."""
+        free = {"batch": rows, "past": 0}
+        return {
+            value.name: np.zeros([free.get(size, size) for size in value.shape], dtype=np.float32)
+            for value in self._session.get_inputs()
+            if value.name.startswith("past_")
+        }
+
+
+def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
+    """Compare graphs and network; a note on the largest difference. exact: raise if it is more
+    than rounding."""
+    ours, theirs = _both(held, folder)
+    scale = float(ours.abs().max())
+    largest = float((ours - theirs).abs().max())
+    difference = LayerDifference("onnxruntime", largest, scale)
+    if exact and not difference.relative <= BOUND:
+        raise InputError(
+            f"onnxruntime computes something else: {largest:.1e} of {scale:.3g}, more than "
+            f"rounding ({BOUND:.0e}); please report this with the model's config.json"
+        )
+    version = onnxruntime_package().__version__
+    return (
+        f"onnxruntime {version} against this network: largest difference {largest:.1e}, of "
+        f"outputs up to {scale:.3g}"
+    )
+
+
+@torch.inference_mode()
+def _both(held: Bundle, folder: Path) -> tuple[Tensor, Tensor]:
+    """Outputs of the network and of the graphs for the same random tokens."""
+    network = deepcopy(held.network).cpu().eval()
+    random = torch.Generator().manual_seed(0)
+    if isinstance(network, MLP):
+        return _numbers(held, network, folder, torch.randn(ROWS, network.config.inputs))
+    c: Any = network.config
+    assert isinstance(c, SequenceConfig)
+    length = min(COMPARED, c.context_length or COMPARED)
+    ids = torch.randint(c.vocab, (ROWS, length), generator=random)
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[1, length - 2 :] = False
+    mask[2, : length // 2] = False  # padding on either side
+    if not isinstance(network, AutoregressiveNetwork) or c.head != "language":
+        inputs = {"ids": ids, "mask": mask}
+        if c.characters:
+            shape = (ROWS, length, 5)
+            inputs["characters"] = torch.randint(257, shape, generator=random)
+        made = Session(folder / f"{MODEL}.onnx")(inputs)
+        (name,) = (name for name in ("logits", "hidden", "embedding") if name in made)
+        return network(**inputs), torch.from_numpy(made[name])
+    step = Session(folder / f"{STEP}.onnx")
+    if c.shape == "encoder-decoder":
+        state = network.start(GenerationInputs.of(ids, mask), length)
+        read = Session(folder / f"{ENCODER}.onnx")({"ids": ids, "mask": mask})
+        theirs = {name: value for name, value in read.items() if name.startswith(FOR_DECODER)}
+        tokens = torch.randint(network.vocab, (ROWS, length), generator=random)
+    else:
+        state = network.start(GenerationInputs(ROWS), length)
+        theirs, tokens = step.first_state(ROWS), ids
+    prompt = max(length - 3, 1)
+    places = [slice(0, prompt), *(slice(i, i + 1) for i in range(prompt, length))]
+    first, second = [], []
+    seen = torch.ones_like(tokens, dtype=torch.bool)
+    seen[2, : prompt // 2] = False  # prompts are padded on the left
+    for place in places:
+        newest, real = tokens[:, place], seen[:, place]
+        first.append(network.step(newest, state, real))
+        made = step({"ids": newest, "mask": seen[:, : place.stop]}, theirs)
+        second.append(torch.from_numpy(made["logits"]))
+        theirs |= {
+            f"past_{name[4:]}": value for name, value in made.items() if name.startswith("new_")
+        }
+    # Outputs at padding are not defined.
+    real = seen[..., None]
+    return torch.cat(first, 1) * real, torch.cat(second, 1) * real
+
+
+def _numbers(held: Bundle, network: MLP, folder: Path, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for an MLP, in the units of the data."""
+    read, written = x, held.statistics
+    if scale := written.get("inputs"):
+        read = (x - torch.tensor(scale["mean"])) / torch.tensor(scale["deviation"])
+    ours = network(read)
+    if scale := written.get("targets"):
+        ours = ours * torch.tensor(scale["deviation"]) + torch.tensor(scale["mean"])
+    made = Session(folder / f"{MODEL}.onnx")({"x": x})
+    return ours, torch.from_numpy(made["prediction"])

@@ -1,54 +1,275 @@
-"""A recurrent network as ONNX graphs: an encoder, and a decoder that takes and gives its state.
+"""A recurrent network as ONNX graphs: an encoder, and a decoder that takes and returns its state.
 
-Shapes: ids (batch, queries); mask (batch, past + queries), of which the newest count; past_hidden,
-past_cell (layers, batch, hidden); past_fed (batch, hidden).
+Layers are ONNX's own RNN, LSTM and GRU nodes, which know the length of each text; where every gate
+is traced, they are a loop over the formulas of the cell.
+
+Shapes: x (batch, length, inputs); mask (batch, length); states (layers * directions, batch,
+hidden). Of the decoder's mask (batch, past + queries) only the newest tokens count.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
-from translucid.interop.export.onnx.cells import OnnxRecurrent, OnnxState
-from translucid.interop.export.onnx.graph import Graph, Scanned
-from translucid.interop.export.onnx.inputs import looked_up
+import numpy as np
+import torch
+
+from translucid.interop.export.onnx.graph import BATCH, SOURCE, Graph, Scanned
 from translucid.models.recurrent import RecurrentConfig
+from translucid.parts.recurrent import CellName
 
-BATCH, SOURCE = "batch", "source_length"
+# Blocks of rows as ONNX has them, by their numbers as torch has them.
+BLOCKS: dict[CellName, tuple[int, ...]] = {
+    "lstm": (0, 3, 1, 2),
+    "gru": (1, 0, 2),
+    "rnn": (0,),
+    "rnn_relu": (0,),
+}
+NODES: dict[CellName, str] = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "rnn_relu": "RNN"}
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """Hidden state, and for an LSTM the cell: (layers * directions, batch, hidden)."""
+
+    hidden: str
+    cell: str | None = None
+
+    @property
+    def parts(self) -> list[str]:
+        return [self.hidden] if self.cell is None else [self.hidden, self.cell]
+
+    def row(self, g: Graph, number: int) -> list[str]:
+        """The state of one layer and direction: (batch, hidden) each."""
+        return [g.op("Gather", part, g.index(number), axis=0) for part in self.parts]
+
+    @classmethod
+    def stacked(cls, g: Graph, rows: list[list[str]]) -> "OnnxState":
+        parts = zip(*rows, strict=True)
+        return cls(*(g.op("Concat", *(g.axes(row, 0) for row in part), axis=0) for part in parts))
+
+
+@dataclass(frozen=True)
+class OnnxRecurrent:
+    """A stack of recurrent layers; name: of the part."""
+
+    name: str
+    cell: CellName
+    hidden: int
+    layers: int
+    bidirectional: bool = False
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        return ("forward", "backward") if self.bidirectional else ("forward",)
+
+    def zero_state(self, g: Graph, rows: str) -> OnnxState:
+        sizes = g.ints(self.layers * len(self.ways)), rows, g.ints(self.hidden)
+        zeros = g.zeros(*sizes)
+        return OnnxState(zeros, zeros if self.cell == "lstm" else None)
+
+    def run(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
+        """Outputs, and the state after the last token."""
+        if g.traced:
+            outputs, after = self._by_position(g, x, mask, state)
+        else:
+            outputs, after = self._fused(g, x, mask, state)
+        return g.point(f"{self.name}.output", outputs, rank=3), after
+
+    # ---- ONNX's own nodes ----
+
+    def _fused(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
+        """The nodes expect padding on the right: tokens are moved there, and back afterwards."""
+        real = g.cast(mask, "int64")
+        count = g.op("ReduceSum", real, g.ints(1), keepdims=1)  # (batch, 1)
+        tokens = g.op("Sub", g.op("CumSum", real, g.index(1)), g.ints(1))
+        padding = g.op("CumSum", g.op("Sub", g.ints(1), real), g.index(1))
+        padding = g.op("Add", g.op("Sub", padding, g.ints(1)), count)
+        place = g.axes(g.op("Where", mask, tokens, padding), 2)  # where a token goes
+        lengths = g.op("Max", g.op("Squeeze", count, g.ints(1)), g.ints(1))
+        lengths = g.cast(lengths, "int32")
+        index = g.ranked(g.op("Expand", place, g.op("Shape", x)), 3, "int64")
+        x = g.op("ScatterElements", x, index, x, axis=1)
+        ends: list[list[str]] = []
+        ways = len(self.ways)
+        for layer in range(self.layers):
+            rows = g.ints(layer * ways), g.ints((layer + 1) * ways)
+            parts = [g.slice(part, *rows, 0) for part in state.parts]
+            weights = self._weights(g, layer)
+            across = g.op("Transpose", x, perm=[1, 0, 2])
+            y, *after = g.ops(
+                NODES[self.cell], 1 + len(parts), across, *weights, lengths, *parts,
+                **self._options(),
+            )  # fmt: skip
+            y = g.op("Transpose", y, perm=[2, 0, 1, 3])  # (batch, length, ways, hidden)
+            x = g.op("Reshape", y, g.ints(0, 0, ways * self.hidden))
+            ends.append(after)
+        index = g.ranked(g.op("Expand", place, g.op("Shape", x)), 3, "int64")
+        x = g.op("GatherElements", x, index, axis=1)
+        x = g.op("Mul", x, g.axes(g.cast(mask, "float32"), 2))
+        # A text without a token was run for one: its state stays.
+        some = g.op("Greater", g.axes(count, 0), g.ints(0))
+        stacked = (g.op("Concat", *layers, axis=0) for layers in zip(*ends, strict=True))
+        kept = (g.op("Where", some, *both) for both in zip(stacked, state.parts, strict=True))
+        return x, OnnxState(*kept)
+
+    def _options(self) -> dict[str, object]:
+        direction = "bidirectional" if self.bidirectional else "forward"
+        options: dict[str, object] = {"hidden_size": self.hidden, "direction": direction}
+        if self.cell == "gru":
+            options["linear_before_reset"] = 1  # the reset gate acts after the recurrent product
+        if self.cell == "rnn_relu":
+            options["activations"] = ["Relu"] * len(self.ways)
+        return options
+
+    def _names(self, layer: int, way: str) -> list[str]:
+        suffix = f"l{layer}" + ("_reverse" if way == "backward" else "")
+        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [f"{self.name}.fused.{kind}_{suffix}" for kind in kinds]
+
+    def _weights(self, g: Graph, layer: int) -> list[str]:
+        """W, U and both biases, both directions stacked, gates in ONNX's order."""
+        stacked: list[list[torch.Tensor]] = [[], [], []]
+        for way in self.ways:
+            w, u, b, b_hidden = (self._blocks(g.weights[n]) for n in self._names(layer, way))
+            for part, value in zip(stacked, (w, u, torch.cat([b, b_hidden])), strict=True):
+                part.append(value)
+        kinds = ("input", "recurrent", "biases")
+        return [
+            g.constant(torch.stack(part), f"{self.name}.layers.{layer}.{kind}")
+            for part, kind in zip(stacked, kinds, strict=True)
+        ]
+
+    def _blocks(self, weight: torch.Tensor) -> torch.Tensor:
+        blocks = weight.detach().float().chunk(len(BLOCKS[self.cell]))
+        return torch.cat([blocks[number] for number in BLOCKS[self.cell]])
+
+    # ---- the formulas of the cells, position by position ----
+
+    def _by_position(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
+        ends: list[list[str]] = []
+        for layer in range(self.layers):
+            shown = []
+            for way in self.ways:
+                after, outputs = self._scan(g, x, mask, state.row(g, len(ends)), layer, way)
+                shown += outputs
+                ends.append(after)
+            x = g.op("Concat", *shown, axis=2)
+        return x, OnnxState.stacked(g, ends)
+
+    def _scan(
+        self, g: Graph, x: str, mask: str, now: list[str], layer: int, way: str
+    ) -> tuple[list[str], list[str]]:
+        """One layer in one direction: the state after the text, and its outputs."""
+
+        def body(inner: Graph, states: list[str], inputs: list[str]) -> tuple[list[str], list[str]]:
+            token, real = inputs
+            output, kept = self._masked_step(inner, token, real, states, layer, way)
+            return kept, [output]
+
+        states: list[Scanned] = [(part, "float32", 2) for part in now]
+        inputs: list[Scanned] = [(x, "float32", 2), (mask, "bool", 1)]
+        return g.scan(states, inputs, body, backward=way == "backward")
+
+    def one_step(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
+        """All layers for one position: x (batch, inputs), mask (batch,)."""
+        ends = []
+        for layer in range(self.layers):
+            x, kept = self._masked_step(g, x, mask, state.row(g, layer), layer, "forward")
+            ends.append(kept)
+        return g.point(f"{self.name}.output", x), OnnxState.stacked(g, ends)
+
+    def _masked_step(
+        self, g: Graph, x: str, mask: str, now: list[str], layer: int, way: str
+    ) -> tuple[str, list[str]]:
+        """Output and state of one layer; at padding the output is zero and the state stays."""
+        real = g.axes(mask, 1)  # (batch, 1)
+        after = self._step(g, x, now, layer, way)
+        kept = [g.op("Where", real, *both) for both in zip(after, now, strict=True)]
+        return g.op("Mul", after[0], g.cast(real, "float32")), kept
+
+    def _step(self, g: Graph, x: str, now: list[str], layer: int, way: str) -> list[str]:
+        """One position of one layer: hidden, and for an LSTM the cell."""
+        w, u, b, b_hidden = self._names(layer, way)
+        between = f"layers.{layer}." + (f"{way}." if self.bidirectional else "")
+        at = f"{self.name}.{between}" + ("rnn" if self.cell == "rnn_relu" else self.cell)
+        matmuls = (
+            g.op("Add", g.op("MatMul", value, g.weight(weight, transposed=True)), g.weight(bias))
+            for value, weight, bias in ((x, w, b), (now[0], u, b_hidden))
+        )
+        from_x, from_h = matmuls
+        match self.cell:
+            case "lstm":
+                return _lstm(g, at, g.op("Add", from_x, from_h), now[1])
+            case "gru":
+                return [_gru(g, at, from_x, from_h, now[0])]
+        total = g.point(f"{at}.preactivation", g.op("Add", from_x, from_h))
+        act = "Tanh" if self.cell == "rnn" else "Relu"
+        return [g.point(f"{at}.hidden", g.op(act, total))]
+
+
+def _lstm(g: Graph, at: str, total: str, cell: str) -> list[str]:
+    sums = g.ops("Split", 4, total, axis=1, num_outputs=4)
+    names = ("input", "forget", "candidate", "output")
+    values = {}
+    for name, value in zip(names, sums, strict=True):
+        g.point(f"{at}.{name}_sum", value)
+        gate = name if name == "candidate" else f"{name}_gate"
+        act = "Tanh" if name == "candidate" else "Sigmoid"
+        values[name] = g.point(f"{at}.{gate}", g.op(act, value))
+    kept = g.op("Mul", values["forget"], cell)
+    cell = g.op("Add", kept, g.op("Mul", values["input"], values["candidate"]))
+    g.point(f"{at}.cell", cell)
+    hidden = g.op("Mul", values["output"], g.op("Tanh", cell))
+    return [g.point(f"{at}.hidden", hidden), cell]
+
+
+def _gru(g: Graph, at: str, from_x: str, from_h: str, hidden: str) -> str:
+    x_reset, x_update, x_candidate = g.ops("Split", 3, from_x, axis=1, num_outputs=3)
+    h_reset, h_update, h_candidate = g.ops("Split", 3, from_h, axis=1, num_outputs=3)
+    reset = g.point(f"{at}.reset_sum", g.op("Add", x_reset, h_reset))
+    reset = g.point(f"{at}.reset_gate", g.op("Sigmoid", reset))
+    update = g.point(f"{at}.update_sum", g.op("Add", x_update, h_update))
+    update = g.point(f"{at}.update_gate", g.op("Sigmoid", update))
+    candidate = g.op("Add", x_candidate, g.op("Mul", reset, h_candidate))
+    candidate = g.op("Tanh", g.point(f"{at}.candidate_sum", candidate))
+    g.point(f"{at}.candidate", candidate)
+    new = g.op("Mul", g.op("Sub", g.constant(np.float32(1)), update), candidate)
+    return g.point(f"{at}.hidden", g.op("Add", new, g.op("Mul", update, hidden)))
+
+
+# ---- encoder and decoder ----
+
 Projected = tuple[str, str, str]  # keys, values and mask of the source
+PARTS = ("hidden", "cell")  # of a state, the latter for an LSTM
 
 
-def encoder(g: Graph, c: RecurrentConfig, ids: str, mask: str) -> tuple[str, OnnxState]:
-    stack = OnnxRecurrent(
-        "encoder.recurrent", c.cell, c.encoder_hidden or c.hidden, c.layers, c.bidirectional
-    )
-    x = looked_up(g, c, "encoder", ids)
-    return stack.run(g, x, mask, stack.zero_state(g, g.size(ids, 0)))
+def stack_of(c: RecurrentConfig, side: str) -> OnnxRecurrent:
+    """The layers of the encoder or decoder."""
+    if side == "decoder":
+        return OnnxRecurrent("decoder.recurrent", c.cell, c.hidden, c.layers)
+    hidden = c.encoder_hidden or c.hidden
+    return OnnxRecurrent("encoder.recurrent", c.cell, hidden, c.layers, c.bidirectional)
 
 
-def decoder_stack(c: RecurrentConfig) -> OnnxRecurrent:
-    return OnnxRecurrent("decoder.recurrent", c.cell, c.hidden, c.layers)
-
-
-def whole_decoder(g: Graph, c: RecurrentConfig, ids: str, mask: str) -> tuple[str, OnnxState]:
-    """Of a model that labels what it reads from left to right."""
-    stack = decoder_stack(c)
-    x = looked_up(g, c, "decoder", ids)
-    return stack.run(g, x, mask, stack.zero_state(g, g.size(ids, 0)))
+def read(g: Graph, c: RecurrentConfig, side: str, x: str, mask: str) -> tuple[str, OnnxState]:
+    """Read a text whole: outputs, and the state after it."""
+    stack = stack_of(c, side)
+    return stack.run(g, x, mask, stack.zero_state(g, g.size(x, 0)))
 
 
 def start(g: Graph, c: RecurrentConfig, outputs: str, mask: str, state: OnnxState) -> None:
-    """What a decoder begins with: the encoder's output, projected once, and its first state."""
+    """The first state of a decoder: the encoder's output, projected once, and its last state."""
     if c.attention != "none":
         keys = g.linear("decoder.alignment.key", outputs)
         g.output("source_keys", keys)
         g.output("source_values", outputs)
         g.output("source_mask", mask, "bool")
     rows = g.size(mask, 0)
-    first = decoder_stack(c).zero_state(g, rows)
-    if c.bridge != "zero":
-        cell = None if state.cell is None else _bridged(g, c, "cell", state.cell)
-        first = OnnxState(_bridged(g, c, "hidden", state.hidden), cell)
-    g.output("past_hidden", first.hidden)
-    if first.cell is not None:
-        g.output("past_cell", first.cell)
+    if c.bridge == "zero":
+        first = stack_of(c, "decoder").zero_state(g, rows).parts
+    else:
+        first = [_bridged(g, c, *part) for part in zip(PARTS, state.parts, strict=False)]
+    for part, value in zip(PARTS, first, strict=False):
+        g.output(f"past_{part}", value)
     if c.input_feeding:
         g.output("past_fed", g.zeros(rows, g.ints(c.hidden)))
 
@@ -74,14 +295,12 @@ def _bridged(g: Graph, c: RecurrentConfig, part: str, states: str) -> str:
     return g.op("Concat", *(g.axes(layer, 0) for layer in layers), axis=0)
 
 
-def step(g: Graph, c: RecurrentConfig, ids: str, mask: str) -> str:
+def step(g: Graph, c: RecurrentConfig, x: str, mask: str) -> str:
     """Outputs for the newest tokens; the state after them becomes an output of the graph."""
     shape = (c.layers, BATCH, c.hidden)
-    state = OnnxState(g.input("past_hidden", "float32", shape))
-    if c.cell == "lstm":
-        state = replace(state, cell=g.input("past_cell", "float32", shape))
-    if c.input_feeding:
-        state = replace(state, fed=g.input("past_fed", "float32", (BATCH, c.hidden)))
+    parts = PARTS if c.cell == "lstm" else PARTS[:1]
+    state = OnnxState(*(g.input(f"past_{part}", "float32", shape) for part in parts))
+    fed = g.input("past_fed", "float32", (BATCH, c.hidden)) if c.input_feeding else None
     source = None
     if c.shape == "encoder-decoder" and c.attention != "none":
         source = (
@@ -90,26 +309,26 @@ def step(g: Graph, c: RecurrentConfig, ids: str, mask: str) -> str:
             g.input("source_mask", "bool", (BATCH, SOURCE)),
         )
     total = g.size(mask, 1)
-    newest = g.slice(mask, g.op("Sub", total, g.size(ids, 1)), total, 1)
-    x = looked_up(g, c, "decoder", ids)
-    if state.fed is not None:
+    newest = g.slice(mask, g.op("Sub", total, g.size(x, 1)), total, 1)
+    if fed is not None:
         assert source is not None, "the config was validated"
-        outputs, after = _fed(g, c, x, newest, state, source)
+        outputs, after, fed = _fed(g, c, x, newest, state, fed, source)
     else:
-        outputs, after = decoder_stack(c).run(g, x, newest, state)
+        outputs, after = stack_of(c, "decoder").run(g, x, newest, state)
         if source is not None:
             outputs = aligned(g, c, outputs, source)
-    for name, value in (("hidden", after.hidden), ("cell", after.cell), ("fed", after.fed)):
-        if value is not None:
-            g.output(f"new_{name}", value)
+    for part, value in zip(parts, after.parts, strict=True):
+        g.output(f"new_{part}", value)
+    if fed is not None:
+        g.output("new_fed", fed)
     return outputs
 
 
 def aligned(
     g: Graph, c: RecurrentConfig, hidden: str, source: Projected, *, in_loop: bool = False
 ) -> str:
-    """What attention makes of the decoder's states (batch, queries, hidden). in_loop: the keys,
-    the same at all positions, are no point of this one."""
+    """Outputs of attention for the decoder's states (batch, queries, hidden). in_loop: the keys
+    are the same at all positions, so they are not traced at this one."""
     at, (keys, values, mask) = "decoder.alignment", source
     if not in_loop:
         g.point(f"{at}.key", keys)
@@ -131,28 +350,24 @@ def aligned(
 
 
 def _fed(
-    g: Graph, c: RecurrentConfig, x: str, mask: str, state: OnnxState, source: Projected
-) -> tuple[str, OnnxState]:
-    """Position after position, each with the output of the one before."""
+    g: Graph, c: RecurrentConfig, x: str, mask: str, state: OnnxState, fed: str, source: Projected
+) -> tuple[str, OnnxState, str]:
+    """Input feeding: each position reads the output of the one before, the first of them `fed`.
+    Outputs, the state after them, and the last output."""
     g.point("decoder.alignment.key", source[0])
-    stack = decoder_stack(c)
+    stack = stack_of(c, "decoder")
 
     def body(inner: Graph, states: list[str], inputs: list[str]) -> tuple[list[str], list[str]]:
         token, real = inputs
-        fed, hidden, *cell = states
+        fed, *now = states
         joined = inner.op("Concat", token, fed, axis=1)
         inner.point("decoder.input_feeding.input", joined)
-        now = OnnxState(hidden, cell[0] if cell else None)
-        output, after = stack.one_step(inner, joined, real, now)
+        output, after = stack.one_step(inner, joined, real, OnnxState(*now))
         output = aligned(inner, c, inner.axes(output, 1), source, in_loop=True)
         output = inner.op("Squeeze", output, inner.ints(1))
         fed = inner.op("Where", inner.axes(real, 1), output, fed)
-        kept = [after.hidden] if after.cell is None else [after.hidden, after.cell]
-        return [fed, *kept], [output]
+        return [fed, *after.parts], [output]
 
-    assert state.fed is not None
-    states: list[Scanned] = [(state.fed, "float32", 2), (state.hidden, "float32", 3)]
-    if state.cell is not None:
-        states.append((state.cell, "float32", 3))
-    (fed, hidden, *cell), (outputs,) = g.scan(states, [(x, "float32", 2), (mask, "bool", 1)], body)
-    return outputs, OnnxState(hidden, cell[0] if cell else None, fed)
+    states: list[Scanned] = [(fed, "float32", 2), *((part, "float32", 3) for part in state.parts)]
+    (last, *after), (outputs,) = g.scan(states, [(x, "float32", 2), (mask, "bool", 1)], body)
+    return outputs, OnnxState(*after), last

@@ -1,37 +1,46 @@
-"""A Transformer as ONNX graphs: an encoder, and a decoder that takes and gives keys and values.
+"""A Transformer as ONNX graphs: an encoder, and a decoder that takes and returns keys and values.
 
-A decoder reads a whole prompt and a step alike: `mask` covers past and new tokens, and without a
-past the keys and values that it takes have length 0.
-Shapes: ids (batch, queries); mask (batch, past + queries); past_keys, past_values (layers, batch,
-kv_heads, past, d_head).
+The decoder handles prompts and single steps alike: `mask` covers past and new tokens, and without a
+past the keys and values it takes have length 0. Every layer has the points of its parts.
+
+Shapes: x (batch, queries, d_model); per head (batch, heads, queries, d_head); mask (batch,
+past + queries); past_keys, past_values (layers, batch, kv_heads, past, d_head).
 """
 
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 
-from translucid.interop.export.onnx.attention import (
-    OnnxLayout,
-    cross_attention,
-    enter,
-    feedforward,
-    in_heads,
-    leave,
-    norm,
-    self_attention,
-)
-from translucid.interop.export.onnx.graph import Graph
-from translucid.interop.export.onnx.inputs import looked_up
+from translucid.interop.export.onnx.graph import BATCH, PAST, SOURCE, Graph
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.positions import Alibi, Rotary, Sinusoidal
-from translucid.parts.relative import RelativeBias
+from translucid.parts.activations import ActivationName
+from translucid.parts.feedforward import GATES
+from translucid.parts.norms import EPSILON, NormName
+from translucid.parts.positions import Alibi, NoPositions
 
-BATCH, QUERIES, KEYS, PAST, SOURCE = "batch", "queries", "keys", "past", "source_length"
+
+@dataclass(frozen=True)
+class OnnxLayout:
+    """What all layers of a stack share."""
+
+    mask: str  # broadcasts to (batch, heads, queries, keys)
+    bias: str | None = None
+    turns: tuple[str, str] | None = None  # cosines and sines (batch, 1, queries, pairs)
 
 
 class OnnxStack:
-    """One stack, written into a graph. length: rows of tables of what is computed here."""
+    """One stack, written into a graph. positions: the network's own. length: how many positions
+    the tables have that replace a computation."""
 
-    def __init__(self, graph: Graph, config: TransformerConfig, side: str, length: int) -> None:
+    def __init__(
+        self, graph: Graph, config: TransformerConfig, side: str, positions: NoPositions,
+        length: int,
+    ) -> None:  # fmt: skip
         self.g, self.c, self.side, self.length = graph, config, side, length
+        self.positions = deepcopy(positions).cpu()
         self.causal = side == "decoder"
         self.cross = self.causal and config.shape == "encoder-decoder"
         self.layers = config.layers
@@ -39,18 +48,18 @@ class OnnxStack:
             self.layers = config.decoder_layers or config.layers
 
     def run(
-        self, ids: str, mask: str, past: tuple[str, str] | None = None,
+        self, x: str, mask: str, past: tuple[str, str] | None = None,
         source: tuple[str, str, str] | None = None,
     ) -> tuple[str, list[tuple[str, str]]]:  # fmt: skip
         """Outputs, and the keys and values of each layer. past, source: keys and values of all
         layers; source also its mask."""
         g, c = self.g, self.c
         total = g.size(mask, 1)
-        first = g.op("Sub", total, g.size(ids, 1))
+        first = g.op("Sub", total, g.size(x, 1))
         places = g.op("CumSum", g.cast(mask, "int64"), g.index(1))
         places = g.op("Max", g.op("Sub", places, g.ints(1)), g.ints(0))  # (batch, keys)
         asked = g.slice(places, first, total, 1)  # (batch, queries)
-        x = self._placed(looked_up(g, c, self.side, ids), asked)
+        x = self._placed(x, asked)
         turns, bias = self._turns(asked), self._bias(places, asked)
         queries, keys = g.range(first, total), g.range(g.ints(0), total)
         layout = OnnxLayout(self._mask(mask, places, asked, queries, keys), bias, turns)
@@ -86,17 +95,15 @@ class OnnxStack:
         y = enter(g, c, f"{name}_residual", start if c.parallel_residual else x)
         return leave(g, c, f"{name}_residual", x, feedforward(g, c, name, y)), kept
 
-    # ---- where tokens stand, and whom they see ----
+    # ---- positions and masks ----
 
     def _placed(self, x: str, places: str) -> str:
+        """x with its positions added, as a table has them."""
         g, c, side = self.g, self.c, self.side
-        rows = None
-        if c.positions == "sinusoidal":
-            scheme = Sinusoidal(c.d_model, layout=c.sinusoid_layout, first=c.first_position)
-            rows = g.constant(scheme.encode(torch.arange(self.length)))
-        elif c.positions == "learned":
-            rows = g.constant(g.weights[f"{side}.positions.table"][c.first_position :])
-        if rows is not None:
+        if type(self.positions).add is not NoPositions.add:
+            length = c.max_length if self.positions.limited else self.length
+            nothing = torch.zeros(1, length, c.d_model)
+            rows = g.constant(self.positions.add(nothing, torch.arange(length)[None])[0])
             encoding = g.point(f"{side}.positions.encoding", g.op("Gather", rows, places))
             x = g.point(f"{side}.positions.output", g.op("Add", x, encoding))
         return norm(g, c, f"{side}.embedding_norm", x) if c.embedding_norm else x
@@ -116,54 +123,40 @@ class OnnxStack:
         return seen
 
     def _offset(self, places: str, asked: str) -> str:
-        """How far each key stands behind each query: (batch, queries, keys)."""
+        """Position of each key minus that of each query: (batch, queries, keys)."""
         return self.g.op("Sub", self.g.axes(places, 1), self.g.axes(asked, 2))
 
     def _bias(self, places: str, asked: str) -> str | None:
-        g, c = self.g, self.c
-        name = f"{self.side}.positions.bias"
-        if c.positions == "alibi":
+        """What is added to the scores, by the offset alone: (batch, heads, queries, keys)."""
+        g, name = self.g, f"{self.side}.positions.bias"
+        if isinstance(self.positions, Alibi):
             distance = g.axes(g.cast(g.op("Abs", self._offset(places, asked)), "float32"), 1)
-            slopes = g.constant(-Alibi(c.heads).slopes[None, :, None, None])
+            slopes = g.constant(-self.positions.slopes[None, :, None, None])
             return g.point(name, g.op("Mul", distance, slopes))
-        if c.positions != "relative":
-            return None
-        scheme = RelativeBias(
-            c.heads, c.relative_buckets, c.relative_distance, both_ways=not self.causal
-        )
         offsets = torch.arange(-self.length, self.length + 1)
-        trained = g.weights[f"{self.side}.positions.table.weight"]
-        rows = g.constant(trained[scheme.bucket(offsets)])
+        table = self.positions.bias(torch.zeros(1, 1, dtype=torch.long), offsets[None])
+        if table is None:
+            return None
+        rows = g.constant(table[0, :, 0].t())  # (offsets, heads)
         row = g.op("Add", self._offset(places, asked), g.ints(self.length))
         bias = g.op("Gather", rows, row)  # (batch, queries, keys, heads)
         return g.point(name, g.op("Transpose", bias, perm=[0, 3, 1, 2]))
 
     def _turns(self, asked: str) -> tuple[str, str] | None:
         """Cosines and sines of rotary positions: (batch, 1, queries, pairs)."""
-        g, c = self.g, self.c
-        if c.positions != "rotary":
+        g, angles = self.g, self.positions.angles(torch.arange(self.length)[None])
+        if angles is None:
             return None
-        scheme = Rotary(c.head_size, c.rotary_base, c.rotary, c.rotary_fraction)
-        angles = scheme.angles(torch.arange(self.length)[None])[0]
         if g.traced:
-            g.point(f"{self.side}.positions.angles", g.op("Gather", g.constant(angles), asked))
-        tables = g.constant(angles.cos()), g.constant(angles.sin())
+            g.point(f"{self.side}.positions.angles", g.op("Gather", g.constant(angles[0]), asked))
+        tables = g.constant(angles[0].cos()), g.constant(angles[0].sin())
         cos, sin = (g.axes(g.op("Gather", rows, asked), 1) for rows in tables)
         return cos, sin
 
 
-def encoder(g: Graph, c: TransformerConfig, ids: str, mask: str, length: int) -> str:
-    return OnnxStack(g, c, "encoder", length).run(ids, mask)[0]
-
-
-def whole_decoder(g: Graph, c: TransformerConfig, ids: str, mask: str, length: int) -> str:
-    """Of a model that labels what it reads from left to right."""
-    return OnnxStack(g, c, "decoder", length).run(ids, mask)[0]
-
-
 def start(g: Graph, c: TransformerConfig, outputs: str, mask: str) -> None:
-    """What a decoder begins with: keys and values of the encoder's output, projected once, and an
-    empty past."""
+    """The first state of a decoder: keys and values of the encoder's output, projected once, and
+    an empty past."""
     layers, heads = c.decoder_layers or c.layers, c.kv_heads or c.heads
     both: tuple[list[str], list[str]] = ([], [])
     for i in range(layers):
@@ -180,9 +173,10 @@ def start(g: Graph, c: TransformerConfig, outputs: str, mask: str) -> None:
         g.output(name, g.zeros(*sizes))
 
 
-def step(g: Graph, c: TransformerConfig, ids: str, mask: str, length: int) -> str:
-    """Outputs for the newest tokens; keys and values of all become outputs of the graph."""
-    stack = OnnxStack(g, c, "decoder", length)
+def step(stack: OnnxStack, x: str, mask: str) -> str:
+    """Outputs for the newest tokens; the keys and values of all tokens become outputs of the
+    graph."""
+    g, c = stack.g, stack.c
     heads = c.kv_heads or c.heads
     shape = (stack.layers, BATCH, heads, PAST, c.head_size)
     past = g.input("past_keys", "float32", shape), g.input("past_values", "float32", shape)
@@ -193,8 +187,176 @@ def step(g: Graph, c: TransformerConfig, ids: str, mask: str, length: int) -> st
             g.input("source_keys", "float32", shape), g.input("source_values", "float32", shape),
             g.input("source_mask", "bool", (BATCH, SOURCE)),
         )  # fmt: skip
-    outputs, states = stack.run(ids, mask, past, source)
+    outputs, states = stack.run(x, mask, past, source)
     keys, values = zip(*states, strict=True)
     g.output("new_keys", g.op("Concat", *(g.axes(part, 0) for part in keys), axis=0))
     g.output("new_values", g.op("Concat", *(g.axes(part, 0) for part in values), axis=0))
     return outputs
+
+
+# ---- layers ----
+
+
+def norm(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
+    """The norm of this name."""
+    eps = c.norm_eps or EPSILON[c.norm]
+    if c.norm == "none":
+        return g.point(f"{name}.output", x)
+    if not g.traced and c.norm == "layer":
+        shift = [g.weight(f"{name}.shift")] if g.has(f"{name}.shift") else []
+        gain = g.weight(f"{name}.gain")
+        return g.op("LayerNormalization", x, gain, *shift, axis=-1, epsilon=eps)
+    y = g.op("Mul", _normalised(g, c.norm, name, x, eps), g.weight(f"{name}.gain"))
+    if g.has(f"{name}.shift"):
+        y = g.op("Add", y, g.weight(f"{name}.shift"))
+    return g.point(f"{name}.output", y)
+
+
+def _normalised(g: Graph, kind: NormName, name: str, x: str, eps: float) -> str:
+    if kind == "rms":
+        rms = g.point(f"{name}.rms", _rms(g, x, eps))
+        return g.point(f"{name}.normalised", g.op("Div", x, rms))
+    if kind == "layer":
+        mean = _mean(g, x)
+        centred = g.op("Sub", x, mean)
+        variance = _mean(g, g.op("Mul", centred, centred))
+    else:  # batch: the statistics of training
+        shape = g.op("Shape", x)
+        mean, variance = (
+            g.op("Expand", g.weight(f"{name}.running_{part}"), shape)
+            for part in ("mean", "variance")
+        )
+        centred = g.op("Sub", x, mean)
+    g.point(f"{name}.mean", mean)
+    g.point(f"{name}.variance", variance)
+    deviation = g.op("Sqrt", g.op("Add", variance, g.number(eps)))
+    return g.point(f"{name}.normalised", g.op("Div", centred, deviation))
+
+
+def _mean(g: Graph, x: str) -> str:
+    return g.op("ReduceMean", x, g.ints(-1), keepdims=1)
+
+
+def _rms(g: Graph, x: str, eps: float) -> str:
+    return g.op("Sqrt", g.op("Add", _mean(g, g.op("Mul", x, x)), g.number(eps)))
+
+
+def enter(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
+    """The input of a sub-layer."""
+    return norm(g, c, f"{name}.norm", x) if c.placement == "pre" else x
+
+
+def leave(g: Graph, c: TransformerConfig, name: str, x: str, branch: str) -> str:
+    """The sum of a sub-layer's input x and its output."""
+    total = g.op("Add", g.point(f"{name}.skip", x), g.point(f"{name}.branch", branch))
+    total = g.point(f"{name}.sum", total)
+    return norm(g, c, f"{name}.norm", total) if c.placement == "post" else total
+
+
+def in_heads(g: Graph, c: TransformerConfig, x: str, heads: int) -> str:
+    """From (batch, positions, heads * d_head) to (batch, heads, positions, d_head)."""
+    apart = g.op("Reshape", x, g.ints(0, 0, heads, c.head_size))
+    return g.op("Transpose", apart, perm=[0, 2, 1, 3])
+
+
+def self_attention(
+    g: Graph, c: TransformerConfig, name: str, x: str, layout: OnnxLayout,
+    past: tuple[str, str] | None,
+) -> tuple[str, tuple[str, str]]:  # fmt: skip
+    """Outputs, and the keys and values of all positions so far."""
+    counts = (c.heads, c.kv_heads or c.heads, c.kv_heads or c.heads)
+    sizes = g.ints(*(count * c.head_size for count in counts))
+    parts = g.ops("Split", 3, g.linear(f"{name}.qkv", x), sizes, axis=2)
+    q, k, v = (
+        g.point(f"{name}.{role}", in_heads(g, c, part, count))
+        for role, part, count in zip(("query", "key", "value"), parts, counts, strict=True)
+    )
+    if c.qk_norm:
+        q = g.point(f"{name}.normed_query", _head_norm(g, c, f"{name}.query_norm", q))
+        k = g.point(f"{name}.normed_key", _head_norm(g, c, f"{name}.key_norm", k))
+    if layout.turns is not None:
+        q = g.point(f"{name}.rotated_query", _turned(g, c, q, layout.turns))
+        k = g.point(f"{name}.rotated_key", _turned(g, c, k, layout.turns))
+    if past is not None:
+        k, v = (g.op("Concat", *both, axis=2) for both in zip(past, (k, v), strict=True))
+    return attend(g, c, name, q, k, v, layout, c.score_factor), (k, v)
+
+
+def cross_attention(
+    g: Graph, c: TransformerConfig, name: str, x: str, source: tuple[str, str], mask: str
+) -> str:
+    """source: keys and values; mask: (batch, keys)."""
+    query = in_heads(g, c, g.linear(f"{name}.query", x), c.heads)
+    q, k, v = (
+        g.point(f"{name}.{role}", value)
+        for role, value in zip(("query", "key", "value"), (query, *source), strict=True)
+    )
+    return attend(g, c, name, q, k, v, OnnxLayout(g.axes(mask, 1, 2)), 1.0)
+
+
+def attend(
+    g: Graph, c: TransformerConfig, name: str, q: str, k: str, v: str, layout: OnnxLayout,
+    factor: float,
+) -> str:  # fmt: skip
+    groups = c.heads // (c.kv_heads or c.heads)
+    if groups > 1:
+        k, v = _repeated(g, c, k, groups), _repeated(g, c, v, groups)
+    scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
+    g.point(f"{name}.scores", scores)
+    scale = g.number(factor / math.sqrt(c.head_size) if c.scaled else factor)
+    scores = g.point(f"{name}.scaled", g.op("Mul", scores, g.point(f"{name}.scale", scale)))
+    if layout.bias is not None:
+        scores = g.point(f"{name}.biased", g.op("Add", scores, layout.bias))
+    mask = layout.mask
+    if g.traced:
+        mask = g.point(f"{name}.mask", g.op("Expand", mask, g.op("Shape", scores)), "bool")
+        never = g.constant(np.float32(-np.inf))
+        g.point(f"{name}.masked", g.op("Where", mask, scores, never))
+    pattern = g.point(f"{name}.pattern", g.softmax(scores, mask, name))
+    mixed = g.point(f"{name}.mixed", g.op("MatMul", pattern, v))
+    joined = g.op("Transpose", mixed, perm=[0, 2, 1, 3])
+    joined = g.op("Reshape", joined, g.ints(0, 0, c.heads * c.head_size))
+    return g.point(f"{name}.output", g.linear(f"{name}.output", joined))
+
+
+def _repeated(g: Graph, c: TransformerConfig, x: str, groups: int) -> str:
+    """Each head of (batch, kv_heads, keys, d_head) `groups` times in a row."""
+    many = g.op("Concat", *[g.axes(x, 2)] * groups, axis=2)
+    return g.op("Reshape", many, g.shape(g.size(x, 0), g.ints(c.heads), g.size(x, 2), g.size(x, 3)))
+
+
+def _head_norm(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
+    rms = _rms(g, x, c.norm_eps or EPSILON["rms"])
+    return g.op("Mul", g.op("Div", x, rms), g.weight(f"{name}.gain"))
+
+
+def _turned(g: Graph, c: TransformerConfig, x: str, turns: tuple[str, str]) -> str:
+    """Rotary positions: pairs of dimensions, rotated."""
+    paired = int(c.head_size * c.rotary_fraction)
+    even, odd = (
+        g.op("Slice", x, g.ints(start), g.ints(paired), g.ints(3), g.ints(2)) for start in (0, 1)
+    )
+    cos, sin = turns
+    first = g.op("Sub", g.op("Mul", even, cos), g.op("Mul", odd, sin))
+    second = g.op("Add", g.op("Mul", even, sin), g.op("Mul", odd, cos))
+    both = g.op("Concat", g.axes(first, 4), g.axes(second, 4), axis=4)
+    turned = g.op("Reshape", both, g.ints(0, 0, 0, paired))
+    if paired == c.head_size:
+        return turned
+    rest = g.slice(x, g.ints(paired), g.ints(c.head_size), 3)
+    return g.op("Concat", turned, rest, axis=3)
+
+
+def feedforward(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
+    hidden = g.linear(f"{name}.expand", x)
+    activation = c.activation
+    if activation == "swiglu" or activation == "geglu" or activation == "geglu_tanh":
+        inner: ActivationName = GATES[activation]
+        gate, hidden = g.ops("Split", 2, hidden, axis=2, num_outputs=2)
+        g.point(f"{name}.hidden", hidden)
+        gate = g.point(f"{name}.gate", g.activation(inner, gate))
+        hidden = g.op("Mul", gate, hidden)
+    else:
+        hidden = g.activation(activation, g.point(f"{name}.hidden", hidden))
+    hidden = g.point(f"{name}.activated", hidden)
+    return g.point(f"{name}.output", g.linear(f"{name}.output", hidden))
