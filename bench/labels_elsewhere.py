@@ -80,7 +80,7 @@ def compare(
     model: tl.Model, test: str, folder: Path, *, int8: bool = False
 ) -> dict[str, dict[str, Any]]:
     """By format: texts, labels that agree, accuracies, the largest difference; or why it cannot."""
-    records = list(model.task.read([test], model.settings().data, Loading()))
+    records = list(model.task.read([test], model.evaluation_settings().data, Loading()))
     texts, gold = [r.text for r in records], [r.label for r in records]
     ours = here(model, texts)
     labels = list(model.task.label_names)

@@ -17,20 +17,24 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-import translucid as tl
-from translucid.core.errors import InputError
-from translucid.data.batching import pad
-from translucid.data.readers.lines import read_lines
-from translucid.data.records import Record
-from translucid.tasks.base import in_batches
-from translucid.tasks.example import Example, TokenInput
-from translucid.tasks.outputs import Values
-from translucid.tasks.words import Words, readable
+from translucid import (
+    Batch,
+    Example,
+    InputError,
+    Record,
+    Score,
+    Task,
+    Values,
+    in_batches,
+    pad,
+    read_lines,
+    task,
+)
 
 
 @dataclass(frozen=True)
 class Scored(Record):
-    """A line of the file. `texts` is what the tokenizer learns from, and what checks count."""
+    """A line of the file. The tokenizer learns from `texts`."""
 
     sides = ("left", "right")
     left: str
@@ -44,7 +48,7 @@ class Scored(Record):
 
     @property
     def asked(self) -> str:
-        return f"{self.left} ||| {self.right}"  # as people type it
+        return f"{self.left} ||| {self.right}"  # as a user types it
 
 
 @dataclass(frozen=True)
@@ -52,19 +56,19 @@ class Item:
     """A record as token ids."""
 
     ids: list[int]
-    score: float | None  # None where it is asked for
+    score: float | None  # None if it is to be predicted
     line: int = 0
 
 
-@tl.task("alike")
-class Alike(tl.Task[Scored, Item]):
-    # The number of `evaluate` that chooses the best model.
-    metric, higher_is_better = "pearson", True
-    # The network: an encoder whose outputs are pooled into one vector, and from that one number.
-    shape, head, n_outputs = "encoder", "classify", 1
+@task("alike")
+class Alike(Task[Scored, Item]):
+    metric, higher_is_better = "pearson", True  # a number of `evaluate`: the best model by it
+    shape, head, n_outputs = "encoder", "classify", 1  # encoder, pooling, one output
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
+
+    # ---- the six methods that a task needs ----
 
     @classmethod
     def read(cls, files, data, loading) -> Iterator[Scored]:
@@ -80,56 +84,51 @@ class Alike(tl.Task[Scored, Item]):
         return Item(self._ids(record.left, record.right), record.score, record.line)
 
     def _ids(self, left: str, right: str) -> list[int]:
-        """start left end right end: the first end parts the two."""
+        """`<s> left </s> right </s>`"""
         t = self.tokenizer
         return [t.bos_id, *t.encode(left), t.eos_id, *t.encode(right), t.eos_id]
 
     def sizes(self, item: Item) -> tuple[int, ...]:
-        return (len(item.ids),)  # tokens, by which batches are filled
+        return (len(item.ids),)
 
-    def targets(self, item: Item) -> int:
-        return 1  # one score to learn from
-
-    def shorten(self, item: Item, max_length: int) -> Item:
-        return replace(item, ids=[*item.ids[: max_length - 1], self.tokenizer.eos_id])
-
-    def collate(self, items: Sequence[Item]) -> tl.Batch:
+    def collate(self, items: Sequence[Item]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         known = [[] if item.score is None else [item.score] for item in items]
         scores = torch.tensor(known, dtype=torch.float32)  # (batch, 1)
         lines = tuple(item.line for item in items)
-        return tl.Batch({"ids": ids, "mask": mask}, scores, scores.numel(), lines)
+        return Batch({"ids": ids, "mask": mask}, scores, scores.numel(), lines)
 
-    def loss(self, model: nn.Module, batch: tl.Batch) -> Tensor:
-        """A sum: the loop divides by all targets of a step."""
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The sum over the batch; the training loop divides by the number of targets."""
         return 0.5 * (model(**batch.inputs) - batch.targets).square().sum()
+
+    def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
+        x = torch.tensor([self.predict(model, items), [item.score for item in items]])
+        pearson = torch.corrcoef(x)[0, 1].nan_to_num()  # nan if all answers are equal
+        rmse = (x[0] - x[1]).square().mean().sqrt()
+        return Score({"pearson": float(pearson), "rmse": float(rmse)})
+
+    # ---- for `predict` ----
 
     def predict(self, model: nn.Module, items: Sequence[Item]) -> list[float]:
         return in_batches(model, items, self, lambda b: model(**b.inputs)[:, 0].tolist())
 
-    def evaluate(self, model: nn.Module, items: Sequence[Item]) -> tl.Score:
-        x = torch.tensor([self.predict(model, items), [item.score for item in items]])
-        pearson = torch.corrcoef(x)[0, 1].nan_to_num()  # nan: all answers are the same
-        rmse = (x[0] - x[1]).square().mean().sqrt()
-        return tl.Score({"pearson": float(pearson), "rmse": float(rmse)})
-
     def read_line(self, line: str, where: str, network: nn.Module) -> Item:
-        """What people type: two sentences with ||| between them, or a TAB as in the file."""
+        """Two sentences with ||| between them, or a TAB as in the file."""
         cells = line.replace("|||", "\t").split("\t")
         if len(cells) < 2:
             raise InputError(f"{where}: write two sentences with ||| between them, not {line!r}")
         return Item(self._ids(cells[0].strip(), cells[1].strip()), None)
 
-    # ---- for trace, explain and the studio ----
+    # ---- for `trace`, `explain`, `ablate` and the studio ----
 
     samples = ("the old dog sleeps ||| the old cat sleeps",)
-    outputs = Values()  # what comes out are numbers, not classes
+    outputs = Values()  # numbers, not labels
 
     def example(self, text: str, target: str | None = None) -> Example:
         item = self.read_line(text, "the text", None)
         item = replace(item, score=None if target is None else float(target))
-        words = Words(readable(self.tokenizer, item.ids))  # what stands at each position
-        return Example(text, self.collate([item]), words, TokenInput("ids", self.tokenizer))
+        return Example.of_tokens(text, self.collate([item]), self.tokenizer)
 
 
 def toy_data(path: str, pairs: int = 3000) -> None:

@@ -4,8 +4,10 @@ Files are loaded as the command line loads them; tests/conftest.py forgets them 
 """
 
 import inspect
+import re
 import shutil
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import translucid as tl
 from translucid import cli
 from translucid.core import extensions
 from translucid.core.errors import ConfigError, InputError
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import TransformerConfig
 from translucid.parts.positions import POSITIONS, NoPositions, make_positions
 from translucid.runs.recipe import recipe
@@ -107,6 +110,28 @@ def test_positions_of_ones_own_are_made_with_the_sizes_of_the_model() -> None:
         tl.position("wrong")(type("Wrong", (), {}))  # type: ignore[type-var]
 
 
+def test_a_task_needs_six_methods_and_the_page_lists_them() -> None:
+    needed = {*tl.Task.__abstractmethods__, "read"}
+    page = (EXAMPLES.parent / "docs" / "extend.md").read_text("utf-8")
+    table = page.partition("| Method | Returns |")[2].partition("\n\n")[0]
+    assert {*re.findall(r"^\| `(\w+)\(", table, re.M)} == needed
+    docstring = (tl.Task.__doc__ or "").partition("and four attributes")[0]
+    assert {*re.findall(r"^        (\w+) ", docstring, re.M)} == needed
+    assert len(needed) == 6
+
+
+def test_targets_and_shorten_have_defaults(tmp_path: Path) -> None:
+    extensions.load(write(tmp_path))
+    made = TASKS["alike"](Tokenizer.train("space", ["the old dog sleeps", "a dog runs"]))
+    item = replace(made.read_line("the dog ||| a dog", "here", None), score=0.5)
+    assert made.targets(item) == 1
+    assert made.shorten(item, 3).ids == item.ids[:3]
+    assert made.shorten(item, 7) is item
+    made.sizes = lambda item: (9,)
+    with pytest.raises(ConfigError, match=r"alike has no shorten\(item, max_length\)"):
+        made.shorten("an item without ids", 3)
+
+
 def test_an_installed_package_is_asked_for_a_name_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,12 +173,12 @@ MISTAKES = {
                "mine.py:{}: ModuleNotFoundError: No module named 'nothing_like_this'", "nothing_"),
     "a method is missing": (("def loss(self,", "def lost(self,"),
                "mine.py:{}: class Alike lacks loss(self, model, batch), which must return Tensor: "
-               "The summed loss of a batch.", "@tl.task("),
+               "The summed loss of a batch;", "@task("),
     "files are not read": (("def read(cls,", "def reed(cls,"),
                "mine.py:{}: class Alike lacks read(cls, files, data, loading), which must return "
-               "Iterable", "@tl.task("),
+               "Iterable", "@task("),
     "an attribute is missing": (("    shape, head, n_outputs =", "    shape, haed, n_outputs ="),
-               "mine.py:{}: class Alike lacks the attribute head", "@tl.task("),
+               "mine.py:{}: class Alike lacks the attribute head", "@task("),
     "while reading": (("float(cells[2])", "float(cells[7])"),
                "mine.py:{} in read: IndexError: list index out of range", "float(cells[7])"),
     "while encoding": (("record.score, record.line)", "record.scores, record.line)"),
@@ -171,14 +196,12 @@ MISTAKES = {
                "    @classmethod"),
     "sizes": (("return (len(item.ids),)", "return len(item.ids)"),
                "mine.py:{} in sizes: returned 11 (int), but must return a tuple", "def sizes"),
-    "targets": (("return 1  #", "return None  #"),
+    "targets": (("    def collate(", "    def targets(self, item):\n        return None\n\n"
+                 "    def collate("),
                "mine.py:{} in targets: returned None, but must return a whole number",
                "def targets"),
-    "collate": (("return tl.Batch({", "return ({"),
+    "collate": (("return Batch({", "return ({"),
                "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
-    "an old name": (('"mask": mask', '"real": mask'),
-               "mine.py:{} in collate: returned an input 'real', but must return it as 'mask'",
-               "def collate"),
     "count": (("scores, scores.numel(), lines)", "scores, 0.5, lines)"),
                "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
                "0 as count", "def collate"),
@@ -188,7 +211,7 @@ MISTAKES = {
     "loss without gradient": (("return 0.5 * (model", "return 0.5 * (model.eval().requires_grad_("
                "False)"),
                "mine.py:{} in loss: returned a tensor that no gradient reaches", "def loss"),
-    "evaluate": (("return tl.Score({", "return ({"),
+    "evaluate": (("return Score({", "return ({"),
                "mine.py:{} in evaluate: returned {{'pearson'", "def evaluate"),
     "metric": (('{"pearson": float', '{"person": float'),
                "mine.py:{} in evaluate: returned numbers for person, rmse, but must return one for "

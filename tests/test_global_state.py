@@ -162,7 +162,7 @@ SEEN: dict[str, Callable[[tl.Model, str, Path], Any]] = {
 READ = {  # by models that read tokens
     "saliency": lambda m, task, _: m.saliency(_text(task)),
     "saliency_map": lambda m, task, _: m.saliency_map(_text(task), method="integrated", steps=2),
-    "neighbours": lambda m, task, _: m.neighbours("dog"),
+    "nearest_words": lambda m, task, _: m.nearest_words("dog"),
     "walk": lambda m, task, _: str(m.trace(_text(task)).walk()),
     "studio": lambda m, task, _: m.studio(_text(task)),
 }
@@ -174,7 +174,7 @@ OWN: dict[str, dict[str, Callable[[tl.Model], Any]]] = {
         "decode, trace": lambda m: m.decode(TEXTS[:1], trace=tl.Trace()),
         "score": lambda m: m.score(TEXTS[0], "der hund sieht ."),
         "ensemble": lambda m: m.decode(TEXTS, ensemble=[model("translate")]),
-        "prepared": lambda m: m.prepared().translate(TEXTS),
+        "optimized": lambda m: m.optimized().translate(TEXTS),
         "positions": lambda m: m.positions(),
     },
     "language": {

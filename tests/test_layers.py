@@ -31,7 +31,6 @@ LAYERS = [
     {"studio"},
     {"model"},
     {"comparison", "trainer"},
-    {"demo"},
     {"cli"},
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line}

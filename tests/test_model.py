@@ -32,7 +32,7 @@ def test_a_language_model_goes_on_as_it_generates() -> None:
 def test_a_translator_reads_a_text_with_its_own_translation() -> None:
     asked = model("translate-transformer")
     own = asked.translate(TEXTS[:1])[0]
-    assert asked.target_for(TEXTS[0], None) == own
+    assert asked.default_target(TEXTS[0]) == own
     assert asked.trace(TEXTS[0]).words == asked.trace(TEXTS[0], own).words
 
 

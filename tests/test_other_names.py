@@ -1,4 +1,4 @@
-"""What other tools call it: answered with the name here, in Python and on the command line."""
+"""Names that other tools use lead to ours, in Python and on the command line."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ import pytest
 from tests.in_process import run
 
 from translucid.core.errors import ConfigError
-from translucid.core.renamed import ELSEWHERE, VALUES, Renamed
+from translucid.core.spelling import OTHER_TOOLS, OTHER_VALUES, OtherName
 from translucid.fast.precision import prepare
 from translucid.generate.beam_search import GenerationConfig
 from translucid.models.build import build
 from translucid.models.mlp import MLPConfig
-from translucid.runs.recipe.recipe import MODELS, SECTIONS, keys_by_section, parse
+from translucid.runs.recipe.recipe import MODELS, SECTIONS, keys_by_section, keys_used, parse
 from translucid.tasks.base import Task
 from translucid.tasks.registry import TASKS
 
@@ -21,8 +21,8 @@ TASK = {"task": {"kind": "translate"}}
 def test_every_name_leads_to_one_that_is_here() -> None:
     recipe = {key for keys in keys_by_section().values() for key in keys}
     here = {*recipe, *GenerationConfig.model_fields}
-    assert [name for name, keys in ELSEWHERE.items() if not {*keys} <= here] == []
-    assert [name for name in ELSEWHERE if name in recipe] == []
+    assert [name for name, keys in OTHER_TOOLS.items() if not {*keys} <= here] == []
+    assert [name for name in OTHER_TOOLS if name in recipe] == []
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_keys_of_another_family_or_task(task: str, overrides: list[str], message
 
 
 def test_every_key_is_of_some_task() -> None:
-    for section, keys in Task.uses().items():
-        assert {*keys} == {key for name in TASKS.names() for key in TASKS[name].uses()[section]}
+    for section, keys in keys_used(Task).items():
+        assert {*keys} == {key for name in TASKS.names() for key in keys_used(TASKS[name])[section]}
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -101,7 +101,7 @@ def test_options_of_generation() -> None:
         ("resume runs/x --steps=3", "training.steps=3"),
         ("translate runs/x --nbest 3", "--nbest: no such option; did you mean --n-best?"),
         ("translate runs/x --num-beams 3", "did you mean --beam-size?"),
-        ("generate runs/x --beams 3", "--beams: taken as --beam-size"),
+        ("translate runs/x --beams 3", "did you mean --beam-size?"),
         ("train classify --wrong 3", "No such option: --wrong"),
     ],
 )  # fmt: skip
@@ -123,17 +123,17 @@ def test_options_that_are_there_are_left_alone() -> None:
     assert run("translate", "-h").returncode == 0
 
 
-@pytest.mark.parametrize("value", VALUES["precision"])
+@pytest.mark.parametrize("value", OTHER_VALUES["precision"])
 def test_a_precision_by_another_name_is_taken_and_said(value: str) -> None:
-    today = VALUES["precision"][value]
-    with pytest.warns(Renamed, match=rf"^training.precision: {value} is called {today} here$"):
+    today = OTHER_VALUES["precision"][value]
+    with pytest.warns(OtherName, match=rf"^training.precision: {value} is called {today} here$"):
         chosen = parse(TASK, [f"training.precision={value}"])
     assert chosen.training.precision == today
 
 
 def test_the_same_of_a_model_that_decodes(tmp_path: Path) -> None:
     network = build(MLPConfig(inputs=2, outputs=1, hidden=[2]))
-    with pytest.warns(Renamed, match="precision: fp32 is called float32 here"):
+    with pytest.warns(OtherName, match="precision: fp32 is called float32 here"):
         prepare(network, "fp32")  # type: ignore[arg-type]
 
 

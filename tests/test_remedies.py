@@ -20,9 +20,8 @@ from translucid.model import Model
 from translucid.runs.recipe.recipe import MODELS, SECTIONS
 
 SOURCE = Path(translucid.__file__).parent
-# Of names that were once; of pages, whose style sheets have names too; of lab claims.
+# Of pages, whose style sheets have names too; of lab claims.
 LEFT_OUT = (
-    "core/renamed.py",
     "render",
     "translucid_lab/claims/__init__.py",
     "studio/page_bundle.py",

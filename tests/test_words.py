@@ -14,7 +14,6 @@ from tests.parsed import Facts, facts
 
 from translucid.cli import app
 from translucid.core import catalogue
-from translucid.core.renamed import GENERATION, KEYS, OPTIONS
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
 from translucid.models import PerceptronConfig
@@ -171,8 +170,7 @@ def sources() -> Iterator[tuple[str, Facts]]:
     """The rooms whose names and messages are in the field's words."""
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
-        if place != "core/renamed.py":
-            yield place, facts(path)
+        yield place, facts(path)
 
 
 def words_of(name: str) -> list[str]:
@@ -237,14 +235,6 @@ def test_every_exception_is_needed() -> None:
         bound = [facts.names for place, facts in sources() if place.startswith(room)]
         used = {word for file in bound for _, name in file for word in words_of(name)}
         assert names <= used, f"{room}: {names - used} is not there any more ({reason})"
-
-
-def test_no_page_names_an_old_key_or_option() -> None:
-    old = {re.escape(key) + r"\b(?!_)": new for key, new in KEYS.items()}
-    options = {name.replace("_", "-"): new for name, new in (GENERATION | OPTIONS).items()}
-    old |= {rf"(translate|generate|score) [^\n]*--{re.escape(name)}(?![\w-])":
-            "--" + new.replace("_", "-") for name, new in options.items()}  # fmt: skip
-    assert not faults(pages(), old)
 
 
 def glossary() -> Iterator[tuple[str, str]]:

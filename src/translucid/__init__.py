@@ -13,14 +13,21 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import models, worked
     from translucid.comparison import compare
     from translucid.core import catalogue
-    from translucid.core.errors import StopTraining, TranslucidError
+    from translucid.core.errors import InputError, StopTraining, TranslucidError
     from translucid.core.trace import NO_TRACE, Trace
+    from translucid.data.batching import pad
+    from translucid.data.readers.lines import read_lines
+    from translucid.data.records import Record
     from translucid.model import Model, load
     from translucid.models import build
     from translucid.parts.positions import position
     from translucid.see.edits import from_trace
     from translucid.tasks.base import Score, Task
     from translucid.tasks.batch import Batch
+    from translucid.tasks.choices import OneLabel, Tags
+    from translucid.tasks.example import Example
+    from translucid.tasks.in_batches import in_batches
+    from translucid.tasks.outputs import Values
     from translucid.tasks.registry import task
     from translucid.tasks.score import Baseline
     from translucid.trainer import resume, train
@@ -28,21 +35,30 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
 __all__ = [
     "Baseline",
     "Batch",
+    "Example",
+    "InputError",
     "Model",
     "NO_TRACE",
+    "OneLabel",
+    "Record",
     "Score",
     "StopTraining",
+    "Tags",
     "Task",
     "Trace",
     "TranslucidError",
+    "Values",
     "__version__",
     "build",
     "catalogue",
     "compare",
     "from_trace",
+    "in_batches",
     "load",
     "models",
+    "pad",
     "position",
+    "read_lines",
     "resume",
     "task",
     "train",
@@ -53,20 +69,29 @@ __all__ = [
 _HOMES = {
     "Baseline": ("translucid.tasks.score", "Baseline"),
     "Batch": ("translucid.tasks.base", "Batch"),
+    "Example": ("translucid.tasks.example", "Example"),
+    "InputError": ("translucid.core.errors", "InputError"),
     "Model": ("translucid.model", "Model"),
     "NO_TRACE": ("translucid.core.trace", "NO_TRACE"),
+    "OneLabel": ("translucid.tasks.choices", "OneLabel"),
+    "Record": ("translucid.data.records", "Record"),
     "Score": ("translucid.tasks.base", "Score"),
     "StopTraining": ("translucid.core.errors", "StopTraining"),
+    "Tags": ("translucid.tasks.choices", "Tags"),
     "Task": ("translucid.tasks.base", "Task"),
     "Trace": ("translucid.core.trace", "Trace"),
     "TranslucidError": ("translucid.core.errors", "TranslucidError"),
+    "Values": ("translucid.tasks.outputs", "Values"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.core.catalogue", None),
     "compare": ("translucid.comparison", "compare"),
     "from_trace": ("translucid.see.edits", "from_trace"),
+    "in_batches": ("translucid.tasks.in_batches", "in_batches"),
     "load": ("translucid.model", "load"),
     "models": ("translucid.models", None),
+    "pad": ("translucid.data.batching", "pad"),
     "position": ("translucid.parts.positions", "position"),
+    "read_lines": ("translucid.data.readers.lines", "read_lines"),
     "resume": ("translucid.trainer", "resume"),
     "task": ("translucid.tasks.registry", "task"),
     "train": ("translucid.trainer", "train"),

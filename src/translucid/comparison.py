@@ -1,4 +1,4 @@
-"""Models beside each other on the same examples: is one better, or was it luck?"""
+"""`tl.compare`: score models on the same examples, with intervals and a paired test."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,9 +28,9 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The scores of models, the first of which the others are compared with."""
+    """The scores of several models; each is compared with the first."""
 
-    metrics: Mapping[str, Sequence[Compared]]  # by name, a model after the other
+    metrics: Mapping[str, Sequence[Compared]]  # by name, one entry for each model
     examples: int | None  # that were resampled; None: there is nothing to resample
     samples: int
     seed: int
@@ -41,7 +41,7 @@ class Comparison:
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def table(self) -> str:
-        """A row for each metric and model, and what follows from it."""
+        """A row for each metric and model, and a conclusion."""
         head = ("metric", "model", "score", "95 % interval", "difference", "p")
         rows = [
             (self._named(name) if place == 0 else "", *_cells(one))
@@ -65,7 +65,7 @@ class Comparison:
         return "\n".join([*lines, *self.notes, *self.answers()])
 
     def answers(self) -> list[str]:
-        """Of each model but the first: is it better by the task's metric, or was it luck?"""
+        """For each model but the first, whether the task's metric shows that it is better."""
         metric = self.criterion.metric
         if metric not in self.metrics:
             return []
@@ -89,7 +89,7 @@ class Comparison:
         return f"{metric} (less is better)" if metric in self.less_is_better else metric
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The comparison, ready for JSON."""
         return asdict(self)
 
 
@@ -102,11 +102,10 @@ def compare(
     say: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Comparison:
-    """The scores of two models or more on the same file (for translation, two), or on the test data
-    of their runs, with 95 % intervals; and of all but the first the difference to it, with the
-    p-value of a paired test.
+    """Score two or more models on the same file (two for translation), or on the test data of their
+    runs, with 95 % intervals. Each model is compared with the first by a paired test.
 
-    options: as of `model.evaluate`, for all of them. device: of models that are named by folder.
+    options: as for `model.evaluate`, for all models. device: for models given as folders.
     """
     if isinstance(models, str | Path) or len(models) < 2:
         raise ConfigError("to compare, give two models or more, the first to compare with")
@@ -183,10 +182,10 @@ def _check_tasks(names: Sequence[str], models: Sequence[Model]) -> None:
 
 
 def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
-    """Without files every model is scored on what its run was tested on."""
-    first = models[0].texts()
+    """Without files, every model is scored on the test data of its run; these must be equal."""
+    first = models[0].examples()
     for name, model in zip(names[1:], models[1:], strict=True):
-        if model.texts() != first:
+        if model.examples() != first:
             raise InputError(
                 f"the test data of {name} is not that of {names[0]}; name the files to score "
                 "all of them on"
@@ -194,7 +193,7 @@ def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
 
 
 def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[str, Sums]]) -> None:
-    """Refuse scores of different examples; rows of running text are cut as each model reads it."""
+    """Refuse scores on different examples; models may cut running text into different rows."""
     if first.task.running_text or not all(sums):
         return
     examples = [next(iter(by_metric.values())).examples for by_metric in sums]
@@ -208,7 +207,7 @@ def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[s
 
 
 def _not_comparable(models: Sequence[Model]) -> dict[str, str]:
-    """Metrics that are in units of each model's own, and in which."""
+    """Metrics whose unit depends on the model, such as perplexity per token, and the unit."""
     first, *others = [model.task.units for model in models]
     return {
         metric: f"{words}, which differs between these models"

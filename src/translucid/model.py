@@ -1,4 +1,4 @@
-"""The object people hold: a trained model that translates, labels, writes, and can be seen into."""
+"""`tl.Model`: a trained model that translates, classifies, tags or generates, and can be traced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from translucid import shipped_models
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError, TraceBudgetError
-from translucid.core.renamed import is_now, refuse_old
 from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
 from translucid.fast.precision import Precision, prepare
@@ -64,125 +63,112 @@ Result = TypeVar("Result")
 def _generates(
     method: Callable[Concatenate[Generator, Options], Result],
 ) -> Callable[Concatenate[Model, Options], Result]:
-    """The same method of a model, which its generator carries out."""
+    """The method of `Generator` as a method of `Model`."""
 
     @wraps(method)
     def of_model(self: Model, /, *args: Options.args, **options: Options.kwargs) -> Result:
-        refuse_old(options)
-        return method(self.generator, *args, **options)
+        return method(self.text_generator, *args, **options)
 
     return of_model
 
 
 class Model:
-    """A bundle in use. Made by `tl.train` or `tl.load`.
+    """A trained model. `tl.train` and `tl.load` return one.
 
-    Its methods change neither the model nor the process, so that several threads may call them at
-    once.
+    Its methods change neither the model nor global state, so several threads may call them at the
+    same time.
 
-    Where one looks into it, `text` is what the model reads. `target` is what it should say: a
-    translation (by default its own), a label, a tag for each word, numbers; a language model needs
-    none.
+    In `trace`, `explain`, `gradients` and `saliency`, `text` is the input and `target` the expected
+    output: a translation (by default the model's own), a label, a tag for each word, or numbers.
+    Language models need no target.
     """
 
     def __init__(self, held: Bundle, folder: Path | None = None) -> None:
         self.network = held.network
-        self.folder = folder  # that it was read from
+        self.folder = folder  # from which it was loaded
         self.facts = held.facts
         self.task: Task[Any, Any] = task_of(held)
         self._bundle = held
         self._generator: Generator | None = None
 
-    # ---- translators and language models ----
+    # ---- generating text ----
 
     translate = _generates(Generator.translate)
     decode = _generates(Generator.decode)
-    search = _generates(Generator.search)
+    generation_config = _generates(Generator.generation_config)
     score = _generates(Generator.score)
     scores = _generates(Generator.scores)
     generate = _generates(Generator.generate)
     stream = _generates(Generator.stream)
-    apart = _generates(Generator.apart)
+    logprob_difference = _generates(Generator.logprob_difference)
 
     @property
-    def generator(self) -> Generator:
-        """What writes, if this model does."""
+    def text_generator(self) -> Generator:
+        """What generates text, for translation and language models."""
         if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
 
     @property
     def output_tokenizer(self) -> Tokenizer:
-        """The tokenizer of what the model writes."""
-        return self.generator.tokenizer
+        """The tokenizer of generated text."""
+        return self.text_generator.tokenizer
 
-    def prepared(self, precision: Precision = "auto") -> Self:
-        """The same model, packed for its processor or in other numbers: see `precision.prepare`. It
-        writes; it cannot be saved."""
+    def optimized(self, precision: Precision = "auto") -> Self:
+        """A copy for faster generation: weights packed for the CPU, or in another precision.
+
+        precision: auto, float32, bfloat16 or int8. The copy generates text; it cannot be saved.
+        """
         twin = copy(self)
         twin.network, twin._generator = prepare(self.network, precision), None
         return twin
 
-    # ---- the other tasks ----
+    # ---- other tasks ----
 
     def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
-        """The likeliest label of each text, as `Label`. An opened model may be of another kind: one
-        that gives several labels at once answers with `Labels`, those above `threshold` (0.5) and
-        the probability of each; one that gives a score with `LabelScore`."""
-        task: Classify = expect(self.with_threshold(threshold).task, "classify")
-        return task.predict_lines(self.network, several(texts))
+        """The most probable label of each text, as `Label`.
 
-    def with_threshold(self, threshold: float | None) -> Self:
-        """The same classifier with another threshold for several labels at once; None: as it is."""
-        task: Classify = expect(self.task, "classify")
-        if threshold is None:
-            return self
-        twin, changed = copy(self), copy(task)
-        changed.reading = task.reading.with_threshold(threshold)
-        twin.task = changed
-        return twin
+        Imported models may answer differently: multi-label models with `Labels`, those above
+        `threshold` (default 0.5) with their probabilities; models with one score with
+        `LabelScore`.
+        """
+        task: Classify = expect(with_threshold(self, threshold).task, "classify")
+        return task.predict_lines(self.network, several(texts))
 
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
-        """The labelled spans of each text, by character. spans: how tags are chosen, a value of
-        the key decoding.spans; not given: as the model was trained, and free if it was opened."""
-        task: Tag = expect(self.with_spans(spans).task, "tag")
+        """The labelled spans of each text, with character offsets.
+
+        spans: how tags are chosen, a value of the key decoding.spans; by default as in training,
+        and free for imported models.
+        """
+        task: Tag = expect(with_spans(self, spans).task, "tag")
         return task.predict_lines(self.network, several(texts))
 
-    def with_spans(self, spans: SpanDecoding | None) -> Self:
-        """The same tagger with another value of the key decoding.spans; None: as it is."""
-        expect(self.task, "tag")
-        if spans is None:
-            return self
-        twin, decoding = copy(self), self._bundle.decoding | {"spans": spans}
-        twin._bundle = replace(self._bundle, decoding=decoding)
-        twin.task = task_of(twin._bundle)
-        return twin
-
     def fill(self, text: str, k: int = 5) -> list[list[Filling]]:
-        """The k likeliest tokens at each mask of a text, such as "The [MASK] barks."; of a masked
-        language model."""
+        """The k most probable tokens at each mask, as in "The [MASK] barks."; for masked language
+        models."""
         task: Fill = expect(self.task, "fill")
         return task.predict_lines(self.network, [text], k)[0]
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        """The embedding of each text, on the CPU; of an embedding model. (texts, dimensions)"""
+        """The embedding of each text, on the CPU: (texts, dimensions)."""
         task: Embed = expect(self.task, "embed")
         return task.embed(self.network, several(texts))
 
     def similarity(self, texts: Sequence[str], others: Sequence[str]) -> Tensor:
-        """The cosine between the embeddings of every two of them. (texts, others)"""
+        """The cosine similarity of each text to each other text: (texts, others)."""
         task: Embed = expect(self.task, "embed")
         return task.similarity(self.network, several(texts), several(others))
 
-    def nearest(self, text: str, texts: Sequence[str], k: int = 5) -> list[Neighbour]:
-        """Those of the texts whose embeddings are most like that of `text`, best first."""
+    def nearest_texts(self, text: str, texts: Sequence[str], k: int = 5) -> list[Neighbour]:
+        """The k texts whose embeddings are most similar to that of `text`, best first."""
         from translucid.tasks.embed import nearest
 
         return nearest(self.similarity([text], texts)[0], texts, k)
 
-    def embedding_change(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
-        """Which pairs of the texts lie nearer here than in another embedding model, such as the one
-        that this was tuned from, and which lie further apart."""
+    def compare_embeddings(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
+        """How the similarity of each pair of texts differs from another embedding model, such as
+        the one that this model was fine-tuned from."""
         from translucid.see.embedding_change import embedding_change
 
         if len(several(texts)) < 2:
@@ -192,24 +178,24 @@ class Model:
     def predict(
         self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]
     ) -> list[Any]:
-        """The answer to each line of text, whatever the task; of a regressor, also the outputs for
-        each row of numbers, by place or by the names of their columns."""
+        """The answer to each line of text, for any task. Regression models also accept rows of
+        numbers, in order or by the names of their columns."""
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, "regress")
-        named = self.columns.get("input", ())
+        named = self.data_columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return task.predict(self.network, items)
 
     def input_notes(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[InputNote]:
-        """Of each text, whether it is empty, and what of it the vocabulary lacks, so that it is
-        read as <unk>: an answer to it says little."""
+        """For each text, whether it is empty and which parts are not in the vocabulary. Answers to
+        such texts are unreliable."""
         from translucid.tasks.input_notes import note_of
 
         return [note_of(self.task, text) for text in texts]
 
-    # ---- how well it does ----
+    # ---- evaluation ----
 
     def evaluate(
         self,
@@ -217,19 +203,18 @@ class Model:
         say: Callable[[str], None] = lambda line: None,
         **options: Any,
     ) -> Score:
-        """Scores on a file (for translation, two) in the format of the training data; without one,
-        on the test data of the model's run, which gives the number of its test.json.
+        """Score the model on a file (two for translation) in the format of the training data.
 
-        All is read and scored as in the run. `options` change that: the keys of a recipe's
-        sections data and decoding that decide a score of this task, such as text_column or
-        context; others are refused. `say` is told, line by line, what was read, what was left
-        out, and what decides the score.
+        Without files, it is scored on the test data of its run, with the result of test.json.
+        Files are read and scored as in the run. options: keys of the sections data and decoding
+        that change this, such as text_column or context. say: receives messages about what was
+        read, what was left out, and the settings.
         """
         from translucid.tasks.base import check_length
         from translucid.tasks.in_batches import reporting
 
         self.task.check_files()
-        settings = self.settings(**options)
+        settings = self.evaluation_settings(**options)
         say(settings.line())
         items, coverage = self._limited(files, None, say, options)
         task = self.task
@@ -241,8 +226,8 @@ class Model:
         with reporting(say):
             return replace(task.evaluate(self.network, items), coverage=coverage)
 
-    def settings(self, **options: Any) -> ScoringSettings:
-        """How examples are read and scored: as in the model's run, but for the options."""
+    def evaluation_settings(self, **options: Any) -> ScoringSettings:
+        """How `evaluate` reads and scores examples: as in the model's run, changed by options."""
         from translucid.runs.recipe.scoring import settings_of
 
         return settings_of(self._bundle, options)
@@ -255,28 +240,30 @@ class Model:
         limit: int | None = None,
         **options: Any,
     ) -> Ablation:
-        """What the model loses on the examples of files without each of its parts.
+        """How much the loss on the examples of files rises without each part of the model.
 
-        of: only these kinds, such as heads, layers, gates. metric: also the task's metric. options:
-        as of `evaluate`.
+        of: only these kinds of parts, such as heads, layers or gates. metric: measure the task's
+        metric too. options: as for `evaluate`.
         """
         from translucid.see.ablation import ablate
         from translucid.see.switches import choose, switches
 
         known = switches(self.network)
         chosen = known if of is None else choose(known, of)
-        items = self.items(*files, limit=limit, **options)
+        items = self.encoded_examples(*files, limit=limit, **options)
         return ablate(self.network, self.task, items, chosen, metric=metric)
 
-    def items(
+    def encoded_examples(
         self,
         *files: str | Sequence[str],
         limit: int | None = None,
         say: Callable[[str], None] = lambda line: None,
         **options: Any,
     ) -> Sequence[Any]:
-        """The examples of files as the task wants them, or the first so many; read and refused as
-        `evaluate` does."""
+        """The examples of files as token ids, in the form that `model.task` uses.
+
+        Files are read and checked as by `evaluate`. limit: only the first examples.
+        """
         return self._limited(files, limit, say, options)[0]
 
     def _limited(
@@ -289,45 +276,51 @@ class Model:
         """The examples, and how many they are; long ones as `classify` and `tag` read them."""
         from translucid.data.readers.loading import Loading
         from translucid.runs.recipe.scoring import ScoredExamples
-        from translucid.tasks.long_texts import text_limit
+        from translucid.tasks.long_texts import limit_length, text_limit
+        from translucid.tasks.vocabulary import check_labels
 
-        data, loading = self.settings(**options).data, Loading(expected=self._bundle.columns)
+        data = self.evaluation_settings(**options).data
+        loading = Loading(expected=self._bundle.columns)
         examples = ScoredExamples(self._bundle, self.folder)
         records, name = examples.records(files, data, limit, say, loading=loading)
-        self.task.check_labels(records, self._bundle.labels, name)
+        check_labels(records, self._bundle.labels, name, self.task.label_noun)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
         if "max_length" not in {**self._bundle.data, **options}:  # an older run, or another tool's
             most = text_limit(self.network, getattr(self.task, "max_length", None))
             data = data.model_copy(update={"max_length": most or sys.maxsize})
-        items, coverage = self.task.limited(items, data, "test", say)
+        items, coverage = limit_length(self.task, items, data, "test", say)
         for item in items:
             self.task.check_item(item, f"{name}:{item.line}", self.network)
         unread = {} if self.task.running_text else loading.lost
         return items, coverage.with_unread(unread)
 
-    def texts(
+    def examples(
         self, *files: str | Sequence[str], limit: int | None = None, part: Part = "test"
     ) -> list[tuple[str, str | None]]:
-        """The examples of files, or of a part of the run's data, as people type them: each a text
-        and the right answer, which `trace`, `gradients` and `saliency` take."""
+        """The examples of files, or of a part of the run's data, as pairs of text and target.
+
+        `trace`, `gradients` and `saliency` accept these pairs.
+        """
         from translucid.runs.recipe.scoring import ScoredExamples
 
-        data = self.settings().data
+        data = self.evaluation_settings().data
         examples = ScoredExamples(self._bundle, self.folder)
         records, _ = examples.records(files, data, limit, lambda line: None, limit, part)
         return [(record.asked, record.answer) for record in records]
 
-    def hardest(self, *files: str | Sequence[str], limit: int | None = None) -> list[Measured]:
-        """The same examples with their losses, the largest first."""
+    def hardest_examples(
+        self, *files: str | Sequence[str], limit: int | None = None
+    ) -> list[Measured]:
+        """The same examples with their losses, the largest loss first."""
         from translucid.see.hardest import hardest
 
-        return hardest(self.network, self.task, self.texts(*files, limit=limit))
+        return hardest(self.network, self.task, self.examples(*files, limit=limit))
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
-        each line of progress and each evaluation."""
+        """The training history: the lines of the run's metrics.jsonl, one for each line of progress
+        and each evaluation."""
         from translucid.runs.recipe.scoring import run_of
 
         run = run_of(self.folder, "metrics.jsonl")
@@ -338,7 +331,7 @@ class Model:
             )
         return read_lines(run / "metrics.jsonl")
 
-    # ---- what can be seen of it ----
+    # ---- tracing and explanation ----
 
     def trace(
         self,
@@ -349,11 +342,11 @@ class Model:
         edit: Mapping[str, Edit] | None = None,
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Reading:
-        """Every intermediate of reading a text: by name, and as pictures."""
+        """Every intermediate value of one forward pass, by name and as figures."""
         from translucid.see.reading import read
 
         return read(
-            self.network, self.task, text, self.target_for(text, target),
+            self.network, self.task, text, self._target(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
         )  # fmt: skip
 
@@ -367,10 +360,10 @@ class Model:
         top: int = 5,
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Explanation:
-        """The walk from a text to the answer, part by part, as `translucid explain` prints it.
+        """The steps from a text to the answer, part by part, as `translucid explain` prints them.
 
-        layer: this one, closer. head: one head of attention. top: how many answers to show.
-        budget_bytes: how much may be kept of what the model computes; None means no limit.
+        layer: show this layer in detail. head: show one attention head. top: how many answers to
+        show. budget_bytes: limit for the values that are kept; None means no limit.
         """
         from translucid.see.walk.explanation import explanation
 
@@ -391,8 +384,10 @@ class Model:
         keep: str | Sequence[str] = "*",
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Gradients:
-        """The gradient of the loss of one text, at every weight and at every point of the trace.
-        of: the place of one target, such as -1; by default all. keep, budget_bytes: as in trace."""
+        """The gradient of the loss of one text at every weight and every trace point.
+
+        of: the position of one target, such as -1; by default all. keep, budget_bytes: as in trace.
+        """
         from translucid.see.gradients import gradients
 
         return gradients(
@@ -410,8 +405,11 @@ class Model:
         steps: int = INTEGRATION_STEPS,
         unit: Unit = "logit",
     ) -> Saliency:
-        """How much each word counted for one answer: of a class, or of the word or tag `of`, by
-        default the likeliest class or the last word."""
+        """How much each input token contributes to one output.
+
+        of: the output: a class, or the position of a token or tag; by default the most probable
+        class or the last token.
+        """
         from translucid.see.saliency import saliency
 
         return saliency(
@@ -428,7 +426,7 @@ class Model:
         steps: int = INTEGRATION_STEPS,
         unit: Unit = "logit",
     ) -> Heat:
-        """The same for all answers at once."""
+        """The saliency of every input token for every output."""
         from translucid.see.saliency import saliency_map
 
         return saliency_map(
@@ -436,8 +434,8 @@ class Model:
             method=method, steps=steps, unit=unit,
         )  # fmt: skip
 
-    def neighbours(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
-        """The words whose embeddings point most nearly where this word's does."""
+    def nearest_words(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
+        """The k words whose embeddings have the largest cosine similarity to this word's."""
         from translucid.see.tables import neighbours
 
         tokenizers = self._bundle.tokenizers
@@ -446,8 +444,10 @@ class Model:
             side=side,
         )  # fmt: skip
 
-    def positions(self, length: int = 64, *, gram: bool = False, side: Side = "source") -> Heat:
-        """How each position is told apart; with `gram`, how alike every two are."""
+    def position_encodings(
+        self, length: int = 64, *, gram: bool = False, side: Side = "source"
+    ) -> Heat:
+        """The encoding of each position; with `gram`, the similarity of every two positions."""
         from translucid.see.tables import position_gram, position_table
 
         return (position_gram if gram else position_table)(self.network, length, side=side)
@@ -459,8 +459,6 @@ class Model:
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
         train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
         of the page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
-        if "beside" in address:
-            raise InputError(is_now("beside", "compare_with"))
         try:
             from translucid.studio.widget import widget
         except ImportError as error:
@@ -470,41 +468,30 @@ class Model:
             ) from error
         return widget(self, text, view=view, height=height, compare_with=compare_with, **address)
 
-    # ---- what it can be asked ----
+    # ---- properties ----
 
     @property
     def context_length(self) -> int | None:
-        """How many tokens the model can read; None: as many as memory holds."""
+        """The maximum number of tokens that the model can read; None if unlimited."""
         config = self.network.config
         return config.context_length if isinstance(config, SequenceConfig) else None
 
     @property
-    def columns(self) -> dict[str, Columns]:
-        """Which columns of its training data the model has read, by role: names, or numbers."""
+    def data_columns(self) -> dict[str, Columns]:
+        """The columns of the training data that the model has read, by role: names or numbers."""
         return self._bundle.columns
 
-    def check_task(self, name: str) -> None:
-        """Refuse what this model was not trained for, before anything is read."""
-        if self.task.name != name:
-            expect(self.task)
+    def default_target(self, text: str) -> str | None:
+        """The target that `trace` and others use if none is given: a translator's own output."""
+        return self.task.own_target(self.network, text)
 
-    def check_text(self, text: str, where: str) -> None:
-        """Refuse a text that the model cannot read; `where` begins the message."""
-        self.task.check_line(text, where, self.network)
-
-    def read_row(self, text: str, where: str) -> list[float]:
-        """The numbers of a line, separated by commas or spaces; `where` begins a message."""
-        task: Regress = expect(self.task, "regress")
-        return list(task.read_line(text, where, self.network).inputs)
-
-    def target_for(self, text: str, target: str | None) -> str | None:
-        """What was given, or what a translator writes itself."""
-        return self.task.own_target(self.network, text) if target is None else target
+    def _target(self, text: str, target: str | None) -> str | None:
+        return self.default_target(text) if target is None else target
 
     def _example(self, text: str, target: str | None) -> Example:
-        return self.task.example(text, self.target_for(text, target))
+        return self.task.example(text, self._target(text, target))
 
-    # ---- the model itself ----
+    # ---- saving ----
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder."""
@@ -521,13 +508,14 @@ class Model:
         trace: bool = False,
         verify: bool = False,
     ) -> Exported:
-        """Write the model for another tool: ctranslate2, gguf, huggingface or onnx. What was done
-        to the weights is in the notes of what is returned; a model that the tool cannot compute is
-        refused. overwrite: replace a folder that is not empty. licence: for the model card.
+        """Write the model for another tool: ctranslate2, gguf, huggingface or onnx.
 
-        Of onnx alone: int8: weights in 8 bits; trace: every point of the trace is an output;
-        verify: require the comparison with onnxruntime. Every export is opened again and compared
-        before anything is written under its name."""
+        The returned notes describe changes to the weights. A model that the tool cannot compute is
+        refused. Every export is opened again and compared before the folder is put in place.
+        overwrite: replace a folder that is not empty. licence: for the model card. For onnx only:
+        int8: weights in 8 bits; trace: make every trace point an output; verify: require the
+        comparison with onnxruntime.
+        """
         from translucid.interop.export.card import about
         from translucid.interop.export.exporting import export
         from translucid.interop.export.onnx.folder import OnnxOptions
@@ -539,6 +527,7 @@ class Model:
         )  # fmt: skip
 
     def summary(self, length: int = 128) -> str:
+        """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
         return self.network.summary(length)
 
     def _repr_html_(self) -> str:
@@ -552,16 +541,40 @@ class Model:
         return f"Model(task={self.task.name!r}, parameters={size:,})"
 
 
+def with_threshold(model: Model, threshold: float | None) -> Model:
+    """The same multi-label classifier with another threshold; None changes nothing."""
+    task: Classify = expect(model.task, "classify")
+    if threshold is None:
+        return model
+    twin, changed = copy(model), copy(task)
+    changed.reading = task.reading.with_threshold(threshold)
+    twin.task = changed
+    return twin
+
+
+def with_spans(model: Model, spans: SpanDecoding | None) -> Model:
+    """The same tagger with another value of the key decoding.spans; None changes nothing."""
+    expect(model.task, "tag")
+    if spans is None:
+        return model
+    twin, decoding = copy(model), model._bundle.decoding | {"spans": spans}
+    twin._bundle = replace(model._bundle, decoding=decoding)
+    twin.task = task_of(twin._bundle)
+    return twin
+
+
 def load(
     folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None,
     verify: bool = True,
 ) -> Model:  # fmt: skip
-    """The model in a folder that training wrote, or one that another tool has made: a folder in
-    Hugging Face's layout, a .gguf file, a .bin file of llama2.c, `hf:org/name`, a name on the
-    hub, or `demo:translate`, one that comes with the package. device: cpu, cuda, or auto, a GPU if
-    there is one. say: receives notes on a foreign model, a line each. verify: when a folder in
-    Hugging Face's layout is opened for the first time and transformers is installed, compare ids
-    and answers with it; a difference is an error."""
+    """Load a model: a run or model folder, or a model of another tool.
+
+    folder: a folder that training wrote, a folder in Hugging Face's layout, a .gguf file, a .bin
+    file of llama2.c, `hf:org/name` on the hub, or `demo:translate`, which comes with the package.
+    device: cpu, cuda, or auto (a GPU if there is one). say: receives notes on an imported model.
+    verify: when a folder in Hugging Face's layout is opened for the first time and transformers is
+    installed, compare token ids and answers; a difference is an error.
+    """
     chosen = str(pick_device(device))
     if shipped_models.is_shipped_name(folder):
         folder = shipped_models.find(folder)

@@ -1,5 +1,4 @@
-"""Training from Python: `tl.train` and `tl.resume`, with what the command line has, and data that a
-program holds."""
+"""Training from Python: `tl.train` and `tl.resume`, from files or from data in memory."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -23,7 +22,7 @@ from translucid.tasks.registry import TASKS
 from translucid.training.state import random_state_kept
 from translucid.training.stop_request import StopRequest
 
-# Is told each line of metrics.jsonl; False, or StopTraining, ends the training.
+# Receives each line of metrics.jsonl; returning False or raising StopTraining ends the training.
 Callback = Callable[[dict[str, Any]], object]
 
 
@@ -85,10 +84,9 @@ def resume(
     quiet: bool = False,
     **changes: Any,
 ) -> Model:
-    """Go on with a run that was stopped, as if it had not been. Returns the best model.
+    """Continue a run that was stopped, as if it had not been. Returns the best model.
 
-    With allow_changes it may go on otherwise than it began: changes and overrides are those of
-    `train`.
+    With allow_changes, the recipe may change: changes and overrides are those of `train`.
     """
     sections = in_sections(changes)
 
@@ -107,8 +105,7 @@ def _watched(
     callbacks: Callback | Sequence[Callback],
     device: str,
 ) -> Model:
-    """The best model of a training that callbacks look on at; of one they stopped, the best so
-    far."""
+    """Train with callbacks and return the best model, or the best so far if a callback stops it."""
     stop = StopRequest()
     several = (callbacks,) if callable(callbacks) else tuple(callbacks)
     for callback in several:
@@ -124,7 +121,7 @@ def _watched(
 
 
 def _listener(callback: Callback, stop: StopRequest) -> Listener:
-    """The callback, which may leave nothing behind that the next step would see."""
+    """Wrap a callback so that it cannot change random state or gradient mode for the next step."""
 
     def tell(line: dict[str, Any]) -> None:
         goes_on: object = True
@@ -147,7 +144,8 @@ def _with_data(
     folder: Path,
     say: Callable[[str], None],
 ) -> Named:
-    """The recipe that reads these parts: files where they are, rows from where they will be."""
+    """The recipe that reads these parts: files from where they are, rows from where `train` writes
+    them."""
     changes = {section: dict(keys) for section, keys in changes.items()}
     data = changes.setdefault("data", {})
     overrides = list(overrides)
@@ -176,7 +174,7 @@ def _is_rows(data: Any, chosen: Named) -> bool:
 
 
 def _files(data: Any, task: str) -> list[str] | None:
-    """The names of files, if that is what was given; None: it is data.
+    """The names of files, if `data` is files; None if it is rows.
 
     A list of texts is files where each is one, or where nothing can be learned from texts alone.
     """

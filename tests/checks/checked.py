@@ -49,7 +49,7 @@ def world(task: str, joint: bool = True) -> tuple[Examples, Prepared, list[Any]]
     chosen = told(task, joint=joint)
     examples = load_examples(chosen, lambda line: None)
     prepared = prepare(chosen, examples)
-    items = prepared.task.training_items(examples.train, chosen.data, lambda line: None)
+    items = prepared.task.training_items(examples.train, chosen.data)
     return examples, prepared, items
 
 

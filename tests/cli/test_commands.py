@@ -16,7 +16,7 @@ from tests.forked import TRANSLUCID
 
 from translucid import __version__
 from translucid.cli import app, doctor, parser
-from translucid.cli.shared.unknown_command import ELSEWHERE
+from translucid.cli.shared.parsing import OTHER_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "translucid"]
@@ -111,14 +111,13 @@ def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code:
         (["doctor", "--jsn"], "--json"),
         (["doctor", "more"], "unexpected extra argument"),
         ([], "Usage: translucid"),
-        (["scores"], "No such command 'scores'. Did you mean 'score'?"),
-        (["score-all"], "No such command 'score-all'.\n"),  # letters in common are no reason
-        (["serve"], "No such command 'serve'.\n"),
+        (["scores"], "No such command 'scores'. Did you mean 'score'"),
+        (["xyzzy"], "No such command 'xyzzy'.\n"),
         (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["work", "atention"], "No such command 'atention'. Did you mean 'attention'?"),
-        (["recipe", "test"], "No such command 'test'.\n"),
-        (["fit"], "No such command 'fit'. What does that here: translucid train translate --tr"),
-        (["build-vocab", "a"], "What does that here: translucid tokenizer train train.en train.de"),
+        (["recipe", "fit"], "No such command 'fit'.\n"),  # a command of the whole program only
+        (["fit"], "No such command 'fit'. The same here: translucid train translate --tr"),
+        (["build-vocab", "a"], "The same here: translucid tokenizer train train.en train.de"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str) -> None:
@@ -128,11 +127,11 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
     assert answer.stdout == ""
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", OTHER_COMMANDS)
 def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) -> None:
     assert name not in parser(app).commands
     answer = in_process.run(name, "more")
-    words = shlex.split(answer.stderr.partition("What does that here: translucid ")[2])
+    words = shlex.split(answer.stderr.partition("The same here: translucid ")[2])
     group = parser(app)
     while words and words[0] in getattr(group, "commands", {}):
         group = group.commands[words.pop(0)]
@@ -334,7 +333,7 @@ def test_doctor_says_of_bf16_what_prepared_does(has: bool, monkeypatch: pytest.M
     (check,) = [c for c in json.loads(answer.stdout)["checks"] if c["name"] == "bf16"]
     assert check["works"] is has
     try:
-        tl.load("demo:translate").prepared("bfloat16")
+        tl.load("demo:translate").optimized("bfloat16")
     except InputError:
         assert not has
     else:

@@ -442,7 +442,7 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
     plain = command([*words, "float32"], given)
     assert (plain.code, plain.err, len(plain.out.splitlines())) == (0, "", 300)
     try:
-        packed = one.prepared("int8")
+        packed = one.optimized("int8")
     except InputError as error:  # a machine without int8 products
         assert_refused(command([*words, "int8"]), str(error))
         return
@@ -450,9 +450,9 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
     assert (told.code, len(told.out.splitlines())) == (0, 300)
     assert told.err.count("int8 beside float32, on 16 texts: log-probabilities differ by ") == 1
     texts, sources = ["der hund"], ["the dog sleeps"]
-    apart = one.apart(packed, texts, sources)
+    apart = one.logprob_difference(packed, texts, sources)
     assert 0 < apart.mean <= apart.most < 0.5
-    assert one.apart(one.prepared("float32"), texts, sources).most < 1e-4
+    assert one.logprob_difference(one.optimized("float32"), texts, sources).most < 1e-4
     gained, own = (m.score(sources[0], texts[0]).token_log_probs for m in (packed, one))
     assert max(abs(a - b) for a, b in zip(gained, own, strict=True)) <= apart.most + 1e-6
     heard = command(["generate", folders["language"], "the", "--precision", "int8"])
@@ -470,9 +470,9 @@ def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: M
     assert json.loads(config.read_text("utf-8"))["decoding"] == {
         "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal"
     }  # fmt: skip
-    assert one.search() == GenerationConfig(beam_size=3, alpha=0.5)
-    assert one.search(alpha=1.0) == GenerationConfig(beam_size=3)
-    assert load(folders["language"]).search() == GenerationConfig(max_length=100)
+    assert one.generation_config() == GenerationConfig(beam_size=3, alpha=0.5)
+    assert one.generation_config(alpha=1.0) == GenerationConfig(beam_size=3)
+    assert load(folders["language"]).generation_config() == GenerationConfig(max_length=100)
 
 
 def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: P
     del values["decoding"]
     (old / "config.json").write_text(json.dumps(values))
     write_manifest(old)
-    assert load(old).search() == GenerationConfig()
+    assert load(old).generation_config() == GenerationConfig()
 
 
 # --- in Python

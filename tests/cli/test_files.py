@@ -2,9 +2,8 @@
 
 import pytest
 
-from translucid.cli.shared.files import spread
-
-TAKING = {"--train", "--valid", "--out", "--toyland"}
+from translucid.cli import app, parser
+from translucid.cli.shared.parsing import repeated_options
 
 
 @pytest.mark.parametrize(
@@ -25,5 +24,6 @@ TAKING = {"--train", "--valid", "--out", "--toyland"}
         ("t --train a/x.y=z.txt", "t --train a/x.y=z.txt"),
     ],
 )
-def test_spread(typed: str, meant: str) -> None:
-    assert list(spread(typed.split(), {"--train", "--valid"}, TAKING)) == meant.split()
+def test_several_files_after_one_option(typed: str, meant: str) -> None:
+    params = parser(app).commands["train"].params
+    assert repeated_options(params, typed.split(), "translucid train") == meant.split()

@@ -117,7 +117,7 @@ def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) 
 def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)), "utf-8")
     said = " ".join(run("train", "--help").stdout.split())
-    assert "[runs/TASK or runs/RECIPE, -2 behind if taken]" in said
+    assert "default: runs/TASK or runs/RECIPE, numbered" in said
     for name in ("runs/regress", "runs/regress-2"):
         words = ["--train", "a.csv", "--test", "a.csv", "--quiet", "training.steps=1"]
         done = run("train", "regress", *words, cwd=tmp_path)

@@ -156,7 +156,7 @@ def test_embeddings_are_those_of_the_reference(embedder: tuple[Path, Any]) -> No
         torch.testing.assert_close(vector, model.embed([text])[0], rtol=0, atol=1e-6)
     cosines = model.similarity(TEXTS[:2], TEXTS)
     torch.testing.assert_close(cosines, vectors[:2] @ vectors.T, rtol=0, atol=1e-6)
-    first, *_ = model.nearest("the dog sleeps.", TEXTS[1:])
+    first, *_ = model.nearest_texts("the dog sleeps.", TEXTS[1:])
     assert first.place == int(cosines[0, 1:].argmax())
     assert first.text == TEXTS[1 + first.place]
 
@@ -253,7 +253,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
         np.testing.assert_allclose(written, vectors.numpy(), rtol=0, atol=1e-5)
     done = run("embed", folder, str(file), "--nearest", "the dog", "--top", "2", "--json")
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    wanted = model.nearest("the dog", TEXTS, 2)
+    wanted = model.nearest_texts("the dog", TEXTS, 2)
     assert [(f["line"], f["text"]) for f in found] == [(n.place + 1, n.text) for n in wanted]
     typed = run("embed", folder, "--text", TEXTS[0], "--text", "a")
     rows = np.loadtxt(typed.stdout.splitlines(), delimiter="\t", dtype=np.float32)

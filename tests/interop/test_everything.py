@@ -133,7 +133,7 @@ def examples_file(foreign: Foreign, folder: Path) -> list[str]:
 
 
 def batch_of(foreign: Foreign, files: list[str]) -> Any:
-    (item,) = foreign.model.items(*files)
+    (item,) = foreign.model.encoded_examples(*files)
     return foreign.model.task.collate([item])
 
 
@@ -362,7 +362,7 @@ def test_int8_is_that_of_a_model_of_ours(foreign: Foreign) -> None:
     inputs = foreign.example(TEXT, target_of(foreign)).batch.inputs
     own = tl.build(foreign.model.network.config)
     own.load_state_dict(foreign.model.network.state_dict())
-    small, off = foreign.model.prepared("int8"), {}
+    small, off = foreign.model.optimized("int8"), {}
     linears = {name: part for name, part in own.named_modules() if isinstance(part, nn.Linear)}
 
     def compare(name: str, x: Tensor, output: Tensor) -> None:

@@ -11,6 +11,7 @@ from tests.interop.word_taggers import word_tagger
 
 import translucid as tl
 from translucid.core.errors import ConfigError
+from translucid.model import with_spans
 
 IOB = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 # met: O by a hair before B-PER; Obama: I-PER, with which IOB1 begins a span.
@@ -54,7 +55,7 @@ def test_the_switch_on_the_command_line_and_in_python(tmp_path: Path) -> None:
                           ("free", "PER: Obama")):  # fmt: skip
         options = [] if spans is None else ["--spans", spans]
         assert run("tag", str(tmp_path), file, *options).stdout.strip() == wanted
-        assert model.with_spans(spans).predict(["met Obama"])[0][0].text == wanted[5:]  # type: ignore[arg-type]
+        assert with_spans(model, spans).predict(["met Obama"])[0][0].text == wanted[5:]  # type: ignore[arg-type]
     wrong = run("tag", str(tmp_path), file, "--spans", "bio")
     assert wrong.returncode
     assert "legal, free, iob1" in wrong.stderr

@@ -94,7 +94,7 @@ def test_minilm_finds_the_nearest_sentence() -> None:
     ours = torch.as_tensor(model.embed(SENTENCES))
     assert is_close_enough(ours, own, exact)
     assert is_close_enough(ours @ ours.T, own @ own.T, exact @ exact.T)
-    nearest = model.nearest("Someone is eating.", SENTENCES, k=1)[0]
+    nearest = model.nearest_texts("Someone is eating.", SENTENCES, k=1)[0]
     wanted = (exact @ pooled("Someone is eating.")).argmax()
     assert SENTENCES[int(wanted)] == SENTENCES[0]
     assert SENTENCES[0] in str(nearest)

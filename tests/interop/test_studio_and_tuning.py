@@ -72,7 +72,7 @@ def test_training_goes_on_from_the_reference(foreign: Foreign, tmp_path: Path) -
     lines = (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
     losses = [line["loss"] for line in map(json.loads, lines) if "norm" in line]
     nats, targets = 0.0, 0
-    for item in foreign.model.items(str(tmp_path / "run" / "data" / "train.jsonl")):
+    for item in foreign.model.encoded_examples(str(tmp_path / "run" / "data" / "train.jsonl")):
         batch = foreign.model.task.collate([item])
         count = int((batch.targets != IGNORE).sum())
         with torch.inference_mode():

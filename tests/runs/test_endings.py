@@ -11,8 +11,8 @@ from tests.in_process import run
 from tests.runs.test_runs import small
 
 from translucid.core.errors import ConfigError, Interrupted
-from translucid.demo.baselines import guesses
 from translucid.model import load
+from translucid.runs import fingerprint
 from translucid.runs.recipe import recipe
 from translucid.runs.recipe.examples import load_examples
 from translucid.runs.run import resume_run, train_recipe
@@ -133,7 +133,12 @@ def test_the_baseline_of_text_is_its_unigram_perplexity() -> None:
     setup, examples = begun("language")
     assert isinstance(setup.task, Language)
     numbers = setup.task.baseline(setup.items, setup.test).score.numbers
-    expected = guesses(setup.task, examples.train, setup.test).unigram
+    tokenizer, words = setup.task.tokenizer, Counter[int]()
+    for record in examples.train:
+        words.update([*tokenizer.encode(record.text), tokenizer.eos_id])
+    total = words.total() + len(tokenizer)  # one is added for every token
+    targets = [target for item in setup.test for target in item.targets]
+    expected = math.exp(-sum(math.log((words[t] + 1) / total) for t in targets) / len(targets))
     assert numbers["perplexity"] == pytest.approx(expected, rel=1e-9)
     assert numbers["loss"] == pytest.approx(math.log(expected))
 
@@ -192,8 +197,10 @@ def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:
     assert "what a model must do better" in done.stdout
 
 
-def test_an_older_recipe_does_not_standardise(tmp_path: Path) -> None:
-    """A run that was begun before the key: it goes on as it was."""
+def test_a_run_begun_before_a_key_was_added_resumes_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(recipe.ADDED, "data.standardise", False)  # as if the key were new
     chosen = recipe.parse(
         {"task": {"kind": "regress"}, "data": {"toyland": 60, "standardise": False},
          "training": {"steps": 2, "device": "cpu", "warmup": 1, "batch_tokens": 64}}
@@ -207,8 +214,10 @@ def test_an_older_recipe_does_not_standardise(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(lines) + "\n", "utf-8")
     state = next((tmp_path / "run/state").glob("step-*")) / "state.json"
-    numbers = json.loads(state.read_text("utf-8"))
-    assert numbers["fingerprint"]["recipe"]["data.standardise"] is False
+    now = json.loads(state.read_text("utf-8"))["fingerprint"]
+    before = now | {"recipe": {k: v for k, v in now["recipe"].items() if k != "data.standardise"}}
+    assert now["recipe"]["data.standardise"] is False
+    assert fingerprint.changes(before, now) == []
     assert recipe.of_run(tmp_path / "run").data.standardise is False
     assert recipe.read(path).data.standardise is True
     resume_run(tmp_path / "run", quiet=True)

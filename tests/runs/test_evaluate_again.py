@@ -233,7 +233,7 @@ def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) ->
     folder = trained(tmp_path / "run", "translate", data=data, decoding={"beam_size": 3})
     model = load(folder)
     assert model.evaluate(files).numbers == model.evaluate(*files).numbers == same(folder)
-    assert model.texts(files) == model.texts(*files)
+    assert model.examples(files) == model.examples(*files)
     expected = model.evaluate(*files, beam_size=1, alpha=0.5)
     answer = run(
         "evaluate", str(folder), *files, "decoding.beam_size=1", "decoding.alpha=0.5", "--json"

@@ -85,7 +85,7 @@ def test_a_model_without_a_limit_of_its_own_reads_what_its_positions_allow(tmp_p
     foreign = Model(replace(cut._bundle, data={}))
     ours, theirs = (model.evaluate(str(test)) for model in (cut, foreign))
     assert (theirs.numbers, theirs.counts()) == (ours.numbers, ours.counts())
-    texts = [text for text, _ in cut.texts(str(test))]
+    texts = [text for text, _ in cut.examples(str(test))]
     with pytest.warns(CutText, match="more than the 15 tokens"):
         answers = foreign.classify(texts)
     lines = [f"{answer.label}\t{answer.probability:.3f}" for answer in answers]

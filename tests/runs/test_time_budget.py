@@ -48,7 +48,7 @@ def chosen(
     )
     examples = load_examples(asked, lambda line: None)
     known = prepare(asked, examples)
-    items = known.task.training_items(examples.train, asked.data, lambda line: None)
+    items = known.task.training_items(examples.train, asked.data)
     amount = Amount(60, words, 100)
     picks, lines = fit(asked, amount, known, items, items, torch.device("cpu"))
     return picks, lines, automatic_sizes.with_picks(asked, picks)[0]

@@ -18,7 +18,7 @@ def test_texts_of_a_batch_have_the_losses_that_they_have_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tl.load(f"demo:{name}")
-    texts = model.texts(limit=9)
+    texts = model.examples(limit=9)
     assert len({len(text) for text, _ in texts}) > 3  # so that there is padding
     together = measured(model.network, model.task, texts)
     for pair, one in zip(texts, together, strict=True):
@@ -43,7 +43,7 @@ def test_texts_of_a_batch_have_the_losses_that_they_have_alone(
 
 def test_a_text_without_an_answer_has_no_loss() -> None:
     model = tl.load("demo:classify")
-    (text, target), *_ = model.texts(limit=1)
+    (text, target), *_ = model.examples(limit=1)
     known, unknown = measured(model.network, model.task, [(text, target), (f"{text} {text}", None)])
     assert (known.targets, unknown.targets) == (1, 0)
     assert math.isnan(unknown.loss)

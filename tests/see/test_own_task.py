@@ -219,5 +219,5 @@ def test_a_task_that_says_nothing_of_itself_says_what_it_lacks() -> None:
     task, _ = made("pair")
     with pytest.raises(InputError, match="give PairScore a method example"):
         Task.example(task, PAIR)
-    with pytest.raises(InputError, match="give PairScore a property outputs"):
+    with pytest.raises(InputError, match=r"does not define `outputs`.*PairScore"):
         Task.outputs.fget(task)  # type: ignore[attr-defined]

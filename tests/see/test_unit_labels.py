@@ -86,7 +86,7 @@ def test_tokens_belong_to_their_words() -> None:
 
 def test_the_texts_that_move_a_unit_most() -> None:
     model = classifier()
-    texts = [text for text, _ in model.texts(limit=12)]
+    texts = [text for text, _ in model.examples(limit=12)]
     seen = Activations(POINT)
     for text in texts:
         seen.add(model.trace(text, keep=[POINT]))
@@ -116,9 +116,9 @@ def test_heads_are_the_length_of_what_they_hand_over() -> None:
 @pytest.mark.parametrize("name", ["classify", "tag"])
 def test_losses_of_single_texts_make_the_loss_of_all(name: str) -> None:
     model = tl.load(f"demo:{name}")
-    hardest = model.hardest(limit=8)
+    hardest = model.hardest_examples(limit=8)
     assert [one.loss for one in hardest] == sorted((one.loss for one in hardest), reverse=True)
-    items = model.items(limit=8)
+    items = model.encoded_examples(limit=8)
     batch = model.task.collate(items)
     with torch.no_grad():
         outputs = model.network(**batch.inputs)

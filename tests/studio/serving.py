@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -157,12 +158,15 @@ def serving(
     models: Mapping[str, Model | None],
     once: str = "",
     followed: Mapping[str, RunFollower] | None = None,
+    view: Path | None = None,
 ) -> Iterator[Served]:
     library = Library(models)
     held = socket.create_server(("127.0.0.1", 0))
     port = held.getsockname()[1]
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
-    guard = make_app(at_hand(Handlers(library, followed)), token=TOKEN, hosts=hosts, once=once)
+    guard = make_app(
+        at_hand(Handlers(library, followed)), token=TOKEN, hosts=hosts, once=once, view=view
+    )
     options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(files_kept(guard), **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)

@@ -124,7 +124,7 @@ def number(model: Model, trace: Any, at: str, index: list[int], shown: float) ->
             return float(gradient[0, index[0]].square().sum().sqrt())
         case "cosine":
             word, other = rest.split(" ")
-            bars = model.neighbours(word, 8)
+            bars = model.nearest_words(word, 8)
             return float(bars.values[bars.labels.index(other)])
     value = trace[at]
     return float(value[(0, *index)] if value.dim() else value)

@@ -45,7 +45,7 @@ def test_losses_and_units_come_some_at_a_time(
     opened = handlers.library.opened["a"].model
     answer, asked = until_done(handlers, "hardest")
     assert (asked, answer["of"], answer["from"]) == (3, 10, "the test data of its run")
-    true = tl.load("demo:classify").hardest(limit=10)
+    true = tl.load("demo:classify").hardest_examples(limit=10)
     assert [one["text"] for one in answer["texts"]] == [one.text for one in true]
     assert [one["loss"] for one in answer["texts"]] == pytest.approx([one.loss for one in true])
     assert answer["texts"][0]["target"] == true[0].target
@@ -178,7 +178,7 @@ def test_the_page_lists_texts_and_opens_them(
     leaf.wait("document.querySelectorAll('.hardest li').length === 10")
     assert leaf.words("#readout .path")[0].endswith(", the test data of its run")
     held = tl.load("demo:classify")
-    true = held.hardest(limit=10)
+    true = held.hardest_examples(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
     leaf.inner.click("text=Which texts move it most")
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")

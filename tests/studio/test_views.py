@@ -333,7 +333,7 @@ def test_every_switch_does_what_its_edit_does(
 
 def trace_target(trace: Reading, family: str) -> str | None:
     """What the run has read: a translation of the model's own."""
-    return trained()[family].target_for(TEXTS[family], None)
+    return trained()[family].default_target(TEXTS[family])
 
 
 @pytest.mark.parametrize("family", chosen(VIEWS, "translate", "tag"))
@@ -409,7 +409,7 @@ def test_two_translators_side_by_side(studio: Served, leaf: Page, traces: Any) -
     one, two = trained()["translate"], trained()["lstm"]
     text = TEXTS["translate"]
     leaf.turn(address_of(studio, "translate", "compare", **{"with": "b"}))
-    told = [one.target_for(text, None), two.target_for(text, None)]
+    told = [one.default_target(text), two.default_target(text)]
     for row, model in ((0, one), (1, two)):
         shown = leaf.inner.eval_on_selector_all(
             ".answers .pair",

@@ -126,7 +126,6 @@ def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
         ({"view": "flows"}, "view 'flows': choose one of flow, attention"),
         ({"height": 10}, "height 10: 300 to 4000 pixels"),
         ({"view": "compare"}, r"needs a second model: compare_with=\[other\]"),
-        ({"view": "compare", "beside": []}, r"^beside: now compare_with$"),
         ({"view": "train"}, r"view 'train' needs the run that training wrote: tl.load\("),
     ],
 )

@@ -165,7 +165,7 @@ def test_pairs_that_moved(tmp_path: Path) -> None:
     for weight in after.network.parameters():
         weight.data += 0.3 * torch.randn(weight.shape, generator=draw)
     texts = [one for one, _ in PAIRS[:5]]
-    moved = after.embedding_change(before, texts)
+    moved = after.compare_embeddings(before, texts)
     wanted = {
         (texts[i], texts[j]): [float(m.similarity([texts[i]], [texts[j]])) for m in (before, after)]
         for i in range(5)
@@ -185,7 +185,7 @@ def test_pairs_that_moved(tmp_path: Path) -> None:
     assert shown.stdout.strip() == moved.text(2), shown.stderr
     assert shown.stdout.startswith("moved nearer\n")
     with pytest.raises(InputError, match="1 text makes no pair"):
-        after.embedding_change(before, texts[:1])
+        after.compare_embeddings(before, texts[:1])
 
 
 SCORED = [(*PAIRS[n], 1.0) for n in range(6)] + [
@@ -210,7 +210,7 @@ def test_pairs_with_scores(tmp_path: Path) -> None:
     errors = [(cosine - score) ** 2 for cosine, score in zip(made, gold, strict=True)]
     assert numbers["loss"] == pytest.approx(sum(errors) / len(errors), rel=1e-4)
     assert numbers["spearman"] == pytest.approx(spearman(made, gold), abs=1e-6)
-    batch = model.task.collate(model.items(data))
+    batch = model.task.collate(model.encoded_examples(data))
     loss = model.task.loss(model.network, batch).item() / batch.count
     assert loss == pytest.approx(numbers["loss"], rel=1e-4)
 

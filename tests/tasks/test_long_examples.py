@@ -12,6 +12,7 @@ from translucid.runs.recipe.recipe import DataConfig
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.long_texts import limit_length
 from translucid.tasks.tag import Tag
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.translate import Translate
@@ -22,7 +23,9 @@ LONG, SHORT = "abcdefghij" * 3, "abc"
 
 def items_of(task, records, **data):
     said: list[str] = []
-    return task.training_items(records, DataConfig(**data), said.append), said
+    options = DataConfig(**data)
+    whole = task.training_items(records, options)
+    return limit_length(task, whole, options, "training", said.append)[0], said
 
 
 def test_long_examples_are_left_out_and_counted() -> None:
@@ -36,7 +39,7 @@ def test_long_examples_are_left_out_and_counted() -> None:
     whole = task.held_out_items(records, 10)
     assert len(whole) == 3
     said.clear()
-    left, coverage = task.limited(whole, DataConfig(max_length=10), "test", said.append)
+    left, coverage = limit_length(task, whole, DataConfig(max_length=10), "test", said.append)
     assert left == items
     assert (coverage.examples, coverage.left_out) == (1, {"over 10 tokens": 2})
     assert coverage.as_dict() == {

@@ -154,7 +154,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
     # And a model that is opened later is scored as the run scored it.
     model = load(tmp_path / "straight")
     valid = json.loads((tmp_path / "straight" / "test.json").read_text("utf-8"))["test"]
-    assert model.settings().decoding.carry_state
+    assert model.evaluation_settings().decoding.carry_state
     assert model.evaluate().numbers["loss"] == pytest.approx(valid["loss"], rel=1e-6)
     alone = model.evaluate(carry_state=False).numbers["loss"]
     assert abs(alone - valid["loss"]) > 1e-6 * alone

@@ -47,15 +47,13 @@ from translucid.cli import (
     translate,
     work,
 )
-from translucid.cli.shared.code import with_code
-from translucid.cli.shared.files import CommandWithFiles
-from translucid.cli.shared.old_options import CommandOfToday
-from translucid.cli.shared.unknown_command import Commands
-from translucid.cli.shared.wrong_task import other_command
+from translucid.cli.shared.arguments import with_code
+from translucid.cli.shared.messages import other_command
+from translucid.cli.shared.parsing import Command, Commands
 from translucid.core.errors import CutText, TranslucidError, WrongTaskError
 from translucid.core.extensions import ChangedCode
 from translucid.core.extensions import explain as explain_error
-from translucid.core.renamed import Renamed
+from translucid.core.spelling import OtherName
 from translucid.core.terminal import visible_output
 
 atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
@@ -104,27 +102,27 @@ app.add_typer(lab.app, name="lab", cls=Commands)
 app.add_typer(data.app, name="data", cls=Commands)
 app.add_typer(tokenizer.app, name="tokenizer", cls=Commands)
 app.add_typer(recipe.app, name="recipe", cls=Commands)
-app.command(cls=CommandOfToday)(with_code(recipe.new))
-app.command(cls=CommandWithFiles)(with_code(check.check))
-app.command(cls=CommandWithFiles)(with_code(train.train))
-app.command(cls=CommandOfToday)(with_code(train.resume))
-app.command(cls=CommandOfToday)(reproduce.reproduce)
-app.command(cls=CommandWithFiles)(with_code(train.evaluate))
-app.command(cls=CommandWithFiles)(with_code(compare.compare))
-app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
-app.command("import", cls=CommandOfToday)(import_model.import_model)
-app.command(cls=CommandOfToday)(with_code(export.export))
-app.command(cls=CommandOfToday)(with_code(info.info))
-app.command(cls=CommandOfToday)(with_code(translate.translate))
-app.command(cls=CommandOfToday)(with_code(score.score))
-app.command(cls=CommandOfToday)(with_code(predict.classify))
-app.command(cls=CommandOfToday)(with_code(predict.tag))
-app.command(cls=CommandOfToday)(with_code(generate.generate))
-app.command(cls=CommandOfToday)(fill.fill)
-app.command(cls=CommandOfToday)(embed.embed)
-app.command(cls=CommandOfToday)(with_code(predict.predict))
-app.command(cls=CommandOfToday)(with_code(explain.explain))
-app.command(cls=CommandOfToday)(with_code(explore.explore))
+app.command(cls=Command)(with_code(recipe.new))
+app.command(cls=Command)(with_code(check.check))
+app.command(cls=Command)(with_code(train.train))
+app.command(cls=Command)(with_code(train.resume))
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(with_code(train.evaluate))
+app.command(cls=Command)(with_code(compare.compare))
+app.command(cls=Command)(with_code(ablate.ablate))
+app.command("import", cls=Command)(import_model.import_model)
+app.command(cls=Command)(with_code(export.export))
+app.command(cls=Command)(with_code(info.info))
+app.command(cls=Command)(with_code(translate.translate))
+app.command(cls=Command)(with_code(score.score))
+app.command(cls=Command)(with_code(predict.classify))
+app.command(cls=Command)(with_code(predict.tag))
+app.command(cls=Command)(with_code(generate.generate))
+app.command(cls=Command)(fill.fill)
+app.command(cls=Command)(embed.embed)
+app.command(cls=Command)(with_code(predict.predict))
+app.command(cls=Command)(with_code(explain.explain))
+app.command(cls=Command)(with_code(explore.explore))
 app.command("doctor")(doctor.command)
 
 
@@ -218,7 +216,7 @@ def _plain_warnings() -> Iterator[None]:
             truncated.append(message.count)
             if len(truncated) > 1:
                 return  # the sum follows at the end
-        if issubclass(category, ChangedCode | CutText | Renamed):
+        if issubclass(category, ChangedCode | CutText | OtherName):
             print(f"warning: {message}", file=sys.stderr)
         else:
             before(message, category, *place)

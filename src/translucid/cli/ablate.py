@@ -26,7 +26,10 @@ EVERY = 5.0  # seconds between two lines where there is no terminal
 
 def ablate(
     model: Folder,
-    data: Annotated[list[str], typer.Option(help="A file as in training; for translation two.")],
+    data: Annotated[
+        list[str],
+        typer.Option(help="A file in the format of the training data; for translation, two."),
+    ],
     of: Annotated[
         str | None,
         typer.Option(
@@ -42,27 +45,25 @@ def ablate(
             "which would translate everything once for each part."
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many examples.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first examples.")] = None,
     keep_empty: Annotated[
         bool | None,
         typer.Option(
             "--keep-empty/--no-keep-empty",
             show_default="as in training",
-            help="Of a text: an empty line counts too.",
+            help="Count empty lines of a text as documents.",
         ),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw it, too: a file that ends in .svg, .png or .pdf.")
+        Path | None, typer.Option(help="Also draw it to this .svg, .png or .pdf file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Switch off each part of a model in turn, and see what it loses.
+    """Switch off each part of a model in turn, and measure how much the loss rises.
 
-    A row for each head, layer, gate and so on: the loss of a target over a file, and how much it
-    grows without that part. Where it hardly grows, other parts stand in for it.
+    Prints a row for each head, layer, gate and so on: the loss per target on a file, and how much
+    it rises without that part. If it hardly rises, other parts compensate.
 
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """
@@ -83,7 +84,7 @@ def ablate(
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
     options = {} if keep_empty is None else {"keep_empty": keep_empty}
-    items = held.items(*data, limit=limit, say=partial(typer.echo, err=True), **options)
+    items = held.encoded_examples(*data, limit=limit, say=partial(typer.echo, err=True), **options)
     with_metric = not held.task.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with Progress("switched off", len(chosen), every=EVERY, at_once=True) as progress:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.shared.findings import show, wrong
-from translucid.cli.shared.recipe_arguments import (
+from translucid.cli.shared.arguments import (
     DataFolder,
     MadeUp,
     RecipeArguments,
@@ -17,6 +16,7 @@ from translucid.cli.shared.recipe_arguments import (
     ValidFiles,
     tasks,
 )
+from translucid.cli.shared.messages import any_wrong, show_findings
 from translucid.core.errors import InputError
 from translucid.tasks.registry import TASKS
 
@@ -31,18 +31,18 @@ def check(
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Columns and the like: data.text_column=review ..."),
+        typer.Argument(help="Keys of the recipe, such as data.text_column=review ..."),
     ] = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
     test_files: TestFiles = None,
     toyland: MadeUp = None,
     data_folder: DataFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look at the data: what is read, how long, which labels, what occurs twice.
+    """Check data before training: what is read, lengths, labels and duplicates.
 
-    Exit code 2 if something would make a model or its score wrong.
+    The exit code is 2 if a mistake would make the model or its score wrong.
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """
@@ -86,7 +86,7 @@ def check(
             for line in part.lines():
                 typer.echo(f"  {line}")
         typer.echo("")
-        show(findings)
+        show_findings(findings)
         typer.echo(f"next: {following}")
-    if wrong(findings):
+    if any_wrong(findings):
         raise typer.Exit(2)

@@ -20,25 +20,23 @@ def compare(
         list[str],
         typer.Argument(
             metavar="MODEL MODEL... [FILE]... [SECTION.KEY=VALUE]...",
-            help="Two models or more, the first to compare with: runs, model folders, demo:NAME. "
-            "Behind them a file as in training; for translation two [the test data of the runs, "
-            "which must be the same]. decoding.beam_size=1 and the like hold for all models.",
+            help="Two or more models (runs, model folders, demo:NAME), compared with the first; "
+            "then a file in the format of the training data, two for translation (default: the "
+            "test data of the runs, if equal). Keys (decoding.beam_size=1) apply to all models.",
         ),
     ],
     data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
     samples: Annotated[
-        int, typer.Option(min=1, help="Samples of the bootstrap, and of the test.")
+        int, typer.Option(min=1, help="Samples of the bootstrap and of the test.")
     ] = 1000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the random generator that draws them.")
-    ] = 12345,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of these samples.")] = 12345,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Score models on the same data: is one better than the first, or was it luck?
+    """Score models on the same data, and test whether one is better than the first.
 
-    Each score has a 95 % interval by bootstrap, each difference to the first model the p-value of
-    approximate randomization, both over the examples.
+    Each score has a 95 % bootstrap interval over the examples. Each difference to the first model
+    has the p-value of an approximate randomization test.
 
     Example: translucid compare runs/a runs/b test.en test.de
     """

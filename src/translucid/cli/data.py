@@ -23,10 +23,12 @@ def group() -> None:
 def toyland(
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     pairs: Annotated[int, typer.Option(min=1, help="Training sentences.")] = 20000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same files.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace older files.")] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; the same seed gives the same files.")
+    ] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
-    """Write the embedded English-German world in the formats that users bring.
+    """Write the made-up English-German data as files in the usual formats.
 
     Example: translucid data toyland --out data/toyland --pairs 20000
     """

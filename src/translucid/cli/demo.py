@@ -1,13 +1,57 @@
-"""`translucid demo`: a model, trained while you watch, and looked into."""
+"""`translucid demo`: train a small model while you watch, ask it something, explain an answer."""
 
+import json
+import math
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from translucid.cli.explain import write_page
+from translucid.cli.shared.messages import noting
 from translucid.cli.train import stopping
-from translucid.demo.recipes import EXAMPLES, NEXT, DemoTask, recipe_values
+from translucid.core.errors import InputError
+
+DemoTask = Literal["translate", "tag", "classify", "language", "regress"]
+MARK = ".demo"  # a file that marks a folder as a demo, which --again may remove
+PAGE = "walk.html"
+
+
+class Demo(NamedTuple):
+    """A shipped recipe, what its model is asked, and a text to explain next."""
+
+    recipe: str
+    texts: tuple[str, ...]
+    next_text: str
+
+
+DEMOS: dict[DemoTask, Demo] = {
+    "translate": Demo(
+        "toyland-translate-transformer",
+        ("The teacher calls the old doctor.", "My mother sleeps because she is tired.",
+         "The book that the children read is not boring."),
+        "The dog sees a cat.",
+    ),
+    "tag": Demo(
+        "toyland-tag-lstm",
+        ("Jordan sleeps because he is tired.", "Jordan lies in Asia.",
+         "Jordan hires Anna Keller in New York."),
+        "Jordan waits in Madrid.",
+    ),
+    "classify": Demo(
+        "toyland-classify-lstm",
+        ("The food was not bad.", "The concert was wonderful, but my friends hated it.",
+         "Although the hotel is ugly, we never criticize it."),
+        "The film was never boring.",
+    ),
+    "language": Demo(
+        "toyland-language-transformer", ("The dog", "Although the soup was"), "The children who"
+    ),
+    "regress": Demo("toyland-regress-mlp", ("-0.5", "0", "0.25"), "0.5"),
+}  # fmt: skip
 
 
 def demo(
@@ -15,58 +59,152 @@ def demo(
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
-            help="What the model is asked at the end: sentences, beginnings of sentences for "
+            help="What to ask the model at the end: sentences, beginnings of sentences for "
             "language, numbers for regress (negative ones after --).",
         ),
     ] = None,
-    task: Annotated[DemoTask, typer.Option(help="What the model is for.")] = "translate",
+    task: Annotated[DemoTask, typer.Option(help="What to train the model for.")] = "translate",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; by default runs/demo or runs/demo-TASK.")
+        Path | None, typer.Option(help="Output folder (default: runs/demo or runs/demo-TASK).")
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Change the recipe: section.key=value.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Replace an older demo.")] = False,
 ) -> None:
-    """Train a model on made-up sentences, ask it something, and look into it.
+    """Train a model on made-up sentences, ask it something, and write a page that explains it.
 
     Example: translucid demo "The dog sees a cat."
 
     Example: translucid demo --task tag "Anna works for Lumina in Rome."
     """
-    import json
-
-    from translucid.demo import results
     from translucid.model import load
+    from translucid.runs.recipe import recipe
+    from translucid.see.walk.walk import walk
+
+    folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
+    asked = texts or list(DEMOS[task].texts)
+    chosen = recipe.parse(_recipe_values(task, overrides or ()), overrides or ())
+    if chosen.task.kind != task:
+        kind = chosen.task.kind
+        raise InputError(f"task.kind is {kind}; write --task {kind} instead")
+    if task == "regress":
+        _check_numbers(asked)
+    if again:
+        _remove(folder)
+    _train(chosen, folder)
+    model = load(folder)
+    _show_score(json.loads((folder / "test.json").read_text("utf-8")))
+    with noting(model) as notes:
+        notes.of(asked)
+        for text, answer in zip(asked, model.predict(asked), strict=True):
+            typer.echo(f"  {text}\n  -> {model.task.answer_text(answer)}")
+    reading = model.trace(next((text for text in asked if text.strip()), DEMOS[task].next_text))
+    write_page(folder / PAGE, reading, walk(reading))
+    place = shlex.quote(str(folder))
+    typer.echo(f"{folder}: the model is in {folder / 'best'}, its explanation in {folder / PAGE}")
+    typer.echo(f"look into it in your browser: translucid explore {place}")
+    typer.echo(f'next: translucid explain {place} "{DEMOS[task].next_text}"')
+
+
+def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
+    """The shipped recipe; if `overrides` choose another kind of model, without the keys of its
+    kind."""
+    import tomllib
+
+    from translucid.runs.recipe import shipped
+
+    values = tomllib.loads(shipped.find(DEMOS[task].recipe).read_text("utf-8"))
+    model = values["model"]
+    for override in overrides:
+        key, _, kind = override.partition("=")
+        if key.strip() == "model.kind" and kind.strip().strip("\"'") != model["kind"]:
+            values["model"] = {k: model[k] for k in ("d_model",) if k in model}
+    return values
+
+
+def _train(chosen: Any, folder: Path) -> None:
+    """Train into the folder, resume the demo in it, or leave a finished one as it is."""
     from translucid.runs.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
     from translucid.runs.session import Recording
 
-    folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
-    asked = texts or list(EXAMPLES[task])
-    chosen = recipe.parse(recipe_values(task, overrides or ()), overrides or ())
-    results.check(task, chosen, asked)
-    if again:
-        results.remove(folder)
     if (folder / "recipe.toml").exists():
-        there = recipe.read(folder / "recipe.toml")
-        results.check_same(task, there.task.kind, folder)
+        there = recipe.read(folder / "recipe.toml").task.kind
+        if there != chosen.task.kind:
+            raise InputError(
+                f"{folder} holds a model for task {there}, not {chosen.task.kind}; choose another "
+                "folder with --out, or replace it with --again"
+            )
+    recording = Recording()  # for the studio's Train view
     with stopping() as interrupted:
         if (folder / "test.json").exists():
             typer.echo(f"{folder} holds a trained model already; --again trains a new one")
         elif (folder / "recipe.toml").exists():
-            typer.echo(f"{folder} holds a demo that was stopped; going on with it")
-            resume_run(folder, interrupted=interrupted, recording=Recording())
+            typer.echo(f"{folder} holds a demo that was stopped; resuming it")
+            resume_run(folder, interrupted=interrupted, recording=recording)
         else:
-            with results.marked(folder):
+            with _marked(folder):
                 train_recipe(
-                    chosen, folder, interrupted=interrupted, allowed=(results.MARK,),
-                    recording=Recording(),  # for the studio's Train view
-                )  # fmt: skip
-    chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
-    result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
-    done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])
-    page = results.SHOW[task](done, asked)
-    typer.echo(f"{folder}: the model is in {folder / 'best'}, the report in {page}")
-    typer.echo(f"look into it in your browser: translucid explore {shlex.quote(str(folder))}")
-    typer.echo(f"next: {NEXT[task].format(out=shlex.quote(str(folder)))}")
+                    chosen, folder, interrupted=interrupted, allowed=(MARK,), recording=recording
+                )
+
+
+def _show_score(result: dict[str, Any]) -> None:
+    """The test score and its baseline, as training wrote them into test.json."""
+    typer.echo(f"on {result['examples']:,} unseen examples: {_numbers(result['test'])}")
+    if baseline := result.get("baseline"):
+        typer.echo(f"baseline ({baseline['name']}): {_numbers(baseline['test'])}")
+
+
+def _numbers(score: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in score.items())
+
+
+def _check_numbers(texts: Sequence[str]) -> None:
+    """Refuse before training what would fail after it."""
+    for text in texts:
+        try:
+            finite = math.isfinite(float(text))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise InputError(f"{text!r} is not a number; give numbers such as 0.25")
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of an older demo, and nothing else."""
+    from translucid.core.atomic_files import remove
+    from translucid.runs.folder import locked, remove_own
+
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / MARK).is_file():
+        raise InputError(
+            f"{folder} is not the folder of a demo (it holds no {MARK}), so --again leaves it "
+            "alone; remove it yourself, or choose another folder with --out"
+        )
+    with locked(folder):
+        remove_own(folder)
+        for name in (PAGE, MARK):
+            remove(folder / name)
+
+
+@contextmanager
+def _marked(folder: Path) -> Iterator[None]:
+    """Mark the folder as a demo before anything else is in it; remove the mark if nothing was
+    trained."""
+    from translucid.core.atomic_files import remove, write_text
+    from translucid.runs.folder import made
+
+    with made(folder):
+        if any(folder.iterdir()):  # training refuses a folder that is not empty
+            yield
+            return
+        write_text(folder / MARK, "")
+        try:
+            yield
+        except BaseException:
+            if [path.name for path in folder.iterdir()] == [MARK]:
+                remove(folder / MARK)
+            raise

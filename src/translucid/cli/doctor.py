@@ -119,7 +119,7 @@ def _torch() -> Iterator[Check]:
 
 
 def _bf16(device: str) -> Check:
-    """What `model.prepared("bfloat16")` asks: torch multiplies bfloat16 on any CPU, but slowly."""
+    """Whether bfloat16 is fast here: torch supports it on any CPU, but often slowly."""
     import torch
 
     from translucid.fast.precision import has_bf16
@@ -130,7 +130,7 @@ def _bf16(device: str) -> Check:
 
 
 def _cpu_kernels() -> Check:
-    """What decoding on a CPU runs on: our own kernels, or torch's."""
+    """Whether decoding on the CPU uses our own kernels or torch's."""
     from translucid.fast import cpu_kernels
 
     if reason := cpu_kernels.reason():
@@ -142,7 +142,7 @@ def _cpu_kernels() -> Check:
 
 
 def _compile(device: str) -> Check:
-    """torch.compile writes C++ (and Triton on CUDA), so it needs something to build it with."""
+    """Whether torch.compile works: it generates C++ (Triton on CUDA), which needs a compiler."""
     wanted = [os.environ["CXX"]] if os.environ.get("CXX") else COMPILERS
     compiler = next((name for name in wanted if shutil.which(name)), None)
     headers = Path(sysconfig.get_paths()["include"], "Python.h").exists()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.input_notes import Noting, noting
-from translucid.cli.shared.lines import Answered, answer_lines
+from translucid.cli.shared.answering import Answered, answer_lines
+from translucid.cli.shared.messages import Noting, noting
 from translucid.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,33 +23,33 @@ ARRAY, LINES = ".npy", (".jsonl", ".json")
 def embed(
     model: o.Folder,
     file: Annotated[
-        str | None, typer.Argument(help="One text a line; - or none is standard input.")
+        str | None, typer.Argument(help="One text per line; standard input if - or not given.")
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="This text instead of a file; may be repeated.")
+        list[str] | None, typer.Option(help="A text instead of a file; may be repeated.")
     ] = None,
     nearest: Annotated[
-        str | None, typer.Option(help="Show the lines that are most like this text.")
+        str | None, typer.Option(help="Show the lines that are most similar to this text.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Show the pairs of lines that lie nearer, or apart, than in this model."),
+        typer.Option(help="Show the pairs of lines whose similarity differs most from this model."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many of these.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="How many to show.")] = 5,
     as_json: o.Json = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write here: .npy is one array, .jsonl JSON lines, any other name a table with "
-            "tabs; but for .npy, stopped and run again, it goes on."
+            help="Output file: one array (.npy), JSON Lines (.jsonl), or a tab-separated table. If "
+            "stopped, run the command again to continue (except for .npy)."
         ),
     ] = None,
     device: o.Device = "auto",
 ) -> None:
-    """Turn each text into a vector; with --nearest, find the texts that are most like one.
+    """Embed each text as a vector; with --nearest, find the most similar texts.
 
-    For sentence-transformers, and for encoders without a head, of which the mean of the tokens'
-    vectors is taken.
+    For sentence-transformers models, and for encoders without a head, whose token vectors are
+    averaged.
 
     Example: translucid embed ./all-MiniLM-L6-v2 sentences.txt --nearest "Someone is eating."
 
@@ -57,13 +57,15 @@ def embed(
 
     Example: translucid embed runs/tuned sentences.txt --against ./all-MiniLM-L6-v2
     """
+    from translucid.tasks.expect import check_task
+
     if text and file is not None:
         raise ConfigError(f"--text and the file {file} were both given; leave one out")
     chosen = {"--nearest": nearest, "--against": against, "--out": out}
     if len(named := [option for option, value in chosen.items() if value is not None]) > 1:
         raise ConfigError(f"{' and '.join(named)} were both given; leave one out")
     (held,) = o.load_models(model, None, device)
-    held.check_task("embed")
+    check_task(held.task, "embed")
     name = file or "-"
     with noting(held) as notes:
         _answer(held, model, notes, name, text, nearest, against, top, as_json, out, device)
@@ -96,7 +98,7 @@ def _answer(
 
 
 def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
-    for neighbour in held.nearest(query, texts, top):
+    for neighbour in held.nearest_texts(query, texts, top):
         if as_json:
             values = {
                 "line": neighbour.place + 1, "text": neighbour.text, "cosine": neighbour.cosine
@@ -107,8 +109,10 @@ def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: boo
 
 
 def _against(held: "Model", before: "Model", texts: list[str], top: int, as_json: bool) -> None:
-    before.check_task("embed")
-    moved = held.embedding_change(before, texts)
+    from translucid.tasks.expect import check_task
+
+    check_task(before.task, "embed")
+    moved = held.compare_embeddings(before, texts)
     if not as_json:
         typer.echo(moved.text(top))
         return

@@ -1,4 +1,4 @@
-"""`translucid explain`: a walk through a model, from a text to its answer."""
+"""`translucid explain`: every step of a model from a text to its answer."""
 
 import json
 import os
@@ -25,13 +25,13 @@ LONG = 120  # letters of a text that is not said again
 
 def explain(
     model: Folder,
-    text: Annotated[str, typer.Argument(help="What the model reads; in quotes.")],
+    text: Annotated[str, typer.Argument(help="The text that the model reads; in quotes.")],
     target: Annotated[
         str | None,
         typer.Option(help="Read this translation, or compare with this label, tags or numbers."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(help="Look closer at one layer; the first is 0.")
+        int | None, typer.Option(help="Show one layer in detail; the first is 0.")
     ] = None,
     head: Annotated[
         str | None, typer.Option(help="Show one attention head instead of their mean.")
@@ -46,15 +46,17 @@ def explain(
     top: Annotated[
         int, typer.Option(help="How many likely answers to show, or terms of a number.")
     ] = 5,
-    width: Annotated[int | None, typer.Option(help="Columns; by default the terminal's.")] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with pictures here instead.")
+    width: Annotated[
+        int | None, typer.Option(help="Width in columns (default: the terminal's).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as one JSON object.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with figures to this file instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Walk through a model: what happens between a text and the answer, part by part.
+    """Explain an answer: every step from the text to the output, part by part.
 
-    A text that begins with - comes last, after --.
+    Put a text that begins with - last, after --.
 
     Example: translucid explain demo:translate "The dog sees a cat."
     """
@@ -78,7 +80,7 @@ def explain(
         return
     walked = walk(reading, layer=layer, head=one, top=top)
     if html is not None:
-        _write_page(html, reading, walked)
+        write_page(html, reading, walked)
     if as_json:
         typer.echo(json.dumps(walk_as_json(walked), ensure_ascii=False, allow_nan=False))
         return
@@ -103,7 +105,7 @@ def _say_terms(opened: "Opened", *, as_json: bool) -> None:
 
 
 def _one_head(head: str | None) -> int | None:
-    """The mean is what is shown by itself."""
+    """The number of a head; None for the mean of the heads, which is the default."""
     if head is None or head == "mean":
         return None
     try:
@@ -128,14 +130,14 @@ def _read(held: "Model", text: str, target: str | None) -> "Reading":
 
 
 def _check_page(path: Path) -> None:
-    """A mistake in the name shows before the model is asked."""
+    """Refuse a bad file name before the model runs."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"--html {path}: the name of a page ends in .html")
     if not path.parent.is_dir():
         raise InputError(f"--html {path}: there is no folder {path.parent}; make it first")
 
 
-def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
+def write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
     from translucid.see.walk.figures import figures
     from translucid.see.walk.page import as_page
 
@@ -153,7 +155,7 @@ def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
 
 
 def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
-    """What to try after this."""
+    """The command to try next."""
     if html is None and layer is None:
         return _command(folder, "--html walk.html", text)
     closer = {stage.layer for stage in walked.stages} - {None}
@@ -171,7 +173,8 @@ def _command(folder: Path, option: str, text: str) -> str:
 
 
 def _sum_of(reading: "Reading", walked: "Walk") -> str:
-    """The weighted sum behind what a network of numbers says; of one that reads text nothing."""
+    """The address of the weighted sum behind the output of a regression model; empty for models
+    that read text."""
     from translucid.see.terms.expression import Number
 
     if any(stage.kind == "tokens" for stage in walked.stages):

@@ -1,6 +1,7 @@
-"""`translucid explore`: the studio, a page on this machine that opens your own models."""
+"""`translucid explore`: open models in the studio, a local web page."""
 
 import gc
+import re
 import secrets
 import sys
 import threading
@@ -33,25 +34,32 @@ def explore(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="0: any [8642, or the next that is free]."),
+        typer.Option(
+            min=0, max=65535, help="The port; 0 for any (default: 8642 or the next free one)."
+        ),
     ] = None,
     browser: Annotated[
-        bool, typer.Option(help="Open the page; otherwise its address is printed only.")
+        bool, typer.Option(help="Open the page in a browser, or only print its address.")
     ] = True,
     save: Annotated[
         Path | None,
-        typer.Option(help="Write all views of one text into this HTML file, and end."),
+        typer.Option(help="Write all views of one text to this HTML file instead."),
     ] = None,
     lesson: Annotated[
         Path | None,
-        typer.Option(help="Begin with your own lesson, a Python file (docs/lessons.md)."),
+        typer.Option(help="Start with a lesson of your own: a Python file (docs/lessons.md)."),
+    ] = None,
+    view: Annotated[
+        Path | None,
+        typer.Option(help="Add a view of your own: a JavaScript file (docs/extend.md)."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="What the models read in that file; there is a default.")
+        str | None,
+        typer.Option(help="With --save: the text that the models read (default: an example)."),
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Open models in the studio: a page in your browser, served by and for this machine only.
+    """Open models in the studio, a page in your browser that is served on this machine only.
 
     Example: translucid explore
 
@@ -61,9 +69,13 @@ def explore(
 
     Example: translucid explore demo:translate --lesson lesson.py
 
+    Example: translucid explore demo:translate --view examples/own_view.js
+
     Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
     """
     own = None if lesson is None else read(lesson)
+    if view is not None:
+        _check_view(view, save)
     begin = "" if models and own is None else f"#/lesson{_first(own)}"
     models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
@@ -80,7 +92,7 @@ def explore(
     if save is not None:
         return _save(models, save, text, device)
     serving = server()
-    page = serving.ready(port)
+    page = serving.ready(port, view)
     announce(page, port, begin)
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
@@ -95,8 +107,20 @@ def explore(
     )
 
 
+def _check_view(view: Path, save: Path | None) -> None:
+    """Refuse a file that the page cannot load; its name becomes part of the page's address."""
+    if view.suffix != ".js" or not view.is_file() or not re.fullmatch(r"\w+", view.stem):
+        raise InputError(
+            f"--view {view}: there is no such JavaScript file; give one such as own_view.js, named "
+            "with letters, digits and _"
+        )
+    if save is not None:
+        raise InputError("--view: a saved page has the views of the studio alone; leave it out")
+
+
 def _first(own: Lesson | None) -> str:
-    """Where the page begins: with the stations, or with the user's own lesson."""
+    """The part of the address with which the page starts: the list of lessons, or the user's own
+    lesson."""
     if own is None:
         return ""
     query = {"lesson": "own.1"} | ({"text": own.text} if own.text else {})
@@ -110,7 +134,7 @@ def announce(page: "Ready", port: int | None, begin: str = "") -> None:
 
 
 def _loads(device: str) -> "Load":
-    """How the studio opens a folder."""
+    """The function with which the studio opens a folder."""
     from translucid.model import load
 
     return lambda folder: load(folder, device, say=tell)
@@ -119,7 +143,7 @@ def _loads(device: str) -> "Load":
 def _handlers(
     models: list[Path], device: str, own: Lesson | None, lesson: Path | None = None
 ) -> "Handlers":
-    """lesson: the file of the user's own lesson."""
+    """Open the models. lesson: the file of the user's own lesson."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
@@ -153,7 +177,7 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
 
 
 def server() -> Any:
-    """The module that serves the page, whose packages may be missing."""
+    """Import the module that serves the page; its packages may not be installed."""
     try:
         import wsproto  # noqa: F401 (uvicorn asks for it only when it begins)
 

@@ -17,22 +17,22 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
     licence: Annotated[str, typer.Option(help="The licence that the model card names.")] = "",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an older folder.")
+        bool, typer.Option("--overwrite", help="Replace an existing folder.")
     ] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="Of onnx: weights in 8 bits.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="For onnx: weights in 8 bits.")] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Of onnx: every point of the trace is an output.")
+        bool, typer.Option("--trace", help="For onnx: make every trace point an output.")
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Of onnx: require the comparison with onnxruntime."),
+        typer.Option("--verify", help="For onnx: require the comparison with onnxruntime."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Export a model to another tool, with its tokenizer and a model card.
 
-    Says in a line each what was done to the weights. What the tool cannot compute is refused, with
-    the reason. See docs/interop.md.
+    Prints what was done to the weights. If the tool cannot compute the model, `export` refuses it
+    with the reason. See docs/interop.md.
 
     Example: translucid export runs/toy --to ctranslate2 --out exported/toy
     """

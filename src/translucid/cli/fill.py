@@ -19,23 +19,25 @@ def fill(
         typer.Argument(help="A text with a mask, such as [MASK] or <mask>; in quotes."),
     ] = None,
     texts: Annotated[
-        str | None, typer.Option(help="A file, one text a line; - is standard input.")
+        str | None, typer.Option(help="A file with one text per line; - is standard input.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many tokens to show at each mask.")] = 5,
     as_json: o.Json = False,
     device: o.Device = "auto",
 ) -> None:
-    """Show the likeliest tokens at each mask of a text, with their probabilities.
+    """Show the most probable tokens at each mask of a text.
 
     For masked language models: BERT, RoBERTa, DistilBERT. A model says how its mask is written
     where a text has none.
 
     Example: translucid fill ./bert-base-uncased "The capital of France is [MASK]."
     """
+    from translucid.tasks.expect import check_task
+
     if bool(text) == (texts is not None):
         raise ConfigError("give texts in quotes, or a file with --texts; one of the two")
     (held,) = o.load_models(model, None, device)
-    held.check_task("fill")
+    check_task(held.task, "fill")
     task: Any = held.task
     named = [(f"text {n}", one) for n, one in enumerate(text or (), start=1)] or _lines(texts)
     for where, line in named:
@@ -49,7 +51,7 @@ def fill(
 
 
 def _lines(file: str | None) -> list[tuple[str, str]]:
-    from translucid.cli.shared.lines import name_of
+    from translucid.cli.shared.answering import name_of
     from translucid.data.readers.read import read_text
 
     assert file is not None

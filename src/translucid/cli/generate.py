@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def generate(
     model: o.Folder,
-    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "",
+    prompt: Annotated[str, typer.Argument(help="The beginning of the text.")] = "",
     prompts: Annotated[
-        str | None, typer.Option(help="A file, one prompt a line; - is standard input.")
+        str | None, typer.Option(help="A file with one prompt per line; - is standard input.")
     ] = None,
     max_length: Annotated[
         int | None,
@@ -28,27 +28,30 @@ def generate(
     top_p: o.TopP = None,
     min_p: o.MinP = None,
     seed: o.Seed = 0,
-    samples: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="Number of texts for each prompt.")] = 1,
     stop: Annotated[
-        list[str] | None, typer.Option(help="End before this text; may be repeated.")
+        list[str] | None, typer.Option(help="Stop before this text; may be repeated.")
     ] = None,
     no_repeat_ngram: o.NoRepeatNgram = None,
     repetition_penalty: o.RepetitionPenalty = None,
     forbid: o.Forbid = None,
     beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Beam search for the likeliest text, this wide.")
+        int | None,
+        typer.Option(min=1, help="Use beam search with this beam size instead of sampling."),
     ] = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
-    """Continue a text by sampling; with --beam-size, by beam search for the likeliest.
+    """Continue a text by sampling or, with --beam-size, by beam search.
 
     A model of another tool writes as its generation_config.json says: without do_sample its most
     probable text, unless you give --temperature. On a terminal the text appears as it is written.
 
     Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1
     """
+    from translucid.tasks.expect import check_task
+
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     if beam_size is not None and (drawing or samples > 1 or stop):
         named = o.words([*drawing, *["samples"] * (samples > 1), *["stop"] * bool(stop)])
@@ -56,7 +59,7 @@ def generate(
     if prompts is not None and prompt:
         raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r} were both given")
     (plain,) = o.load_models(model, None, device)
-    plain.check_task("language")
+    check_task(plain.task, "language")
     (held,) = o.in_precision([plain], precision)
     rules = o.typed(no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty)
     rules |= {"forbid": forbid or []}

@@ -29,20 +29,20 @@ def import_model(
     ] = None,
     mapping: Annotated[
         Path | None,
-        typer.Option(help="A mapping file that says what the tensors of SOURCE are."),
+        typer.Option(help="A mapping file that describes the tensors of SOURCE."),
     ] = None,
     ignore_key: Annotated[
         list[str] | None,
         typer.Option(
-            help="A key of config.json that you know to change no output; may be repeated.",
+            help="A key of config.json to ignore because it changes no output; may be repeated.",
             metavar="KEY",
         ),
     ] = None,
 ) -> None:
-    """Import a model that another tool has made, and write it as a model folder.
+    """Import a model of another tool, and write it as a model folder.
 
-    Says in a line each what was reordered, converted and ignored. All commands open such models
-    directly too; a folder of ours opens faster, and can be trained on.
+    Prints what was reordered, converted and ignored. All commands open such models directly too;
+    an imported folder opens faster and can be fine-tuned.
 
     Example: translucid import ./smollm2.gguf runs/smollm2
     """

@@ -1,4 +1,4 @@
-"""`translucid info`: what a model folder holds."""
+"""`translucid info`: what a model is."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from translucid.cli.shared.generation_options import Folder
 
 def info(
     model: Folder,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show a model's task, size, parts, vocabulary and scores.
 
@@ -64,7 +64,7 @@ def info(
 
 
 def _of_shipped(model: Path) -> Iterator[str]:
-    """What a model that comes with the package is, and what it was trained on."""
+    """Describe a shipped model and its training data."""
     name = shipped_models.name_of(model)
     if name is None:
         return

@@ -5,7 +5,6 @@ with a tag behind each word.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.input_notes import in_columns, in_line, noting
-from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, name_of
+from translucid.cli.shared.answering import Answered, answer_lines, check_is_file, name_of
+from translucid.cli.shared.arguments import OVERRIDE
+from translucid.cli.shared.messages import in_columns, in_line, noting
 from translucid.core.errors import ConfigError, InputError, RowError
 
 if TYPE_CHECKING:
@@ -24,31 +24,30 @@ if TYPE_CHECKING:
     from translucid.tasks.options import DataConfig, SpanDecoding
 
 CHUNK = 256  # rows that are answered together
-OVERRIDE = re.compile(r"(\w+)\.\w+=")
 
 FileAndColumns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[FILE] [data.KEY=VALUE]...",
-        help="Lines, CSV, TSV, JSONL or CoNLL; - or none is standard input. Its columns are those "
-        "of the training data, or data.text_column=review and the like.",
+        help="Text lines, CSV, TSV, JSON Lines or CoNLL; standard input if - or not given. Columns "
+        "are those of the training data; set others with data.text_column=review and the like.",
     ),
 ]
 Probabilities = Annotated[
-    bool, typer.Option("--probabilities", help="The probability of every label, or of each tag.")
+    bool, typer.Option("--probabilities", help="Print the probability of every label or tag.")
 ]
 Threshold = Annotated[
     float | None,
     typer.Option(
         min=0.0, max=1.0,
-        help="For models that give several labels at once: list labels above this [default: 0.5].",
+        help="For multi-label models: print labels above this probability (default: 0.5).",
     ),
 ]  # fmt: skip
 Spans = Annotated[
     str | None,
     typer.Option(
         help="How tags are chosen: legal (best sequence in IOB2 or BIOES), iob1 (in IOB1), or free "
-        "(each word's best tag) [default: the model's own; see info].",
+        "(each word's best tag) (default: the model's own; see info).",
     ),
 ]
 
@@ -62,7 +61,7 @@ def classify(
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Give each text its label, or what the model gives instead: several labels, or a score.
+    """Classify each text: print its label, its labels, or its score.
 
     Example: echo "The food was not good." | translucid classify demo:classify
     """
@@ -93,7 +92,7 @@ def predict(
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Answer each line or row as the model's task has it; for numbers, with numbers.
+    """Answer each line or row, for any task; regression models answer with numbers.
 
     Example: echo "0 1" | translucid predict demo:regress
     """
@@ -127,6 +126,8 @@ def _answer(
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
+    from translucid.model import with_spans, with_threshold
+    from translucid.tasks.expect import check_task
     from translucid.tasks.options import DataConfig
 
     files, keys = files_and_keys(words or ())
@@ -137,11 +138,11 @@ def _answer(
     file, data = files[0] if files else "-", DataConfig(**keys)
     (held,) = o.load_models(folder, None, device)
     if task is not None:
-        held.check_task(task)
+        check_task(held.task, task)
     if spans is not None:
-        held = held.with_spans(_span_decoding(spans))
+        held = with_spans(held, _span_decoding(spans))
     if threshold is not None:
-        held = held.with_threshold(threshold)
+        held = with_threshold(held, threshold)
     source = _open(held, file, data)
     plain = isinstance(source, TextLines)
     shown = False
@@ -212,7 +213,7 @@ def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
     chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
     chosen["input"] = data.input_columns
     return SOURCES[kind](
-        file, roles, chosen, replace(data.rule, format=kind), Loading(expected=held.columns)
+        file, roles, chosen, replace(data.rule, format=kind), Loading(expected=held.data_columns)
     )
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.shared.code import with_code
-from translucid.cli.shared.recipe_arguments import tasks
+from translucid.cli.shared.arguments import tasks, with_code
 from translucid.tasks.registry import TASKS
 
 app = typer.Typer(
@@ -25,7 +24,7 @@ Overrides = Annotated[
 
 @app.command("list")
 def list_recipes(
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the shipped recipes.
 
@@ -61,7 +60,7 @@ def show(recipe: RecipeName, overrides: Overrides = None) -> None:
 @app.command()
 @with_code
 def check(recipe: RecipeName, overrides: Overrides = None) -> None:
-    """Report all mistakes in a recipe at once, or say what it would train.
+    """Report all mistakes in a recipe, or print what it would train.
 
     Example: translucid recipe check mine.toml model.heads=8
     """
@@ -103,12 +102,12 @@ def schema() -> None:
 def new(
     task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS.names())}", autocompletion=tasks)],
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option(help="Write this file; else print.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file (default: print it).")] = None,
     short: Annotated[
-        bool, typer.Option("--short", help="Only the keys that people change first.")
+        bool, typer.Option("--short", help="Only the keys that are changed most often.")
     ] = False,
 ) -> None:
-    """Write a recipe to begin from, every key explained.
+    """Write a recipe to start from, with every key explained.
 
     Example: translucid new tag model.kind=recurrent --out tagger.toml
 

@@ -15,11 +15,11 @@ def reproduce(
     ] = None,
     data: Annotated[str | None, typer.Option(help="Folder of the recipe's files.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the runs; by default runs/reproduce/NAME.")
+        Path | None, typer.Option(help="Output folder (default: runs/reproduce/NAME).")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train with seeds 0 to N - 1.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the result.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
     """Train a shipped recipe with several seeds and compare with the expected band.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.input_notes import in_line, noting
+from translucid.cli.shared.messages import in_line, noting
 from translucid.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,21 +25,22 @@ def score(
         list[str],
         typer.Argument(
             metavar="FILE [TARGET] [data.KEY=VALUE]...",
-            help="For a translator sources and translations, line by line, or one table of both; "
-            "for a language model texts. Columns are those of the training data, or "
-            "data.source_column=de and the like.",
+            help="For translation models, sources and translations line by line, or one table of "
+            "both; for language models, texts. Columns are those of the training data; set others "
+            "with data.source_column=de and the like.",
         ),
     ],
     per_token: Annotated[
-        bool, typer.Option("--per-token", help="Also each token's log-probability.")
+        bool, typer.Option("--per-token", help="Also print each token's log-probability.")
     ] = False,
     ensemble: o.Ensemble = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
 ) -> None:
-    """Give the log-probability of each line, the end included.
+    """Print the log-probability of each line, including the end token.
 
-    For a translator: of the translation, given the source. Of a table each row has its line.
+    For translation models, the log-probability of the translation given the source. For tables,
+    one line per row.
 
     Example: translucid score runs/toy test.en test.de --per-token
 
@@ -49,8 +50,8 @@ def score(
 
     files, keys = files_and_keys(files)
     held, *others = o.load_models(model, ensemble, device)
-    held.search()  # a model that does not write says so before files are read
-    rows = _rows(held, files, held.settings(**keys).data)
+    held.generation_config()  # a model that does not write says so before files are read
+    rows = _rows(held, files, held.evaluation_settings(**keys).data)
     with noting(held) as notes:
         while lines := list(islice(rows, CHUNK)):
             for line in lines:
@@ -73,7 +74,7 @@ def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:
     """Refuse what is too long for the model."""
     from translucid.tasks.base import check_length
 
-    held.check_text(line[0].text, f"{files[0]}:{line[0].line}")
+    held.task.check_line(line[0].text, f"{files[0]}:{line[0].line}", held.network)
     tokens = len(held.output_tokenizer.encode(line[-1].text)) + 1
     check_length(tokens, held.context_length, f"{files[-1]}:{line[-1].line}")
 
@@ -96,7 +97,7 @@ def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[
         )
     if len(files) != 1:
         raise InputError(f"a model for task {held.task.name} needs one file of texts")
-    loading = Loading(expected=held.columns)
+    loading = Loading(expected=held.data_columns)
     column = data.text_column if table else None
     texts = read_text(files[0], column=column, keep_empty=True, rule=data.rule, loading=loading)
     return ((text,) for text in texts)
@@ -108,7 +109,7 @@ def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text
     from translucid.data.readers.read import read_pairs
     from translucid.data.records import Text
 
-    loading = Loading(expected=held.columns)
+    loading = Loading(expected=held.data_columns)
     pairs = read_pairs(
         file, source=data.source_column, target=data.target_column, rule=data.rule,
         loading=loading, keep_empty=True,

@@ -23,9 +23,11 @@ def train(
     files: Annotated[list[str], typer.Argument(help="Plain text; .gz and .xz are read directly.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     kind: Annotated[str, typer.Option(help="bpe, unigram, word, char or bytes")] = "bpe",
-    vocab: Annotated[int, typer.Option(min=1, help="Of bpe, unigram and word.")] = 8000,
+    vocab: Annotated[
+        int, typer.Option(min=1, help="Vocabulary size, for bpe, unigram and word.")
+    ] = 8000,
 ) -> None:
-    """Learn a vocabulary from text files.
+    """Train a tokenizer on text files.
 
     Example: translucid tokenizer train train.en train.de --out tok --vocab 4000
     """
@@ -59,9 +61,9 @@ def train(
 def show(
     folder: Annotated[Path, typer.Argument(help="A tokenizer, model or run folder.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to split.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what a tokenizer is, and how it splits a text.
+    """Show what a tokenizer is and how it splits a text.
 
     Example: translucid tokenizer show runs/x "The dog sleeps."
     """

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
-from translucid.cli.shared.recipe_arguments import (
+from translucid.cli.shared.arguments import (
     DataFolder,
     MadeUp,
     RecipeArguments,
@@ -22,6 +21,7 @@ from translucid.cli.shared.recipe_arguments import (
     ValidFiles,
     tasks,
 )
+from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
 from translucid.core.errors import InputError
 from translucid.tasks.registry import TASKS
 
@@ -34,15 +34,19 @@ if TYPE_CHECKING:
 
 Studio = Annotated[
     bool,
-    typer.Option("--studio", help="Follow it on a page of this machine; record it for later."),
+    typer.Option("--studio", help="Watch training in the browser, and record it for later."),
 ]
 Probe = Annotated[
     str | None,
-    typer.Option(help="With --studio: the text to follow [the first validation example]."),
+    typer.Option(help="With --studio: the text to follow (default: the first validation example)."),
 ]
 Port = Annotated[
     int | None,
-    typer.Option(min=0, max=65535, help="With --studio; 0: any [8642, or the next that is free]."),
+    typer.Option(
+        min=0,
+        max=65535,
+        help="With --studio: the port; 0 for any (default: 8642 or the next free one).",
+    ),
 ]
 
 
@@ -63,11 +67,15 @@ def train(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the run; new [runs/TASK or runs/RECIPE, -2 behind if taken]."),
+        typer.Option(
+            help="Output folder (default: runs/TASK or runs/RECIPE, numbered if it exists)."
+        ),
     ] = None,
     start_from: Annotated[
         str | None,
-        typer.Option("--from", help="Start from a trained model: a run, or what `info` opens."),
+        typer.Option(
+            "--from", help="Start from a trained model: a run, or any model that `info` opens."
+        ),
     ] = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
@@ -78,11 +86,12 @@ def train(
         str | None, typer.Option(help="Under torchrun: ddp (the default) or fsdp.")
     ] = None,
     skip_bad_batches: Annotated[
-        int | None, typer.Option(min=0, help="Leave out this many steps with a bad gradient.")
+        int | None,
+        typer.Option(min=0, help="Skip up to this many steps whose gradient is not finite."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Time limit; sizes that are left open are picked to end within it."),
+        typer.Option(help="Time limit in minutes; unset sizes are chosen to fit it."),
     ] = None,
     folds: Annotated[
         int | None,
@@ -92,17 +101,20 @@ def train(
             metavar="K",
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing; write only the files.")
+    ] = False,
     studio: Studio = False,
     probe: Probe = None,
     port: Port = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
+        bool,
+        typer.Option("--self-test", help="Check data and model for mistakes without training."),
     ] = False,
 ) -> None:
-    """Train a model from a recipe or straight from files.
+    """Train a model from your files or from a recipe.
 
-    With a task instead of a recipe, sizes are picked to fit the data; what was picked is said.
+    Given only a task, `train` chooses sizes that fit your data and prints them.
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """
@@ -142,17 +154,20 @@ def train(
 def resume(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Changes to its recipe, with --allow-changes.")
+        list[str] | None, typer.Argument(help="Changes to its recipe (with --allow-changes).")
     ] = None,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Go on although recipe or data changed.")
+        bool,
+        typer.Option("--allow-changes", help="Resume even if the recipe or the data have changed."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing; write only the files.")
+    ] = False,
     studio: Studio = False,
     probe: Probe = None,
     port: Port = None,
 ) -> None:
-    """Go on with a run that was stopped, as if it had not been.
+    """Continue a run that was stopped, as if it had not been.
 
     Example: translucid resume runs/x
     """
@@ -194,20 +209,20 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
 
 
 def _self_test(arguments: RecipeArguments) -> None:
-    """Every check for this recipe and data; exit code 2 if something is wrong."""
-    from translucid.cli.shared.findings import show, wrong
+    """Run all checks on this recipe and data; the exit code is 2 if something is wrong."""
+    from translucid.cli.shared.messages import any_wrong, show_findings
     from translucid.runs.checks.startup import self_test
 
     named = arguments.named()
     findings = self_test(named.recipe, lambda line: typer.echo(line, err=True), pick=named.by_task)
-    show(findings)
-    if wrong(findings):
+    show_findings(findings)
+    if any_wrong(findings):
         raise typer.Exit(2)
     typer.echo(f"next: translucid train {arguments.words()}")
 
 
 def speaks() -> bool:
-    """Of several processes that torchrun started, one speaks."""
+    """Whether this process prints: of several that torchrun started, only one does."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -221,13 +236,13 @@ def _say_done(folder: Path, task: str) -> None:
 
 
 def _short(path: Path) -> str:
-    """As it can be typed from here."""
+    """The path as it can be typed in this folder."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _say_at_once(line: str) -> None:
-    """From the handler of a signal, which may come while another line is being written."""
+    """Print from a signal handler, which may run while another line is being written."""
     try:
         typer.echo(line, err=True)
     except RuntimeError:  # that one has the buffer, so this one goes past it
@@ -269,7 +284,7 @@ def stopping() -> Iterator["StopRequest"]:
 def shown(
     folder: Path, studio: bool, probe: str | None, port: int | None
 ) -> Iterator["Recording | None"]:
-    """With --studio: a page beside the training, which records what the page shows."""
+    """With --studio: serve the page during training, and record what it shows."""
     if not studio:
         if probe is not None or port is not None:
             name = "--probe" if probe is not None else "--port"
@@ -304,8 +319,8 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[FILE]... [SECTION.KEY=VALUE]...",
-            help="A file as in training; for translation two [the test data of the run]. Its "
-            "columns are those of the training data, or data.text_column=review and the like; "
+            help="A file in the format of the training data, two for translation (default: the "
+            "test data of the run). data.text_column=review and the like set other columns; "
             "decoding.beam_size=1 and the like change how it is scored.",
         ),
     ] = None,
@@ -315,7 +330,7 @@ def evaluate(
         typer.Option(
             "--keep-empty/--no-keep-empty",
             show_default="as in training",
-            help="Of a text: an empty line counts too.",
+            help="Count empty lines of a text as documents.",
         ),
     ] = None,
     context: Annotated[
@@ -323,20 +338,20 @@ def evaluate(
         typer.Option(
             min=0,
             show_default="as in training",
-            help="Tokens a language model reads before those it is scored on.",
+            help="Tokens that a language model reads before those that are scored.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write what was scored here: the predictions, a line an example; new."),
+        typer.Option(help="Write the predictions to this new file, one line per example."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
     """Score a model on a file, or a run on its own test data.
 
-    All is read and scored as in the run, so that the score is that of its test.json; options that
-    change this are said. --out writes the same lines as test.predictions.txt of a run.
+    Files are read and scored as in the run, so the score equals that of its test.json; options
+    that change this are printed. --out writes the same lines as test.predictions.txt of a run.
 
     Example: translucid evaluate runs/toy test.en test.de
     """
@@ -355,7 +370,7 @@ def evaluate(
         raise InputError(f"{out} exists already; remove it, or give --out another name")
     held = load(model, check_device(device), say=tell)
     score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
-    settings = held.settings(**options)
+    settings = held.evaluation_settings(**options)
     baseline = {} if files or settings.changed else _own_baseline(model, score, held.task.criterion)
     if as_json:
         scored: dict[str, Any] = {"scores": score.numbers} | score.counts()
@@ -398,7 +413,7 @@ def _write_predictions(out: Path, score: "Score", task: str) -> None:
 def _own_baseline(
     folder: Path, score: "Score", criterion: Callable[..., "Criterion"]
 ) -> dict[str, Any]:
-    """What a run has noted beside its test score, compared with this score."""
+    """The baseline that a run stored with its test score, compared with this score."""
     from translucid.core.untrusted_files import read_object
     from translucid.tasks import model_folder
     from translucid.tasks.score import Baseline, Score

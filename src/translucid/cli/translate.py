@@ -1,25 +1,34 @@
-"""`translucid translate`: lines in, translations out, in order, however many there are."""
+"""`translucid translate`: translate a file or standard input line by line."""
 
 import hashlib
 import json
+import os
 import shlex
+import shutil
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.input_notes import noting
-from translucid.cli.shared.lines import Answered, answer_lines, check_is_file, chunk_size
+from translucid.cli.shared.answering import Answered, answer_lines, check_is_file, chunk_size
+from translucid.cli.shared.messages import noting
 from translucid.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
+    from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.generate.results import Candidate, Decoded
+    from translucid.generate.tree import Node, Tree
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
+
+BOLD, DIM, PLAIN = "\x1b[1;32m", "\x1b[2m", "\x1b[0m"
+KEPT = ("followed", "ended", "cut", "stopped")
+ENDS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def translate(
@@ -39,7 +48,7 @@ def translate(
     diversity_penalty: o.DiversityPenalty = None,
     ensemble: o.Ensemble = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Sample: draw at random instead of searching.")
+        bool, typer.Option("--sample", help="Sample instead of beam search.")
     ] = False,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
@@ -53,7 +62,10 @@ def translate(
     out: o.Out = None,
     max_input_length: Annotated[
         int,
-        typer.Option(min=1, help="Most tokens of a line; a longer one is reported and left empty."),
+        typer.Option(
+            min=1,
+            help="Maximum number of tokens in a line; longer lines are reported and left empty.",
+        ),
     ] = 1024,
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
@@ -65,6 +77,8 @@ def translate(
 
     Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
     """
+    from translucid.tasks.expect import check_task
+
     search = o.typed(
         beam_size=beam_size, alpha=alpha, no_repeat_ngram=no_repeat_ngram,
         repetition_penalty=repetition_penalty, min_length=min_length, max_length=max_length,
@@ -78,7 +92,7 @@ def translate(
         "force": o.places(force),
     }
     plain = o.load_models(model, ensemble, device)
-    plain[0].check_task("translate")
+    check_task(plain[0].task, "translate")
     _check_lines(file, model)
     held, *others = o.in_precision(plain, precision)
     unmeasured = precision == "int8"
@@ -133,7 +147,7 @@ def translate(
 
 
 def _check_lines(file: str, folder: Path) -> None:
-    """Refuse what is no file of lines: a text, or a table, whose rows would be read as texts."""
+    """Refuse a text in place of a file, and tables, whose rows would be read as texts."""
     from translucid.data.predictions import format_for
 
     if file == "-":
@@ -148,7 +162,7 @@ def _check_lines(file: str, folder: Path) -> None:
 
 
 def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, explain: bool) -> None:
-    """Options that speak of different ways to write."""
+    """Refuse options of beam search and of sampling together."""
     if drawing and not sample:
         raise ConfigError(f"{o.words(drawing)}: only with --sample, which draws at random")
     searching = [n for n in search if n in ("beam_size", "beam_groups", "diversity_penalty")]
@@ -161,7 +175,7 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 
 def digest_of_model(folder: Path) -> str:
-    """Which model it is, wherever it lies; of another tool's, which files it is."""
+    """A digest of the model, independent of its place; for models of other tools, of the files."""
     from translucid.core.atomic_files import MANIFEST, digest_of
     from translucid.interop.kinds import kind_of
     from translucid.tasks.model_folder import place
@@ -217,8 +231,6 @@ def _written(
         values |= note.as_json()
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
-        from translucid.cli.shared.tree_text import explained
-
         return Answered(explained(decoded, held.output_tokenizer, colour=sys.stdout.isatty()))
     if n_best == 1:
         return Answered(_one_line(decoded.texts[0]) + "\n")
@@ -227,5 +239,119 @@ def _written(
 
 
 def _one_line(text: "Candidate") -> str:
-    """A model may write a line end; as many lines come out as go in."""
+    """Replace line ends that a model generates, so that every input line has one output line."""
     return " ".join(text.text.splitlines())
+
+
+# ---- the tree of a search, as text ----
+
+
+def explained(decoded: "Decoded", tokenizer: "Tokenizer", *, colour: bool = False) -> str:
+    """The translations of a text and the search tree that led to them."""
+    if decoded.tree is None:
+        return f"{decoded.source}\n  an empty line has an empty translation\n\n"
+    drawing = _Drawing(decoded.tree, tokenizer, colour and "NO_COLOR" not in os.environ)
+    lines = [decoded.source, *(f"  -> {text.text}" for text in decoded.texts), ""]
+    lines += [f"  note: {decoded.note}", ""] if decoded.note else []
+    lines += drawing.lines()
+    return "\n".join(lines) + "\n\n"
+
+
+class _Drawing:
+    def __init__(self, tree: "Tree", tokenizer: "Tokenizer", colour: bool) -> None:
+        self.tree, self.tokenizer, self.colour = tree, tokenizer, colour
+        self.below = tree.children()
+        self.width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+
+    def lines(self) -> Iterator[str]:
+        config, fates = self.tree.config, Counter[str](node.fate for node in self.tree.nodes[1:])
+        shape = f"beam size {config.beam_size}, alpha {config.alpha:g}"
+        if config.beam_groups > 1:
+            shape += (
+                f", {config.beam_groups} groups, diversity penalty {config.diversity_penalty:g}"
+            )
+        counted = ", ".join(f"{fates[fate]} {fate}" for fate in (*KEPT, "pruned", "forbidden")
+                            if fates[fate])  # fmt: skip
+        yield f"{shape}; {self.tree.rounds} rounds; prefixes: {counted}"
+        yield "● the way to the best text   ○ other ways   × pruned: below the last place"
+        yield ""
+        yield from self._rejected(self.tree.nodes[0], "")
+        kept = self._kept(self.tree.nodes[0])
+        for place, node in enumerate(kept):
+            yield from self._branch(node, "", last=place == len(kept) - 1)
+
+    def _branch(self, node: "Node", guide: str, *, last: bool) -> Iterator[str]:
+        """A chain of tokens up to a fork, what was rejected along it, and the branches."""
+        chain = [node]
+        while len(kept := self._kept(chain[-1])) == 1:
+            chain += kept
+        end, mark = chain[-1], "●" if node.chosen else "○"
+        head = f"{guide}{'└' if last else '├'}{mark} {self._words(chain)}  {self._fate(end, kept)}"
+        yield self._styled(_cut(head, self.width), BOLD if node.chosen else "")
+        inner = guide + ("  " if last else "│ ")
+        for link in chain:
+            yield from self._rejected(link, inner + ("│ " if kept else "  "))
+        for place, child in enumerate(kept):
+            yield from self._branch(child, inner, last=place == len(kept) - 1)
+
+    def _fate(self, node: "Node", kept: Sequence["Node"]) -> str:
+        rank = f"{ENDS.get(node.place, f'{node.place}th')}: " if node.place else ""
+        if node.fate != "followed":
+            return f"[{rank}{node.fate}] {node.why}"
+        return f"{node.score:.2f}" if kept else f"{node.score:.2f} [all that follows was pruned]"
+
+    def _rejected(self, parent: "Node", guide: str) -> Iterator[str]:
+        """One line for all tokens pruned after a prefix, one for all forbidden ones."""
+        after = f"after {self._words([parent])}" if parent.parent is not None else "at the start"
+        pruned = [n for n in self.below[parent.number] if n.fate == "pruned"]
+        if pruned:
+            listed = ", ".join(f"{self._words([n])} {n.score:.2f}" for n in pruned)
+            yield self._line(guide, f"× {after}: {listed}", f" {_bar(pruned[0])}")
+        for node in self.below[parent.number]:
+            if node.fate == "forbidden":
+                text = f"⊘ {after}: {self._words([node])} {node.score:.2f}"
+                yield self._line(guide, text, f" ({node.why})")
+
+    def _line(self, guide: str, text: str, why: str) -> str:
+        """Shorten a line to the width of the terminal, but keep the reason."""
+        room = max(self.width - len(guide) - len(why), 20)
+        return self._styled(_cut(guide + _cut(text, room) + why, self.width), DIM)
+
+    def _kept(self, node: "Node") -> list["Node"]:
+        return [n for n in self.below[node.number] if n.fate in KEPT]
+
+    def _words(self, nodes: Sequence["Node"]) -> str:
+        """Readable tokens; · joins the pieces of a word."""
+        from translucid.generate.results import shown
+
+        words = ""
+        for node in nodes:
+            piece = shown(self.tokenizer, node.token)
+            glue = " " if piece.startswith(" ") or self._apart(piece) else "·"
+            visible = piece.strip() or repr(piece)
+            words += visible if not words else glue + visible
+        return words
+
+    def _apart(self, piece: str) -> bool:
+        from translucid.generate.results import END
+
+        return self.tokenizer.unit == "word" or piece == END
+
+    def _styled(self, line: str, style: str) -> str:
+        return f"{style}{line}{PLAIN}" if self.colour and style else line
+
+
+def _bar(node: "Node") -> str:
+    """The score that the prefix failed to reach, such as `< -2.90, last of 3`."""
+    from translucid.generate.tree import digits_apart
+
+    by = node.pruned
+    if by is None or node.score >= by.bar:
+        return f"({node.why})"
+    last = f"last of {by.places}" if by.places > 1 else "only place"
+    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    return f"< {by.bar:.{digits_apart(node.score, by.bar)}f}, {last}{group}"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

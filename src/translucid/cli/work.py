@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.main import get_command
 
-from translucid.cli.shared.unknown_command import Commands
+from translucid.cli.shared.parsing import Commands
 from translucid.cli.work_command import WorkCommand
 
 # In the order in which help lists them, each with its file in `worked`.

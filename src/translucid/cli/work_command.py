@@ -12,12 +12,12 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from translucid.cli.shared.unknown_command import NEAR
 from translucid.core.errors import InputError
 from translucid.core.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
 _ALWAYS = ("--file", "--format", "--digits")  # of every exercise
+NEAR = 0.75  # similarity of names, from 0 to 1, above which one is suggested for the other
 _HOME = ("--x", "--positions")  # where numbers belong that stand alone
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.core.errors import ConfigError, nearest
-from translucid.core.renamed import KEYS, as_here, counted, is_now
+from translucid.core.spelling import our_name, unit_note
 
 EXPLAINED = 20  # mistakes of one configuration
 MAX_SHOWN = 200  # characters of a key or a value in a message
@@ -65,13 +65,10 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """The message for a key that does not exist."""
     key = key[:MAX_SHOWN]
     known, name = list(allowed), key.rpartition(".")[2]
-    for old, new in KEYS.items():
-        if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
-            return is_now(key, new.rpartition(".")[2])
-    here = as_here(name, known)
-    close = [here] if here is not None else nearest(name, known)
+    ours = our_name(name, known)
+    close = [ours] if ours is not None else nearest(name, known)
     hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
-    hint += "" if here is None else counted(name, here)
+    hint += "" if ours is None else unit_note(name, ours)
     return f"{key}: no such key; {hint}"
 
 

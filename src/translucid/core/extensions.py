@@ -1,10 +1,10 @@
-"""Files of the user's: code that registers a task or a position scheme.
+"""The user's own Python files, which register a task or a position scheme.
 
-A file is loaded because a person named it, on the command line or by an import of their own. A
-model folder names the files that its task and positions came from, so that a message can ask for
-them; it never causes one to be loaded.
+A file is loaded only if the user names it with `--code` or imports it. A model folder stores the
+names of the files that its task and positions came from, so that an error can ask for them; it
+never loads one.
 
-A mistake in such a file is told with its name and line, like a mistake in a file of data.
+An error in such a file is reported with file name and line, like an error in a data file.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError, TranslucidError
-from translucid.core.registry import ClassSource, Registry
+from translucid.core.registry import Registry, SourceFile
 
-_LOADED: dict[Path, str] = {}  # files of the user's that were loaded, with their SHA-256
+_LOADED: dict[Path, str] = {}  # SHA-256 of each user's file that was loaded
 
 
 class ChangedCode(UserWarning):
@@ -28,7 +28,7 @@ class ChangedCode(UserWarning):
 
 
 def load(file: str | Path) -> Path:
-    """Run a file of the user's, once; what it registers is known from then on."""
+    """Run a user's file, once; the names that it registers are known afterwards."""
     path = Path(file).resolve()
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
@@ -59,13 +59,13 @@ def load(file: str | Path) -> Path:
 
 
 def _module_name(path: Path) -> str:
-    """Its own name, unless that is taken."""
+    """The name of the file, unless another module has it."""
     return path.stem if path.stem not in sys.modules else f"{path.stem}_{abs(hash(path))}"
 
 
 def explain(error: BaseException) -> str | None:
-    """`my_task.py:42 in encode: KeyError: 'x'` for an error that comes out of a file of the user's;
-    None for others."""
+    """`my_task.py:42 in encode: KeyError: 'x'` for an error raised in a user's file; None for
+    others."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").resolve() in _LOADED:
         line = (error.text or "").strip()
         return f"{Path(str(error.filename)).name}:{error.lineno}: {error.msg}: {line}"
@@ -85,7 +85,7 @@ def explain(error: BaseException) -> str | None:
 
 @dataclass(frozen=True)
 class Used:
-    """A file of the user's that a model needs, as a model folder notes it."""
+    """A user's file that a model needs, as stored in the model folder."""
 
     what: str  # task or position
     name: str
@@ -94,7 +94,7 @@ class Used:
 
 
 def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
-    """The files behind these names; names of the package have none."""
+    """The user's files that define these names; names of the package have none."""
     sources = [(name, registry, registry.source(name)) for registry, name in names]
     return [
         Used(registry.noun, name, source.file, source.sha256)
@@ -104,7 +104,7 @@ def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
 
 
 def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
-    """Refuse what was trained with code that nobody has named; warn if that code has changed."""
+    """Refuse a model whose code is not loaded; warn if the code has changed since training."""
     known = {registry.noun: registry for registry in registries}
     parts = {"what", "name", "file", "sha256"}
     for entry in noted if isinstance(noted, list | tuple) else [noted]:
@@ -127,7 +127,7 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
             warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
 
 
-def _changed(where: str | Path, noted: Mapping[str, str], source: ClassSource) -> str:
+def _changed(where: str | Path, noted: Mapping[str, str], source: SourceFile) -> str:
     return (
         f"{where}: was trained with another {noted['file']} than {source.file} is now "
         f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"

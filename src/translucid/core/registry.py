@@ -24,7 +24,7 @@ Registered = TypeVar("Registered", bound=type)
 
 
 @dataclass(frozen=True)
-class ClassSource:
+class SourceFile:
     """Where a class comes from that is not the package's own."""
 
     file: str  # its name, for people
@@ -48,7 +48,7 @@ class Registry(Generic[Registered]):
         self._not_for_recipes = dict(not_for_recipes or {})
         self._modules, self._check = dict(modules), check
         self._classes: dict[str, Registered] = {}
-        self._sources: dict[str, ClassSource] = {}
+        self._sources: dict[str, SourceFile] = {}
 
     def names(self) -> tuple[str, ...]:
         """All that a key may have and that are known without asking installed packages, the
@@ -96,7 +96,7 @@ class Registry(Generic[Registered]):
             "named with --code FILE.py, or in Python by importing its file first"
         )
 
-    def source(self, name: str) -> ClassSource | None:
+    def source(self, name: str) -> SourceFile | None:
         """Where a class comes from; None for the package's own."""
         self.require(name)
         return self._sources.get(name)
@@ -153,9 +153,9 @@ def place_of(cls: type) -> str:
     return f"{source.file}:{line}: class {cls.__name__}" if line else f"class {cls.__name__}"
 
 
-def _source_of(cls: type) -> ClassSource:
+def _source_of(cls: type) -> SourceFile:
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if file is None or not Path(file).is_file():
-        return ClassSource("a notebook or a shell", "")
+        return SourceFile("a notebook or a shell", "")
     path = Path(file).resolve()
-    return ClassSource(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path)
+    return SourceFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path)

@@ -1,6 +1,5 @@
 """The tensors of a network on disk: each once, in a file that is the same for the same weights."""
 
-from collections.abc import Callable
 from math import prod
 from pathlib import Path
 
@@ -35,23 +34,18 @@ def declared_sizes(path: Path) -> list[int]:
 
 
 @torch.no_grad()
-def load_weights(network: nn.Module, path: Path, today: Callable[[str], str] | None = None) -> None:
-    """Read every tensor of the network; a shared one may stand under any of its names.
-
-    today: what a name in the file is called now, where names have changed since."""
+def load_weights(network: nn.Module, path: Path) -> None:
+    """Read every tensor of the network; a shared tensor may be stored under any of its names."""
     try:
         tensors = load_file(str(path))
     except SafetensorError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     places = network.state_dict()
     missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
-    for written, tensor in tensors.items():
-        name = today(written) if today else written
+    for name, tensor in tensors.items():
         if name not in places or places[name].shape != tensor.shape:
-            raise InputError(
-                f"{path}: does not fit its config: {written} of shape {[*tensor.shape]}"
-            )
-        _check_values(path, written, tensor, places[name].dtype)
+            raise InputError(f"{path}: does not fit its config: {name} of shape {[*tensor.shape]}")
+        _check_values(path, name, tensor, places[name].dtype)
         places[name].copy_(tensor)
         missing.pop(places[name].data_ptr(), None)
     if missing:

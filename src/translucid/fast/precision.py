@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import InputError
-from translucid.core.renamed import value_today
+from translucid.core.spelling import our_value
 from translucid.data.batching import pad
 from translucid.fast import cpu_kernels
 from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
@@ -33,7 +33,7 @@ def prepare(network: N, precision: Precision = "auto") -> N:
     saved. All trace points are there.
     """
     device = next(network.parameters()).device
-    chosen = _checked(network, value_today("precision", precision), device)
+    chosen = _checked(network, our_value("precision", precision), device)
     copy = deepcopy(network).eval().requires_grad_(False)
     merge(copy)
     if chosen == "bfloat16":

@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from translucid.core.config import Config, key
-from translucid.core.renamed import refuse_old
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
 from translucid.generate.constraints import Constraint
@@ -91,10 +90,6 @@ class GenerationConfig(Config):
     renormalise: bool = key(
         False, "probabilities sum to 1 again after all constraints, in beam search", repr=False
     )
-
-    def __init__(self, **options: Any) -> None:
-        refuse_old(options)
-        super().__init__(**options)
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> "GenerationConfig":

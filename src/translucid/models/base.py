@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from translucid.core.config import Config
 from translucid.core.errors import InputError
-from translucid.core.renamed import INPUTS, is_now
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
@@ -60,8 +59,6 @@ class Encoder(nn.Module):
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
-            if INPUTS.get(name) in ("mask", *needing):
-                raise InputError(is_now(name, INPUTS[name]))
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(

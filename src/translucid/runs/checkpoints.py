@@ -26,7 +26,6 @@ from torch import Tensor
 from translucid.core.atomic_files import aside, fault, remove, saving, write_whole
 from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError, SaveError
-from translucid.core.renamed import CHECKPOINT, weight_today
 from translucid.core.untrusted_files import read_object
 from translucid.training.distributed import ALONE, Processes, shard
 
@@ -113,7 +112,6 @@ class Checkpoint:
                 raise ValueError(_first(error.failures)) from error
             return
         saved = _load_tensors(self.folder / TENSORS)
-        saved = {weight_today(name): tensor for name, tensor in saved.items()}
         for name, tensor in tensors.items():
             tensor.copy_(shard(saved[name], tensor))
 
@@ -224,9 +222,7 @@ class Checkpoints:
             place = self._place(step)
             wrong = fault(place)
             if wrong is None:
-                numbers = read_object(place / NUMBERS)
-                numbers = {CHECKPOINT.get(key, key): value for key, value in numbers.items()}
-                return Checkpoint(step, place, numbers)
+                return Checkpoint(step, place, read_object(place / NUMBERS))
             say(f"{wrong}; falling back to the checkpoint before it")
         raise InputError(
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "

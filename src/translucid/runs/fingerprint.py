@@ -9,9 +9,8 @@ import torch
 
 from translucid._version import __version__
 from translucid.core import extensions
-from translucid.core.renamed import ADDED, KEYS
 from translucid.runs.recipe.own_files import fingerprint_of_file
-from translucid.runs.recipe.recipe import MODELS, Recipe
+from translucid.runs.recipe.recipe import ADDED, MODELS, Recipe
 from translucid.runs.recipe.toml import full_model
 from translucid.runs.setup import Setup
 from translucid.tasks.model_folder import own_names
@@ -66,7 +65,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
     recipe = json.loads(json.dumps(recipe))  # JSON has no tuples
-    recipe |= ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
+    recipe |= ADDED | before["recipe"]
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),

@@ -30,6 +30,7 @@ from translucid.runs.recipe.recipe import DataConfig, Recipe
 from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
+from translucid.tasks.long_texts import limit_length
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Coverage
 from translucid.tasks.vocabulary import set_word_dropout
@@ -116,11 +117,11 @@ def set_up(
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
-        items = known.task.training_items(examples.train, recipe.data, say)
+        whole = known.task.training_items(examples.train, recipe.data)
+        items = limit_length(known.task, whole, recipe.data, "training", say)[0]
+    row = recipe.data.max_length
     (valid, valid_coverage), (test, test_coverage) = (
-        known.task.limited(
-            known.task.held_out_items(part, recipe.data.max_length), recipe.data, name, say
-        )
+        limit_length(known.task, known.task.held_out_items(part, row), recipe.data, name, say)
         for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
     if held_rows is not None:

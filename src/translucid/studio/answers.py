@@ -275,7 +275,7 @@ def allowed_at(
     network = run.opened.model.network
     along = read_along(run, text.tokens, [run.output_point])
     first = along.first
-    config = run.opened.model.search(repetition_penalty=repetition_penalty)
+    config = run.opened.model.generation_config(repetition_penalty=repetition_penalty)
     named = WordConstraints().token_constraints(
         tokenizer, config, first + 1, special=len(tokenizer.start_ids)
     )

@@ -89,7 +89,7 @@ def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]]
     why = ""
     for part, name in NAMES.items():
         try:
-            return opened.model.texts(limit=most, part=part), f"the {name} data of its run"
+            return opened.model.examples(limit=most, part=part), f"the {name} data of its run"
         except InputError as error:
             why = str(error)
     if "step" in opened.model.facts:  # made-up texts would not be of its data
@@ -158,7 +158,7 @@ class _Units:
     def advance(self) -> None:
         begin, model = len(self.activations.texts), self.opened.model
         for text, target in _some(self.texts[begin:], AT_ONCE):
-            target = model.target_for(text, target)
+            target = model.default_target(text) if target is None else target
             point = self.activations.point
             self.activations.add(read(model.network, model.task, text, target, keep=[point]))
         if self.activations.full:

@@ -52,7 +52,7 @@ class Run:
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
         self._short_enough("text", opened.example(text))
-        self.target = opened.model.target_for(text, target)
+        self.target = opened.model.default_target(text) if target is None else target
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if read is None else read[0]

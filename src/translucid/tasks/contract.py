@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError
-from translucid.core.renamed import INPUTS
 from translucid.data.records import Record
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
@@ -102,8 +101,6 @@ def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
             type(task), "collate", "other inputs",
             f"inputs as a dictionary of tensors with one row for each item, here {rows}",
         )  # fmt: skip
-    for name in INPUTS.keys() & batch.inputs.keys():
-        _refuse(type(task), "collate", f"an input {name!r}", f"it as {INPUTS[name]!r}")
     if not isinstance(batch.targets, Tensor):
         _refuse(type(task), "collate", batch.targets, "targets as a tensor")
     if type(batch.count) is not int or batch.count < 1:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import IGNORE, Batch
-from translucid.tasks.words import Words
+from translucid.tasks.words import Words, readable
 
 # The mask of each input; all True where there is one text.
 MASKS = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
@@ -39,6 +39,12 @@ class Example:
         masks = MASKS.values()
         inputs = {name: value for name, value in self.batch.inputs.items() if name not in masks}
         object.__setattr__(self, "batch", replace(self.batch, inputs=inputs))
+
+    @classmethod
+    def of_tokens(cls, text: str, batch: Batch, tokenizer: Tokenizer) -> "Example":
+        """One text that the network reads as `ids`, labelled with its tokens."""
+        tokens = readable(tokenizer, batch.inputs["ids"][0].tolist())
+        return cls(text, batch, Words(tokens), TokenInput("ids", tokenizer))
 
     def inputs_for(self, network: nn.Module) -> dict[str, Tensor]:
         """On the network's device, and numbers in its precision."""

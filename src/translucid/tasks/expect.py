@@ -18,6 +18,12 @@ def expect(task: Task[Any, Any], *names: str) -> Any:
     return task
 
 
+def check_task(task: Task[Any, Any], name: str) -> None:
+    """Refuse a model that was trained for another task than the one of this name."""
+    if task.name != name:
+        raise WrongTaskError(task.name, task.command)
+
+
 def several(texts: Sequence[Item]) -> Sequence[Item]:
     """The texts, if they are a list of them."""
     if isinstance(texts, str):

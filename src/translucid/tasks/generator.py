@@ -29,7 +29,7 @@ class Generates(Protocol):
     @property
     def task(self) -> Task[Any, Any]: ...
     @property
-    def generator(self) -> "Generator": ...
+    def text_generator(self) -> "Generator": ...
 
 
 class Generator:
@@ -95,7 +95,7 @@ class Generator:
             self._together(ensemble),
             WordConstraints(forbid, force or {}),
         )
-        config = self.search(**search)
+        config = self.generation_config(**search)
         if sampling is None and not tree and "beam_size" not in search:
             sampling = self.task.sampling  # of an opened model whose folder says do_sample
         if trace is not None and len(texts) != 1:
@@ -120,8 +120,8 @@ class Generator:
             trace.check()
         return decoded
 
-    def search(self, /, **options: Any) -> GenerationConfig:
-        """The settings of a search: those of validation, with some of them changed."""
+    def generation_config(self, /, **options: Any) -> GenerationConfig:
+        """How texts are generated: as in validation, changed by the options."""
         task = self.task
         if isinstance(task, Translate):
             return settings(task.search, options)
@@ -229,7 +229,8 @@ class Generator:
             "no_repeat_ngram": no_repeat_ngram,
             "repetition_penalty": repetition_penalty,
         }
-        return self.search(**{name: value for name, value in options.items() if value is not None})
+        chosen = {name: value for name, value in options.items() if value is not None}
+        return self.generation_config(**chosen)
 
     def _sampling(self, **options: float | None) -> SamplingConfig | None:
         """How a language model draws; None: its folder asks for a beam search."""
@@ -242,12 +243,14 @@ class Generator:
             return SamplingConfig()
         return SamplingConfig(temperature=0.0) if task.search.beam_size == 1 else None
 
-    def apart(
+    def logprob_difference(
         self, other: Generates, texts: Sequence[str], sources: Sequence[str] | None = None
     ) -> PrecisionDifference:
-        """How far the log-probabilities of another network for the same task lie from this one's,
-        on texts, for a translator translations of `sources`."""
-        task, theirs = self.task, other.generator.network
+        """Compare the log-probabilities that two models for the same task give to texts.
+
+        sources: for translation models, the sources that `texts` translate.
+        """
+        task, theirs = self.task, other.text_generator.network
         if isinstance(task, Language):
             ids = [[*start, *rest] for start, rest in map(task.prompt, several(texts))]
             return difference(self.network, theirs, ids)
@@ -267,7 +270,7 @@ class Generator:
                     f"{self.task.name}"
                 )
             for name, tokenizer in self.tokenizers.items():
-                theirs = other.generator.tokenizers.get(name)
+                theirs = other.text_generator.tokenizers.get(name)
                 if theirs is None or theirs.fingerprint != tokenizer.fingerprint:
                     raise InputError(
                         "the models have different vocabularies; only models that were trained "
@@ -275,7 +278,7 @@ class Generator:
                         f"tokenizer.folder = the folder {name} of the first"
                     )
         return TextGenerator(
-            self.task, self.network, [other.generator.network for other in ensemble]
+            self.task, self.network, [other.text_generator.network for other in ensemble]
         )
 
 

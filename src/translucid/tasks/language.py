@@ -131,9 +131,7 @@ class Language(Task[Text, LanguageItem]):
             sampling=resources.sampling,
         )  # fmt: skip
 
-    def training_items(
-        self, records: Sequence[Text], data: DataConfig, say: Callable[[str], None]
-    ) -> list[LanguageItem]:
+    def training_items(self, records: Sequence[Text], data: DataConfig) -> list[LanguageItem]:
         return self.rows(records, data.max_length)
 
     def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:

@@ -27,7 +27,6 @@ from translucid.core.atomic_files import CARD, fault, standing, write_whole
 from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.registry import Registry
-from translucid.core.renamed import section_today, weight_today
 from translucid.core.untrusted_files import inside, naming, open_regular, read_object
 from translucid.core.weights import declared_sizes, load_weights, save_weights
 from translucid.data.readers.loading import Columns
@@ -42,7 +41,6 @@ from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
 
 FORMAT = 2
-RENAMED = 1  # the format before, with names of keys and weights that core/renamed.py knows
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 LARGEST = 1 << 62  # no size of a tensor is
 
@@ -168,18 +166,17 @@ def _load(folder: Path) -> Bundle:
         raise InputError(f"{wrong}; copy the folder again, whole")
     config = read_object(folder / CONFIG)
     written = config.get("format")
-    if written not in (FORMAT, RENAMED):
+    if written != FORMAT:
         raise InputError(
-            f"{folder}: format {str(written)[:80]!r}, but this version reads {RENAMED} and "
-            f"{FORMAT}; a newer version of translucid may read it"
+            f"{folder}: format {str(written)[:80]!r}, but this version reads format {FORMAT}; "
+            "a newer version of translucid may read it"
         )
     try:
         described = _Described(**config)
     except ConfigError as error:
         raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
     extensions.require(described.code, (TASKS, POSITIONS), folder)
-    old = written == RENAMED
-    sizes = section_today("model", described.model) if old else described.model
+    sizes = described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
         raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
     for key in ("layers", "ensemble_size"):  # each layer and each member has tensors of its own
@@ -189,15 +186,14 @@ def _load(folder: Path) -> Bundle:
                 f"tensors; do not use this folder unless you know who made it"
             )
     network = build_undrawn(config_from(sizes), declared)
-    load_weights(network, weights, weight_today if old else None)
+    load_weights(network, weights)
     tokenizers = {
         name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
         for name, fingerprint in described.tokenizers.items()
     }
-    decoding = section_today("decoding", described.decoding) if old else described.decoding
     opened = Bundle(
-        network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding,
-        described.data, described.statistics, _columns(described.columns),
+        network, described.task, tokenizers, tuple(described.labels), config["facts"],
+        described.decoding, described.data, described.statistics, _columns(described.columns),
     )  # fmt: skip
     _check_fits(opened, folder)
     return opened

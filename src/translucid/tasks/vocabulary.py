@@ -1,11 +1,13 @@
-"""Tokenizers for a task: learnt from its texts, or made before."""
+"""The vocabulary of a task: tokenizers, learnt from its texts or made before, and labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import nn
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.readers.loading import check_labels as refuse_unknown_labels
+from translucid.data.records import Record
 from translucid.data.tokenizers.pipelines import SIZED
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.parts.characters import WordDropout
@@ -50,3 +52,25 @@ def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[
         return []
     places = zip(ids, tokenizer.offsets(text), strict=True)
     return [text[first:last].strip() for i, (first, last) in places if i == tokenizer.unk_id]
+
+
+def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
+    """All labels of the training data, sorted, O first. noun: what the task calls a label."""
+    if noun is None:
+        return ()
+    labels = {label for record in records for label in record.labels}
+    if len(labels) < 2:
+        raise InputError(
+            f"data.train: every {noun} is {next(iter(labels))!r}: nothing to tell apart; "
+            f"give examples of at least two {noun}s"
+        )
+    return tuple(sorted(labels, key=lambda label: (label != "O", label)))
+
+
+def check_labels(
+    records: Iterable[Record], labels: Sequence[str], file: str, noun: str | None
+) -> None:
+    """Refuse held-out labels that training never saw."""
+    if noun is not None:
+        seen = ((record.line, label) for record in records for label in record.labels)
+        refuse_unknown_labels(seen, labels, file, noun)

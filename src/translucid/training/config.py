@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from translucid.core.config import Config, key
-from translucid.core.renamed import value_today
+from translucid.core.spelling import our_value
 from translucid.training.distributed import Parallel
 from translucid.training.optimisers import OptimizerName, ScheduleName
 
@@ -68,7 +68,7 @@ class TrainingConfig(Config):
     @field_validator("precision", mode="before")
     @classmethod
     def _by_any_name(cls, value: object) -> object:
-        return value_today("training.precision", value)
+        return our_value("training.precision", value)
 
     compile: Literal["auto", True, False] = key(
         "auto", "torch.compile for a Transformer's layers; auto: on one GPU, if the run is long"

@@ -1,4 +1,4 @@
-"""The options of all commands that generate, once."""
+"""Options that several commands share: models, generation, device and precision."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.core.renamed import value_today
+from translucid.core.spelling import our_value
 
 if TYPE_CHECKING:
     from translucid.model import Model
@@ -15,7 +15,7 @@ SAMPLE = 16  # texts that int8 is compared on
 
 
 def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path | list[Path] | None":
-    """Where models lie that were named: those on the hub (hf:org/name) are downloaded, and
+    """The folders of the models that were named: those on the hub (hf:org/name) are downloaded, and
     those of the package (demo:translate) looked up."""
     from translucid.interop.hub import fetched
 
@@ -25,7 +25,7 @@ def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path |
 
 
 def name_of_model(folder: Path) -> str:
-    """As it can be typed again: `fetch`, the other way round."""
+    """The name of a model as it can be typed again; the inverse of `fetch`."""
     from translucid import shipped_models
     from translucid.interop.hub import BEGIN, repository_of
 
@@ -41,9 +41,11 @@ Folder = Annotated[
         callback=fetch,
     ),
 ]
-File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
+File = Annotated[str, typer.Argument(help="One text per line; - is standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Output file; if stopped, run the command again to continue.")
+]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda.")]
 InPrecision = Annotated[
     str,
@@ -59,60 +61,65 @@ Ensemble = Annotated[
     ),
 ]
 
-BeamSize = Annotated[
-    int | None, typer.Option(min=1, help="Beam size: prefixes followed side by side; 1 is greedy.")
-]
+BeamSize = Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy search.")]
 Alpha = Annotated[
     float | None,
     typer.Option(min=0.0, help="Length penalty: compare by log-probability / length^alpha."),
 ]
 NBest = Annotated[int, typer.Option(min=1, help="Hypotheses for each line, best first.")]
-MinLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens, without the end.")]
-MaxLength = Annotated[int | None, typer.Option(min=1, help="Most tokens, with the end.")]
+MinLength = Annotated[
+    int | None, typer.Option(min=0, help="Minimum number of tokens, without the end.")
+]
+MaxLength = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of tokens, with the end.")
+]
 BeamGroups = Annotated[
     int | None, typer.Option(min=1, help="Groups of beams that avoid each other's tokens.")
 ]
 DiversityPenalty = Annotated[
-    float | None, typer.Option(min=0.0, help="What a token costs that an earlier group took.")
+    float | None,
+    typer.Option(min=0.0, help="Penalty for a token that an earlier group has chosen."),
 ]
-Prefix = Annotated[str, typer.Option(help="Target prefix: how every translation begins.")]
+Prefix = Annotated[str, typer.Option(help="Target prefix: the beginning of every translation.")]
 Forbid = Annotated[
-    list[str] | None, typer.Option(help="A word that is not generated; may be repeated.")
+    list[str] | None, typer.Option(help="A word that must not be generated; may be repeated.")
 ]
 Force = Annotated[
     list[str] | None,
     typer.Option(help="POSITION=WORD, in tokens from 0, such as 0=Der; may be repeated."),
 ]
 NoRepeatNgram = Annotated[
-    int | None, typer.Option(min=0, help="No n-gram of this many tokens comes twice.")
+    int | None, typer.Option(min=0, help="Never generate an n-gram of this many tokens twice.")
 ]
 RepetitionPenalty = Annotated[
     float | None,
-    typer.Option(min=0.01, help="Repetition penalty of tokens written before; 1: none."),
+    typer.Option(min=0.01, help="Penalty for tokens generated before; 1: none."),
 ]
 
 Temperature = Annotated[
     float | None,
-    typer.Option(min=0.0, help="Sampling temperature: below 1 the likely is likelier; 0: greedy."),
+    typer.Option(min=0.0, help="Sampling temperature; below 1 sharper, 0: greedy."),
 ]
-TopK = Annotated[int | None, typer.Option(min=1, help="Sample among the k likeliest tokens.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Sample among the k most probable tokens.")]
 TopP = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, help="Sample among the fewest tokens that reach this sum."),
+    typer.Option(
+        min=0.0, max=1.0, help="Sample among the fewest tokens whose probabilities reach this sum."
+    ),
 ]
 MinP = Annotated[
     float | None,
     typer.Option(
-        min=0.0, max=1.0, help="Sample among tokens at least this fraction as likely as the best."
+        min=0.0,
+        max=1.0,
+        help="Sample among tokens with at least this fraction of the best token's probability.",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, help="Of the random generator: the same seed, the same text.")
-]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same text.")]
 
 
 def typed(**options: Any) -> dict[str, Any]:
-    """The options that were typed."""
+    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -127,12 +134,12 @@ def check_device(device: str) -> str:
 
 
 def tell(line: str) -> None:
-    """For people, beside what a command writes."""
+    """Print a note to standard error, apart from the output of a command."""
     typer.echo(line, err=True)
 
 
 def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list[Model]":
-    """The model and those of its ensemble."""
+    """Load the model and the other models of its ensemble."""
     from translucid.model import load
 
     check_device(device)
@@ -140,24 +147,24 @@ def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list
 
 
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
-    """The models made ready to write with these numbers."""
+    """The models, optimized for generation in this precision."""
     from translucid.fast.precision import Precision
 
     allowed: tuple[Precision, ...] = get_args(Precision)
-    precision = value_today("--precision", precision)
+    precision = our_value("--precision", precision)
     chosen = next((name for name in allowed if name == precision), None)
     if chosen is None:
         raise ConfigError(
             f"--precision {precision}: no such precision; choose {', '.join(allowed)}"
         )
-    return [model.prepared(chosen) for model in models]
+    return [model.optimized(chosen) for model in models]
 
 
 def tell_difference(
     plain: "Model", prepared: "Model", texts: list[str], sources: list[str] | None = None
 ) -> None:
-    """How far int8 is from float32, on what was just written."""
-    difference = plain.apart(
+    """Print how far int8 is from float32 on the text that was just generated."""
+    difference = plain.logprob_difference(
         prepared, texts[:SAMPLE], None if sources is None else sources[:SAMPLE]
     )
     count = min(len(texts), SAMPLE)

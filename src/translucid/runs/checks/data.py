@@ -19,6 +19,7 @@ from translucid.runs.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig
+from translucid.tasks.vocabulary import check_labels
 
 MANY_TWICE = 0.1  # the share of repeated training examples that is worth a word
 MOSTLY = 0.5  # held-out examples that stand in the training data: it is the same file
@@ -158,7 +159,7 @@ def _of_part(
     name, train = f"{noun}s of {part}", counts["train"]
     if file is not None:
         try:
-            task.check_labels(parts[part], sorted(train), file)
+            check_labels(parts[part], sorted(train), file, task.label_noun)
         except InputError as error:
             return Finding(name, False, str(error), serious=True)
     absent = [label for label, _ in train.most_common() if label not in counts[part]]

@@ -30,6 +30,7 @@ from translucid.runs.recipe.examples import Examples, Prepared, Record, load_exa
 from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding, spread_out
+from translucid.tasks.long_texts import limit_length
 from translucid.tasks.registry import TASKS
 from translucid.training.memory import check_memory
 from translucid.training.parameter_groups import freeze, rate_factors
@@ -162,7 +163,8 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     task = prepared.task
     if task.vocabularies:
         findings.append(unknown_tokens(task, parts_of(examples)))
-    items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
+    whole = task.training_items(spread_out(examples.train, RECORDS), recipe.data)
+    items = limit_length(task, whole, recipe.data, "training", lambda line: None)[0]
     sizes = prepared.sizes if starting is None else starting.sizes(prepared.sizes)
     config = recipe.model_config_for(sizes=sizes)
     seed_generators(recipe.training.seed, torch.device("cpu"))

@@ -14,6 +14,7 @@ from translucid.tasks.base import Task
 from translucid.tasks.contract import check_record
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import TASKS
+from translucid.tasks.vocabulary import check_labels, labels_in
 
 Record = Any  # of whatever class the task reads
 Part = Literal["test", "valid"]  # of the data
@@ -193,10 +194,10 @@ def prepare(
         tokenizers = task.learn_tokenizers(learn_from or examples.train, recipe.tokenizer)
     others = ((examples.valid, data.valid), (examples.test, data.test))
     ours = [record for part, files in others if not files for record in part]
-    labels = task.labels_in([*examples.train, *ours])  # all that is not a test
+    labels = labels_in([*examples.train, *ours], task.label_noun)  # all that is not a test
     for part, files in others:
         if files:
-            task.check_labels(part, labels, data.paths(files)[0])
+            check_labels(part, labels, data.paths(files)[0], task.label_noun)
     resources = Resources(
         tokenizers,
         labels,

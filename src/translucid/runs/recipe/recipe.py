@@ -5,13 +5,13 @@ missing; a key that does not exist is an error with the nearest one that does.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from translucid.core.config import Config, unknown_key, with_overrides
 from translucid.core.errors import ConfigError, InputError
-from translucid.core.renamed import ADDED, KEYS, as_here, is_now, keys_today
+from translucid.core.spelling import our_name
 from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
@@ -41,6 +41,11 @@ SECTIONS: dict[str, type[Config]] = {
     "training": TrainingConfig,
     "decoding": DecodingConfig,
 }  # and "model", whose keys depend on its kind
+
+# Keys added after version 0.1, each with the value that runs begun without the key had. `resume`
+# uses these values, so that an older run continues as it began. Defaults of added keys of the
+# model must keep older models as they were, and need no entry here.
+ADDED: dict[str, Any] = {}
 
 
 class Recipe(Config):
@@ -72,7 +77,7 @@ def keys_by_section() -> dict[str, list[str]]:
 def full_name(key: str) -> str | None:
     """`training.steps` of steps, or of what other tools call it, if it stands in one section."""
     known = keys_by_section()
-    key = as_here(key, [key for keys in known.values() for key in keys]) or key
+    key = our_name(key, [key for keys in known.values() for key in keys]) or key
     having = [section for section, keys in known.items() if key in keys]
     return f"{having[0]}.{key}" if len(having) == 1 else None
 
@@ -81,10 +86,6 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
     overrides = list(overrides)
     values = _carrying(with_overrides(values, overrides, full_name))
-    written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
-    old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
-    if old:
-        raise ConfigError(*old)
     mistakes = [
         unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
     ]
@@ -173,7 +174,7 @@ def _mistakes(kind: str, options: Mapping[str, Any], task: Any) -> list[str]:
 def _unknown_model_key(key: str, kind: str, task: Any) -> str:
     """The message for a key that this family does not have; perhaps another has it."""
     own = [name for name in MODELS[kind].model_fields if name not in DECIDED]
-    name = as_here(key, own) or as_here(key, keys_by_section()["model"]) or key
+    name = our_name(key, own) or our_name(key, keys_by_section()["model"]) or key
     others = [other for other, config in MODELS.items() if name in config.model_fields]
     if name in own or not others:
         return unknown_key(key, own)
@@ -189,15 +190,20 @@ def _unknown_model_key(key: str, kind: str, task: Any) -> str:
     )
 
 
+def keys_used(task: type[Any]) -> dict[str, Collection[str]]:
+    """The keys that a task uses, by section, of the sections whose keys not every task uses."""
+    return {"task": task.task_keys, "data": task.data_keys, "decoding": task.decoding_keys}
+
+
 def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
     """The messages for keys, section and all, of which only other tasks make use."""
     mistakes = []
     for key in keys:
         section, _, name = key.partition(".")
-        own = TASKS[task].uses().get(section, ())
-        if name in own or name not in Task.uses().get(section, ()):
+        own = keys_used(TASKS[task]).get(section, ())
+        if name in own or name not in keys_used(Task).get(section, ()):
             continue
-        others = [other for other in TASKS.names() if name in TASKS[other].uses()[section]]
+        others = [other for other in TASKS.names() if name in keys_used(TASKS[other])[section]]
         has = ", ".join(f"{section}.{other}" for other in own) or f"no key of {section}"
         mistakes.append(
             f"{key}: a key of task {' or '.join(others)}, not of {task}, which has {has}"
@@ -243,7 +249,6 @@ def read(
                 f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
                 "below"
             )
-    values = keys_today(values, str(path))
     for name, keys in (changes or {}).items():
         values[name] = {**values.get(name, {}), **keys}
     for name, value in (missing or {}).items():

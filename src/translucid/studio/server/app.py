@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parents[1] / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
+MAIN = b'<script type="module" src="/static/js/main.js">'  # the page's own script, in index.html
 WAITING = 64  # requests that may wait for the models
 LIVE = 16  # pages that may follow a training at once
 
@@ -55,8 +56,9 @@ class Pages(StaticFiles):
 class Studio:
     """What the routes answer with."""
 
-    def __init__(self, opening: "Future[Handlers]", token: str) -> None:
-        self.opening, self.token = opening, token
+    def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
+        """view: a JavaScript file with a view of the user's own (docs/extend.md)."""
+        self.opening, self.token, self.view = opening, token, view
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
         self.live = 0
 
@@ -68,6 +70,8 @@ class Studio:
                 Route(path, self._in_turn(name), methods=[method])
                 for (method, path), name in QUESTIONS.items()
             ),
+            Route("/own/view.js", self.own_view),
+            Route("/own/register.js", self.register),
             WebSocketRoute("/api/train/{m}", self.train),
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
@@ -101,7 +105,27 @@ class Studio:
     # ---- the page ----
 
     async def page(self, request: Request) -> Response:
-        return Response((STATIC / "index.html").read_bytes(), media_type="text/html")
+        content = (STATIC / "index.html").read_bytes()
+        if self.view is not None:  # scripts run in this order: the view is known before it is drawn
+            own = b'<script type="module" src="/own/register.js"></script>'
+            content = content.replace(MAIN, own + b"\n    " + MAIN)
+        return Response(content, media_type="text/html")
+
+    async def own_view(self, request: Request) -> Response:
+        """The user's file, read each time, so that a change shows when the page is loaded again."""
+        if self.view is None:
+            raise HTTPException(404, "no view of your own; name its file with --view FILE.js")
+        return Response(self.view.read_bytes(), media_type="text/javascript")
+
+    async def register(self, request: Request) -> Response:
+        """Adds the view to those of the page, under the name of its file."""
+        name = as_json(self.view.stem if self.view is not None else "").decode()
+        script = (
+            "import { VIEWS } from '/static/js/views/index.js';\n"
+            "import view from '/own/view.js';\n"
+            f"VIEWS[{name}] = {{ ...view, draw: async (...given) => view.draw(...given) }};\n"
+        )
+        return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
         """Sets the cookie. A page goes on from here, and not a redirection: a browser would hold
@@ -146,13 +170,19 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 def make_app(
-    opening: "Future[Handlers]", *, token: str | None = None, hosts: frozenset[str], once: str = ""
+    opening: "Future[Handlers]",
+    *,
+    token: str | None = None,
+    hosts: frozenset[str],
+    once: str = "",
+    view: Path | None = None,
 ) -> Guard:
-    """The guarded application; `guard.token` stands in the address to open, or, for one time,
-    `once`."""
+    """The guarded application; the address to open contains `guard.token` or, for one time, `once`.
+    view: a JavaScript file with a view of the user's own."""
     token = token or secrets.token_urlsafe(24)
     kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
     app = Starlette(
-        routes=Studio(opening, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
+        routes=Studio(opening, token, view).routes(),
+        exception_handlers=dict.fromkeys(kinds, _wrong),
     )
     return Guard(app, token=token, hosts=hosts, once=once)

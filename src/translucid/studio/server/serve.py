@@ -149,8 +149,9 @@ class Ready:
             time.sleep(AFTERWARDS)
 
 
-def ready(port: int | None) -> Ready:
-    """Take a port of this machine, any for 0; for None the usual one, or the next that is free."""
+def ready(port: int | None, view: Path | None = None) -> Ready:
+    """Take a port of this machine, any for 0; for None the usual one, or the next that is free.
+    view: a JavaScript file with a view of the user's own."""
     held = _usual() if port is None else _taken(port)
     # asyncio does so only for sockets that name their protocol, and this one does not; without it
     # every answer waits 40 ms for an acknowledgement.
@@ -159,7 +160,7 @@ def ready(port: int | None) -> Ready:
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
     opening: Future[Handlers] = Future()
-    app = make_app(opening, token=token, hosts=frozenset(hosts), once=once)
+    app = make_app(opening, token=token, hosts=frozenset(hosts), once=once, view=view)
     server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
     return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
 

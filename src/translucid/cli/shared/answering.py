@@ -1,0 +1,281 @@
+"""Answer the lines of a file or of standard input in order, with progress and resume.
+
+With `--out FILE`, answers are written to FILE.part; FILE.part.json stores how far it goes, and the
+model, file and settings. A chunk of answers is on disk before FILE.part.json counts it, so a
+process that dies at any time can be resumed. At the end only FILE is left.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeVar
+
+import typer
+
+from translucid.cli.shared.generation_options import name_of_model
+from translucid.core.errors import InputError
+from translucid.core.progress import Progress, duration
+from translucid.core.spelling import quoted
+
+
+class HasText(Protocol):
+    """A record that a model answers."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Record = TypeVar("Record", bound=HasText)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The output for one line, and what is wrong with the line, if anything."""
+
+    text: str
+    fault: str = ""
+
+
+def answer_lines(
+    file: str,
+    answer: Callable[[Sequence[Any]], list[Answered]],
+    *,
+    out: Path | None,
+    settings: dict[str, Any],
+    chunk: int,
+    verb: str,
+    read: Callable[[], Iterator[Any]] | None = None,
+    count: int | None = None,
+    as_it_comes: bool = False,
+) -> None:
+    """Read, answer and write chunk by chunk.
+
+    settings: what decides the answers; a file begun with other settings is not resumed. read,
+    count: the records and their number, if they are not the lines of the file. as_it_comes: answer
+    the lines that a pipe has delivered without waiting for more.
+    """
+    sink = _PartFile(out, settings) if out is not None else _Screen()
+    total = count
+    if read is None:
+        read = lambda: _texts(file)  # noqa: E731
+        total = _count(file) if out is not None or sys.stderr.isatty() else None
+    live = out is not None or not sys.stdout.isatty()  # else the answers themselves go there
+    with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
+        try:
+            for records in _chunks(file, read(), sink, chunk, as_it_comes and out is None):
+                answers = answer(records)
+                for answered in answers:
+                    if answered.fault:
+                        progress.say(f"{name_of(file)}:{answered.fault}")
+                sink.write(records, answers)
+                progress.move(sink.lines)
+        except KeyboardInterrupt:
+            progress.say(f"stopped after {sink.lines:,} lines" + sink.resume_advice())
+            raise typer.Exit(130) from None
+        took = progress.seconds
+    if out is not None:
+        lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
+        typer.echo(f"{out}: {lines} {verb} in {duration(took)}", err=True)
+    if sink.failed:
+        lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
+        typer.echo(f"{lines} left empty; see the messages above", err=True)
+        raise typer.Exit(1)
+
+
+def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
+    """Refuse a text in the place of a file, with the way to ask about it."""
+    text, name = " ".join(words), Path(words[0])
+    named_like_one = len(words) == 1 and not re.search(r"\s", text)
+    if words[0] == "-" or (named_like_one and re.search(r"[a-zA-Z]", name.suffix)):
+        return  # whoever opens it says what there is instead
+    try:
+        if name.exists() or (named_like_one and len(name.parts) > 1):
+            return
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        pass
+    raise InputError(
+        f"{text!r:.80}: no such file; a text is given on standard input: "
+        f"echo {quoted(text)} | translucid {command} {shlex.quote(name_of_model(folder))}"
+    )
+
+
+def name_of(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def chunk_size(file: str, *, large: int) -> int:
+    """Someone who types wants each answer at once; a file goes in chunks that fill batches."""
+    typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    return 1 if typed else large
+
+
+def _chunks(
+    file: str,
+    records: Iterator[Record],
+    sink: "_Screen | _PartFile",
+    size: int,
+    as_it_comes: bool,
+) -> Iterator[list[Record]]:
+    from translucid.data.readers.standard_input import at_once
+
+    sink.skip(records, name_of(file))
+    while True:
+        chunk = list(islice(records, 1 if as_it_comes else size))
+        if as_it_comes:
+            chunk += islice(at_once(file, records), size - 1)
+        if not chunk:
+            return
+        yield chunk
+
+
+def _texts(file: str) -> Iterator[HasText]:
+    from translucid.data.readers.read import read_text
+
+    return read_text(file, keep_empty=True)
+
+
+def _count(file: str) -> int | None:
+    """How many lines there are, if that can be known before they are read."""
+    if file == "-" or not Path(file).is_file():
+        return None
+    return sum(1 for _ in _texts(file))
+
+
+class _Screen:
+    """Standard output."""
+
+    def __init__(self) -> None:
+        self.lines = self.failed = 0
+
+    def __enter__(self) -> "_Screen":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def skip(self, records: Iterator[HasText], name: str) -> None:
+        pass
+
+    def write(self, records: Sequence[HasText], answers: Sequence[Answered]) -> None:
+        for answered in answers:
+            sys.stdout.write(answered.text)
+        sys.stdout.flush()
+        self.lines += len(records)
+        self.failed += sum(bool(answered.fault) for answered in answers)
+
+    def resume_advice(self) -> str:
+        return "; with --out FILE a run can be resumed"
+
+
+class _PartFile(_Screen):
+    """A file that grows, with a note beside it."""
+
+    def __init__(self, out: Path, settings: dict[str, Any]) -> None:
+        super().__init__()
+        self.out, self.settings = out, settings
+        self.part, self.note = (out.with_name(out.name + end) for end in (".part", ".part.json"))
+        self._digest = hashlib.sha256()
+        self._stream: BinaryIO | None = None
+        self._kept: dict[str, Any] = {"lines": 0, "bytes": 0, "failed": 0}
+        if out.exists():
+            raise InputError(f"{out} exists already; remove it, or give --out another name")
+        if self.part.exists() or self.note.exists():
+            self._kept = self._read_note()
+            self.lines, self.failed = self._kept["lines"], self._kept["failed"]
+
+    def __enter__(self) -> "_PartFile":
+        from translucid.core.atomic_files import saving
+
+        if not self.note.exists():
+            self._write_note(0)
+        with saving(self.part):
+            self._stream = self.part.open("ab")
+            self._stream.truncate(self._kept["bytes"])  # what no note names is written anew
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        from translucid.core.atomic_files import saving
+
+        assert self._stream is not None
+        self._stream.close()
+        if kind is None:
+            with saving(self.out):
+                self.part.replace(self.out)
+        if kind is None or not self.lines:  # done, or nothing worth going on with
+            self.part.unlink(missing_ok=True)
+            self.note.unlink(missing_ok=True)
+
+    def skip(self, records: Iterator[HasText], name: str) -> None:
+        if not self.lines:
+            return
+        before = list(islice(records, self.lines))
+        self._hash(before)
+        if len(before) < self.lines or self._digest.hexdigest() != self._kept["digest"]:
+            raise InputError(
+                f"{name}: its first {self.lines:,} lines are not those that {self.part} was made "
+                f"from; give the same lines to go on, or remove {self.part} and {self.note.name} "
+                "to begin anew"
+            )
+        typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
+
+    def write(self, records: Sequence[HasText], answers: Sequence[Answered]) -> None:
+        from translucid.core.atomic_files import saving
+
+        assert self._stream is not None
+        with saving(self.part):
+            self._stream.write("".join(answered.text for answered in answers).encode())
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        self.lines += len(records)
+        self.failed += sum(bool(answered.fault) for answered in answers)
+        self._hash(records)
+        self._write_note(self._stream.tell())
+
+    def resume_advice(self) -> str:
+        return f", which are in {self.part}; run the same command again to go on"
+
+    def _hash(self, records: Sequence[HasText]) -> None:
+        for record in records:
+            self._digest.update(record.text.encode() + b"\n")
+
+    def _write_note(self, size: int) -> None:
+        from translucid.core.atomic_files import write_text
+
+        kept = {
+            "settings": self.settings,
+            "lines": self.lines,
+            "failed": self.failed,
+            "bytes": size,
+            "digest": self._digest.hexdigest(),
+        }
+        write_text(self.note, json.dumps(kept, indent=2) + "\n")
+
+    def _read_note(self) -> dict[str, Any]:
+        try:
+            kept: dict[str, Any] = json.loads(self.note.read_text("utf-8"))
+            before = kept["settings"]
+            size = self.part.stat().st_size if self.part.exists() else 0
+            whole = size >= kept["bytes"] and kept["lines"] >= 0 and kept["failed"] >= 0
+        except (OSError, ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise InputError(
+                f"{self.part} cannot be resumed: {self.note} does not fit it; remove both to "
+                "begin anew"
+            )
+        now = json.loads(json.dumps(self.settings))
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
+                raise InputError(
+                    f"{self.part} was begun with {key} = {before.get(key)}, now it is "
+                    f"{now.get(key)}; run with what it was begun with to go on, or remove "
+                    f"{self.part} and {self.note.name} to begin anew"
+                )
+        return kept

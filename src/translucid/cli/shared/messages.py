@@ -1,0 +1,154 @@
+"""Messages that several commands print: findings of checks, notes on inputs, and which command fits
+a model of another task."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from translucid import shipped_models
+from translucid.cli.shared.arguments import OVERRIDE
+from translucid.core.errors import WrongTaskError
+from translucid.core.spelling import quoted
+
+if TYPE_CHECKING:  # keeps the start of a command light
+    from translucid.data.predictions import InputRows
+    from translucid.model import Model
+    from translucid.tasks.findings import Finding
+    from translucid.tasks.input_notes import InputNote, InputNotes
+
+
+def show_findings(findings: Sequence["Finding"]) -> None:
+    """Print one line per finding, marked + (fine), ! (worth a look) or - (wrong), and a summary."""
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        typer.echo(f"{finding.mark} {finding.name:{width}}  {finding.words}")
+    marks = [finding.mark for finding in findings]
+    summary = f"{len(marks)} checks: {marks.count('+')} well"
+    for mark, meaning in (("!", "to look at"), ("-", "wrong")):
+        if mark in marks:
+            summary += f", {marks.count(mark)} {meaning} ({mark})"
+    typer.echo(f"\n{summary}")
+
+
+def any_wrong(findings: Sequence["Finding"]) -> bool:
+    return any(finding.mark == "-" for finding in findings)
+
+
+class Noting:
+    """Counts the notes on the texts that a command reads."""
+
+    def __init__(self, held: "Model", counts: "InputNotes") -> None:
+        self._held, self._counts = held, counts
+
+    def of(self, texts: Sequence[Any]) -> "list[InputNote]":
+        notes = self._held.input_notes(texts)
+        for note in notes:
+            self._counts.add(note)
+        return notes
+
+
+@contextmanager
+def noting(held: "Model") -> Iterator[Noting]:
+    """Print a summary of the notes to standard error when the command ends, even with an error."""
+    from translucid.tasks.input_notes import InputNotes
+
+    counts = InputNotes(empty_is_noted=not held.task.empty_stays_empty)
+    try:
+        yield Noting(held, counts)
+    finally:
+        for line in counts.lines():
+            typer.echo(line, err=True)
+
+
+def in_line(note: "InputNote") -> str:
+    """The note after an answer that is one line; only for empty texts, so that columns stay."""
+    return f"\t({note.words})" if note.empty else ""
+
+
+def in_columns(
+    source: "InputRows", new: dict[str, Any], note: "InputNote", *, as_json: bool
+) -> dict[str, Any]:
+    """Add the note to the new columns of a row: keys of a JSON object, or a cell of a table. Tables
+    have the column in every row, plain lines only if there is a note, CoNLL files never."""
+    from translucid.data.predictions import ConllSentences, TableRows
+
+    if as_json or (isinstance(source, TableRows) and source.as_json):
+        return new | note.as_json()
+    if isinstance(source, ConllSentences):
+        return new
+    if isinstance(source, TableRows):
+        return new | {"note": note.words}
+    return new | ({"note": f"({note.words})"} if note.empty else {})
+
+
+# Commands whose arguments are texts instead of a file, and their option for a file.
+BY_FILE = {"generate": "--prompts", "fill": "--texts"}
+
+
+def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any) -> str:
+    """The error message with the command that fits. arguments: the command and its arguments."""
+    command, *rest = arguments
+    commands: Mapping[str, Any] = program.commands
+    line = _line(error.command, command, rest, commands)
+    model = _apart(rest, commands[command])[0][0]
+    message = f"{model}: this model is for task {error.task}; use {line}"
+    fitting = [
+        name for name, about in zip(shipped_models.names(), shipped_models.manifest().values(),
+                                    strict=True)
+        if about["command"] == command
+    ]  # fmt: skip
+    return message + (f"; for {command} there are {', '.join(fitting)}" if fitting else "")
+
+
+def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
+    """The fitting command, with the arguments and options that it shares with the one typed."""
+    (model, *words), options = _apart(rest, commands[command])
+    words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
+    if command in BY_FILE or any(re.search(r"\s", word) for word in words):
+        option = BY_FILE.get(command)
+        texts, files = words, [typed[-1] for name, typed in options if name == option]
+    else:
+        texts, files = [], words[:1] or ["-"]
+    piped = ""
+    if fits in BY_FILE:
+        behind = texts or [word for file in files for word in (BY_FILE[fits], file)]
+    else:
+        fits = _for_table(fits, files)
+        behind = [file for file in files if file != "-"]
+        piped = f"echo {quoted(' '.join(texts))} | " if texts else ""
+    known = {option for param in commands[fits].params for option in param.opts}
+    kept = [word for name, typed in options if name in known for word in typed]
+    return f"{piped}translucid {' '.join(map(quoted, [fits, model, *behind, *kept]))}"
+
+
+def _for_table(command: str, files: Sequence[str]) -> str:
+    """`translate` reads one text per line; `predict` reads the rows of a table."""
+    from translucid.data.readers.tables import format_of
+
+    tables = [file for file in files if format_of(file, "text") != "text"]
+    return "predict" if command == "translate" and tables else command
+
+
+def _apart(words: Sequence[str], command: Any) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Split words into arguments, and options by name with their values."""
+    flags = {option for param in command.params if _is_flag(param) for option in param.opts}
+    arguments: list[str] = []
+    options: list[tuple[str, list[str]]] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            arguments += rest
+        elif word.startswith("-") and word != "-":
+            name, equals, behind = word.partition("=")
+            value = [behind] if equals else [] if name in flags else [next(rest, "")]
+            options.append((name, [name, *value]))
+        else:
+            arguments.append(word)
+    return arguments, options
+
+
+def _is_flag(param: Any) -> bool:
+    return bool(param.param_type_name == "option" and param.is_flag)

@@ -1,0 +1,176 @@
+"""How the command line is parsed beyond what typer does by itself.
+
+- `--train a.de a.en` means `--train a.de --train a.en` (the parser gives an option one value).
+- A second value of any other repeatable option is refused with the line that repeats the option;
+  the parser would take it for the command's next argument.
+- Another spelling of an option (`--beam_size`) is accepted with a note. A name of another tool or
+  a key of the recipe is refused with what to type instead.
+- An unknown command that other tools have is answered with the line that does the same here.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from translucid.cli.shared.arguments import OVERRIDE
+from translucid.core.errors import ConfigError
+from translucid.core.spelling import our_name, quoted, unit_note
+
+SEVERAL = {"--train", "--valid", "--test", "--data"}  # options that several files may follow
+FILES = {"file", "files", "source", "target"}  # arguments that are files, wherever they are
+KEYS = "overrides"  # the argument that is keys of a recipe
+
+# Commands that other tools have, and the line that does the same here.
+OTHER_COMMANDS = {
+    "fit": "train translate --train train.en train.de --out runs/x",
+    "tune": "train classify --from runs/x --train mine.tsv --out runs/tuned",
+    "finetune": "train classify --from runs/x --train mine.tsv --out runs/tuned",
+    "average": "train translate --train train.en train.de training.average_best=true",
+    "preprocess": "check translate --train train.en train.de",
+    "vocab": "tokenizer train train.en train.de --out tok",
+    "buildvocab": "tokenizer train train.en train.de --out tok",
+    "eval": "evaluate runs/x test.en test.de",
+    "test": "evaluate runs/x test.en test.de",
+    "infer": "predict runs/x file.txt",
+    "inference": "predict runs/x file.txt",
+    "run": "predict runs/x file.txt",
+    "decode": "translate runs/x file.txt",
+    "quantize": "translate runs/x file.txt --precision int8",
+    "download": "import hf:ORG/NAME runs/x",
+    "convert": "export runs/x --to ctranslate2 --out exported/x",
+    "help": "--help",
+    "version": "--version",
+}
+
+
+class Commands(TyperGroup):
+    """A group of commands; typer suggests the nearest one for a name that does not exist."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0].lower().replace("-", "").replace("_", "")
+        if ctx.parent is None and name in OTHER_COMMANDS and args[0] not in self.commands:
+            line = f"translucid {OTHER_COMMANDS[name]}"
+            ctx.fail(f"No such command {args[0]!r}. The same here: {line}")
+        return super().resolve_command(ctx, args)
+
+
+class Command(TyperCommand):
+    """A command whose options may be given as the module docstring describes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {option for param in self.params for option in param.opts + param.secondary_opts}
+        known |= {*ctx.help_option_names}
+        takes_keys = any(param.name == KEYS for param in self.params)
+        end = args.index("--") if "--" in args else len(args)
+        before = [_known_option(word, known, takes_keys=takes_keys) for word in args[:end]]
+        words = [*before, *args[end:]]
+        if not ctx.resilient_parsing:  # completion passes half a command
+            words = repeated_options(self.params, words, ctx.command_path)
+        return super().parse_args(ctx, words)
+
+
+def _known_option(word: str, known: Collection[str], *, takes_keys: bool) -> str:
+    """The word, with the option's own spelling; refuse names that belong elsewhere."""
+    name, equals, value = word.partition("=")
+    if not name.startswith("--") or name == "--" or name in known:
+        return word
+    spelling = name.replace("_", "-")
+    if spelling in known:
+        typer.echo(f"{name}: taken as {spelling}", err=True)
+        return f"{spelling}{equals}{value}"
+    key = name.removeprefix("--").replace("-", "_")
+    ours = our_name(key, [option.removeprefix("--").replace("-", "_") for option in known])
+    if ours is not None:
+        raise ConfigError(f"{name}: no such option; did you mean --{ours.replace('_', '-')}?")
+    if takes_keys:
+        _refuse_key(name, key, value)
+    return word
+
+
+def _refuse_key(name: str, key: str, value: str) -> None:
+    """A key of the recipe that was typed as an option."""
+    from translucid.runs.recipe.recipe import full_name
+
+    if (full := full_name(key)) is not None:
+        raise ConfigError(
+            f"{name}: no such option; a key of the recipe is written at the end of the command: "
+            f"{full}={value or '...'}{unit_note(key, full.partition('.')[2])}"
+        )
+
+
+def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) -> list[str]:
+    """The words with an option's name before each of its further values.
+
+    Only options of `SEVERAL` may be followed by several values; for others, the error shows the
+    line with the option repeated. command: what was typed before these words, for the error.
+    """
+    typed = list(_further_values(params, words))
+    line = [part for word, option in typed for part in ([option, word] if option else [word])]
+    for word, option in typed:
+        if option and option not in SEVERAL:
+            takes_keys = any(param.name == KEYS for param in params)
+            missing = ", and there is no such file" * (not (takes_keys or _exists(word)))
+            raise ConfigError(
+                f"{word}: {option} takes one value{missing}; for several, repeat it: "
+                f"{command} {' '.join(map(quoted, line))}"
+            )
+    return line
+
+
+def _further_values(
+    params: Sequence[Any], words: Sequence[str]
+) -> Iterator[tuple[str, str | None]]:
+    """Each word, and for a further value the option that it belongs to.
+
+    A word belongs to the option before it unless it is an option, an override of the recipe, or
+    the command's first argument, which may still be missing.
+    """
+    options = [param for param in params if isinstance(param, TyperOption)]
+    repeatable = {name for option in options if option.multiple for name in option.opts}
+    if not {param.name for param in params} & {*FILES, KEYS}:  # free text may follow any option
+        repeatable &= SEVERAL
+    with_value = {name for option in options if not option.is_flag for name in option.opts}
+    option: str | None = None  # whose further values may follow
+    value, value_next, first_seen = "", False, False
+    for place, word in enumerate(words):
+        if word == "--":
+            yield from ((rest, None) for rest in words[place:])
+            return
+        if value_next:
+            value, value_next = word, False
+            yield word, None
+        elif word.startswith("-") and word != "-":
+            name, equals, value = word.partition("=")
+            option = name if name in repeatable else None
+            value_next = not equals and name in with_value
+            yield word, None
+        elif option and first_seen and _is_further(word, value, option):
+            yield word, option
+        else:
+            option, first_seen = None, True
+            yield word, None
+
+
+def _is_further(word: str, value: str, option: str) -> bool:
+    """Whether a word is a further value of the option rather than an argument of the command."""
+    if OVERRIDE.match(word):
+        return False
+    if option in SEVERAL:
+        return True
+    if word == "-":
+        return False
+    if not _exists(word):
+        return " " in value or " " not in word  # a text in place of a file is another mistake
+    return Path(word).suffix == Path(value).suffix != "" or (
+        Path(word).is_dir() and Path(value).is_dir()
+    )
+
+
+def _exists(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return False
