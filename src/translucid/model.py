@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from translucid.runs.recipe.examples import Part
     from translucid.runs.recipe.scoring import ScoringSettings
     from translucid.see.ablation import Ablation
-    from translucid.see.embedding_change import EmbeddingChange
+    from translucid.see.embeddings import EmbeddingChange, Side
     from translucid.see.gradients import Gradients
-    from translucid.see.hardest import Measured
     from translucid.see.pictures import Bars, Heat
+    from translucid.see.predictions import TextLoss
     from translucid.see.reading import Reading
     from translucid.see.saliency import Method, Saliency, Unit
-    from translucid.see.tables import Side
-    from translucid.see.walk.explanation import Explanation
+    from translucid.see.walk.page import Explanation
     from translucid.tasks.base import Score, Task
     from translucid.tasks.classify import Classify
     from translucid.tasks.embed import Embed, Neighbour
@@ -169,7 +168,7 @@ class Model:
     def compare_embeddings(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
         """How the similarity of each pair of texts differs from another embedding model, such as
         the one that this model was fine-tuned from."""
-        from translucid.see.embedding_change import embedding_change
+        from translucid.see.embeddings import embedding_change
 
         if len(several(texts)) < 2:
             raise InputError(f"{len(texts)} text makes no pair; give two or more")
@@ -311,9 +310,9 @@ class Model:
 
     def hardest_examples(
         self, *files: str | Sequence[str], limit: int | None = None
-    ) -> list[Measured]:
+    ) -> list[TextLoss]:
         """The same examples with their losses, the largest loss first."""
-        from translucid.see.hardest import hardest
+        from translucid.see.predictions import hardest
 
         return hardest(self.network, self.task, self.examples(*files, limit=limit))
 
@@ -365,7 +364,7 @@ class Model:
         layer: show this layer in detail. head: show one attention head. top: how many answers to
         show. budget_bytes: limit for the values that are kept; None means no limit.
         """
-        from translucid.see.walk.explanation import explanation
+        from translucid.see.walk.page import Explanation
 
         self.task.check_line(text, "the text", self.network)
         try:
@@ -373,7 +372,7 @@ class Model:
         except TraceBudgetError as error:  # a walk needs every point
             remedy = "explain a part of the text, or raise budget_bytes"
             raise TraceBudgetError(error.fact, remedy) from None
-        return explanation(reading, layer, head, top)
+        return Explanation(reading, reading.walk(layer=layer, head=head, top=top))
 
     def gradients(
         self,
@@ -436,7 +435,7 @@ class Model:
 
     def nearest_words(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
         """The k words whose embeddings have the largest cosine similarity to this word's."""
-        from translucid.see.tables import neighbours
+        from translucid.see.embeddings import neighbours
 
         tokenizers = self._bundle.tokenizers
         return neighbours(
@@ -448,7 +447,7 @@ class Model:
         self, length: int = 64, *, gram: bool = False, side: Side = "source"
     ) -> Heat:
         """The encoding of each position; with `gram`, the similarity of every two positions."""
-        from translucid.see.tables import position_gram, position_table
+        from translucid.see.embeddings import position_gram, position_table
 
         return (position_gram if gram else position_table)(self.network, length, side=side)
 

@@ -17,7 +17,7 @@ from translucid import worked
 from translucid.cli import app, parser
 from translucid.core.errors import TranslucidError
 
-COMMANDS = worked.__all__[2:]
+COMMANDS = [exercise.__name__ for exercise in worked.EXERCISES]
 X = "1 0; 0 1; 1 1"
 
 

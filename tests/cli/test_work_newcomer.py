@@ -11,11 +11,11 @@ from tests.cli.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
 from translucid import worked
-from translucid.cli.work import EXERCISES, build_command, read_arguments
+from translucid.cli.work import build_command, exercise_files, find_exercise, read_arguments
 from translucid.core.errors import TranslucidError
 from translucid.core.registry import choices
 from translucid.core.spelling import bare, quoted, spelt
-from translucid.worked.exercise import weight_names
+from translucid.worked.through_time import weight_names
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
@@ -86,7 +86,7 @@ def split(typed: list[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("typed", OWN, ids=lambda typed: " ".join(typed)[:60])
 def test_the_same_exercise_comes_next_with_all_that_was_typed(typed: list[str]) -> None:
-    assert {command[0] for command in OWN} == set(EXERCISES)
+    assert {command[0] for command in OWN} == set(exercise_files())
     examples = "built-in" in work(*typed)  # such as the pairs of positions
     for _ in range(4):
         text = work(*typed)
@@ -294,22 +294,25 @@ def test_choices_are_those_of_the_parts() -> None:
         key = TransformerConfig.model_fields[field]
         return set(choices(key.metadata) or typing.get_args(key.annotation))
 
-    chosen = {argument.name: argument.choices for argument in read_arguments("params")[1]}
+    chosen = {
+        argument.name: argument.choices
+        for argument in read_arguments(find_exercise("params").function)[1]
+    }
     for field in ("activation", "norm", "positions", "shape"):
         assert set(chosen[field]) == names(field)
 
 
 def test_every_option_has_help() -> None:
-    assert set(EXERCISES) == set(COMMANDS)
-    for name in EXERCISES:
+    assert set(exercise_files()) == set(COMMANDS)
+    for name in exercise_files():
         for option in build_command(name).params:
             assert option.help, f"{name} {option.name}"
 
 
-@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("name", exercise_files())
 def test_the_arguments_are_those_of_the_function(name: str) -> None:
     """What is read from the source is what Python has when it runs."""
-    text, arguments = read_arguments(name)
+    text, arguments = read_arguments(find_exercise(name).function)
     parameters = inspect.signature(getattr(worked, name)).parameters
     plain = [argument.name for argument in arguments if not argument.weight]
     assert plain == [p for p in parameters if p != "weights"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab import Experiment, Rule, clearly, column, decide, mean_of
 
 

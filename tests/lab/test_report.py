@@ -11,9 +11,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from translucid.see.draw import draw
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Bars, Grid, Heat, Lines
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
 from translucid.see.render.drawing import SIZE
 from translucid_lab.claims import experiments
 from translucid_lab.engine.claims import Claim, claims, in_plain_words
@@ -119,9 +117,9 @@ def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
 
 
 def test_the_commands_of_the_worked_examples_exist() -> None:
-    from translucid.cli.work import EXERCISES
+    from translucid.worked import EXERCISES
 
-    assert set(WORKED) == set(EXERCISES)
+    assert set(WORKED) == {exercise.__name__ for exercise in EXERCISES}
 
 
 def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
@@ -319,7 +317,7 @@ def test_pictures_follow_the_colours_of_the_page_and_share_no_names() -> None:
 
 
 def test_letters_of_a_picture_are_at_most_as_large_as_the_claim_above_them() -> None:
-    wide = draw(LINES).width
+    wide = LINES.drawing().width
     (rem,) = re.findall(r'style="max-width: ([\d.]+)rem"', figure(LINES))
     assert float(rem) * SIZE / wide == pytest.approx(1.3, abs=0.01)
 

@@ -8,7 +8,7 @@ import pytest
 
 from translucid.core import catalogue
 from translucid.core.errors import InputError
-from translucid.see.render.latex import Node, read, with_formulas
+from translucid.see.render.latex import MathNode, read, with_formulas
 from translucid.see.render.mathml import mathml
 from translucid.see.render.plain_math import blocks, in_row, one_line
 
@@ -40,19 +40,21 @@ def test_both_writers_refuse_what_the_reader_does_not_know(
 
 
 def test_the_tree_keeps_what_was_written() -> None:
-    x, two = Node("letter", "x"), Node("number", "2")
+    x, two = MathNode("letter", "x"), MathNode("number", "2")
     assert read("x_{t}^2") == (
-        Node("scripts", parts=(x, Node("_", parts=(group("t"),)), Node("^", parts=(two,)))),
+        MathNode(
+            "scripts", parts=(x, MathNode("_", parts=(group("t"),)), MathNode("^", parts=(two,)))
+        ),
     )
     assert read("x_t^2")[0].core == x
-    assert read(r"\frac{x}2") == (Node("frac", parts=(group("x"), two)),)
+    assert read(r"\frac{x}2") == (MathNode("frac", parts=(group("x"), two)),)
     matrix = read(r"\begin{bmatrix}x&2\end{bmatrix}")
-    cells = (Node("cell", parts=(x,)), Node("cell", parts=(two,)))
-    assert matrix == (Node("bmatrix", parts=(Node("row", parts=cells),)),)
+    cells = (MathNode("cell", parts=(x,)), MathNode("cell", parts=(two,)))
+    assert matrix == (MathNode("bmatrix", parts=(MathNode("row", parts=cells),)),)
 
 
-def group(letter: str) -> Node:
-    return Node("group", parts=(Node("letter", letter),))
+def group(letter: str) -> MathNode:
+    return MathNode("group", parts=(MathNode("letter", letter),))
 
 
 @pytest.mark.parametrize(

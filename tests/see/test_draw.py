@@ -10,14 +10,10 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 
-from translucid.see.draw import draw
-from translucid.see.draw_sheet import WIDEST
-from translucid.see.draw_tables import colour, limits
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
-from translucid.see.render.drawing import SIZE, Box, Cells, Line, Text, text_width
+from translucid.see.draw import WIDEST
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.see.render.drawing import SIZE, Box, Cells, Line, TextMark, svg, text_width
 from translucid.see.render.palette import THEMES
-from translucid.see.render.svg import svg
 
 WORDS = ("a", "few", "words", "to", "be", "read", "from", "a", "row")
 WORD = Axis("word", WORDS)
@@ -45,7 +41,7 @@ PICTURES = [
 
 
 def texts(picture: Picture, **wanted: object) -> list[str]:
-    marks = [mark for mark in draw(picture).marks if isinstance(mark, Text)]
+    marks = [mark for mark in picture.drawing().marks if isinstance(mark, TextMark)]
     return [mark.text for mark in marks if all(getattr(mark, k) == v for k, v in wanted.items())]
 
 
@@ -54,7 +50,9 @@ def test_a_table_with_the_tokens_of_its_neighbour_has_them_once() -> None:
         return texts(Grid("G", heats, columns), anchor="end")
 
     def labels(*heats: Heat, columns: int) -> list[str]:
-        marks = [mark for mark in draw(Grid("G", heats, columns)).marks if isinstance(mark, Text)]
+        marks = [
+            mark for mark in Grid("G", heats, columns).drawing().marks if isinstance(mark, TextMark)
+        ]
         return [mark.text for mark in marks if mark.turn == 45]
 
     assert rows(MAP, MAP, columns=2) == list(WORDS)  # its rows are those to its left
@@ -65,17 +63,19 @@ def test_a_table_with_the_tokens_of_its_neighbour_has_them_once() -> None:
 
 
 def test_a_small_table_takes_little_room_beside_a_large_one() -> None:
-    large, small, _ = [m for m in draw(Grid("G", (MAP, TABLE), 2)).marks if isinstance(m, Cells)]
+    large, small, _ = [
+        m for m in Grid("G", (MAP, TABLE), 2).drawing().marks if isinstance(m, Cells)
+    ]
     assert 2 * small.width < len(WORDS) * large.width / 2
     assert small.width >= text_width("0.10")  # but its cells have room for what is written in them
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.title[:8])
 def test_letters_are_never_small_and_nothing_sticks_out(picture: Picture) -> None:
-    drawing = draw(picture)
+    drawing = picture.drawing()
     assert drawing.width <= WIDEST + 1e-6
     for mark in drawing.marks:
-        if isinstance(mark, Text) and mark.text:
+        if isinstance(mark, TextMark) and mark.text:
             assert mark.size >= SIZE
             before = {"start": 0.0, "middle": 0.5, "end": 1.0}[mark.anchor] * text_width(mark.text)
             ends = (-before, text_width(mark.text) - before)
@@ -101,10 +101,10 @@ def test_of_many_numbers_as_many_are_written_as_fit_and_of_words_all() -> None:
 
 def test_a_line_goes_through_its_numbers_and_breaks_where_there_is_none() -> None:
     values = np.array([0.0, 1.0, np.nan, 4.0, 2.0])
-    drawing = draw(Lines("L", Axis("", tuple("abcde")), "y", {"one": values}))
+    drawing = Lines("L", Axis("", tuple("abcde")), "y", {"one": values}).drawing()
     lines = [mark for mark in drawing.marks if isinstance(mark, Line)]
     ticks = {m.text: m.y - 0.35 * SIZE for m in drawing.marks
-             if isinstance(m, Text) and m.anchor == "end"}  # fmt: skip
+             if isinstance(m, TextMark) and m.anchor == "end"}  # fmt: skip
     first, second = [line.points for line in lines if line.colour == "series0"]
     (low, here), (high, there) = [(float(label), at) for label, at in ticks.items()][:2]
 
@@ -121,13 +121,13 @@ def test_a_line_goes_through_its_numbers_and_breaks_where_there_is_none() -> Non
 def test_a_logarithmic_axis_has_its_decades_at_even_distances() -> None:
     picture = Lines("L", Axis("", ("1", "2", "3")), "y", {"one": np.array([1e-3, 0.2, 30.0])},
                     logarithmic=True)  # fmt: skip
-    marks = [m for m in draw(picture).marks if isinstance(m, Text) and m.anchor == "end"]
+    marks = [m for m in picture.drawing().marks if isinstance(m, TextMark) and m.anchor == "end"]
     assert [m.text for m in marks] == ["0.001", "0.01", "0.1", "1", "10"]
     assert np.diff([m.y for m in marks]) == pytest.approx(np.full(4, marks[1].y - marks[0].y))
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
-    boxes = [m for m in draw(Bars("B", "x", ("a", "b"), np.array([-3.0, 1.5]))).marks
+    boxes = [m for m in Bars("B", "x", ("a", "b"), np.array([-3.0, 1.5])).drawing().marks
              if isinstance(m, Box)]  # fmt: skip
     assert boxes[0].width == pytest.approx(2 * boxes[1].width)
     assert boxes[0].x + boxes[0].width == pytest.approx(boxes[1].x)  # one ends where 0 is
@@ -136,8 +136,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 
 def test_names_of_lines_stand_above_them() -> None:
     series = {f"line {n}": np.array([n % 2, 1 - n % 2, n % 2]) * 1.0 for n in range(8)}
-    drawing = draw(Lines("L", Axis("x", ("1", "2", "3")), "y", series))
-    names = [m for m in drawing.marks if isinstance(m, Text) and m.text in series]
+    drawing = Lines("L", Axis("x", ("1", "2", "3")), "y", series).drawing()
+    names = [m for m in drawing.marks if isinstance(m, TextMark) and m.text in series]
     assert [m.text for m in names] == list(series)
     highest = min(y for m in drawing.marks if isinstance(m, Line) and len(m.points) > 2
                   for _, y in m.points)  # fmt: skip
@@ -147,16 +147,16 @@ def test_names_of_lines_stand_above_them() -> None:
 @pytest.mark.parametrize("title", ["What a linear probe reads out of a row", "A long title " * 20])
 def test_all_of_a_title_is_seen_on_as_many_lines_as_it_takes(title: str) -> None:
     rows = Axis("", ("a label that takes half of the room",) * 2)
-    drawing = draw(Heat(title, np.ones((2, 2)), rows, HEADS))
-    marks = [mark for mark in drawing.marks if isinstance(mark, Text) and mark.size > SIZE]
+    drawing = Heat(title, np.ones((2, 2)), rows, HEADS).drawing()
+    marks = [mark for mark in drawing.marks if isinstance(mark, TextMark) and mark.size > SIZE]
     assert " ".join(mark.text for mark in marks).split() == title.split()
     (cells,) = [mark for mark in drawing.marks if isinstance(mark, Cells)]
     assert max(mark.y for mark in marks) < cells.y
 
 
 def test_colours_go_from_the_lowest_to_the_highest_number() -> None:
-    assert limits(SIGNED) == (-2, 2)
-    names = [[colour(SIGNED, value) for value in line] for line in SIGNED.values]
+    assert SIGNED.limits == (-2, 2)
+    names = [[SIGNED.colour(value) for value in line] for line in SIGNED.values]
     assert names == [["s0", "s16", "s20"], ["s24", "", "s32"]]
     light = THEMES["light"]
     assert [light[name] for name in ("s0", "s16", "s32")] == ["#5e2cba", "#f0f4f2", "#964702"]
@@ -183,7 +183,7 @@ def test_the_file_has_the_colours_of_the_numbers() -> None:
         values[2, 3] = np.nan
         heat = Heat("T", values, Axis("", tuple("abcdefg")), Axis("", tuple("vwxyz")), scale)
         light = THEMES["light"] | {"": ""}
-        wanted = [[light[colour(heat, value)] for value in line] for line in values]
+        wanted = [[light[heat.colour(value)] for value in line] for line in values]
         assert painted(heat.svg()) == wanted
         assert f'fill="{light["ink"]}"' in heat.svg()
 
@@ -200,7 +200,7 @@ def test_cells_without_a_number_are_hatched() -> None:
 def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
     from matplotlib.image import imread
 
-    drawing = draw(SIGNED)
+    drawing = SIGNED.drawing()
     (cells,) = [mark for mark in drawing.marks if isinstance(mark, Cells)]
     pixels = np.asarray(imread(io.BytesIO(SIGNED.png(dpi=96)), format="png"))
     assert pixels.shape[:2] == (int(drawing.height), int(drawing.width))
@@ -218,7 +218,7 @@ def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
 
 def test_on_a_page_every_colour_has_a_name_that_the_palette_knows() -> None:
     for picture in PICTURES:
-        themed = svg(draw(picture), themed=True)
+        themed = svg(picture.drawing(), themed=True)
         assert not re.search(r"#[0-9a-f]{6}", themed)
         assert set(re.findall(r"var\(--([\w-]+)\)", themed)) <= set(THEMES["dark"])
         assert picture.figure() == f"<figure>{themed}</figure>"

@@ -5,7 +5,7 @@ import torch
 from tests.see.small import ENGLISH, pair
 from tests.studio.serving import TEXT, model
 
-from translucid.see.edited_rows import can_be_rows, read_edited
+from translucid.see.edits import can_be_rows, read_edited
 from translucid.see.reading import Reading, read
 from translucid.see.switches import switches
 from translucid.studio.answers import effect

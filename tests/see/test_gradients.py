@@ -21,7 +21,6 @@ from translucid.core.errors import InputError, UnknownPointError
 from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.models.modes import evaluating
 from translucid.see.gradients import gradients
-from translucid.see.picture_data import as_json
 from translucid.tasks.batch import IGNORE
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
@@ -348,8 +347,8 @@ def test_what_has_no_gradient_or_no_words_says_so() -> None:
 @EVERY
 def test_pictures_can_be_written_as_json(explained: Explained) -> None:
     found = gradients(*explained)
-    assert as_json(found.by_layer())["kind"] == "bars"
-    assert as_json(found.by_part())["kind"] == "heat"
+    assert found.by_layer().as_dict()["kind"] == "bars"
+    assert found.by_part().as_dict()["kind"] == "heat"
 
 
 def test_each_loss_stands_at_its_target() -> None:

@@ -196,7 +196,7 @@ def test_display_is_said_to_the_browser() -> None:
         (r"\begin{bmatrix} 1", r"\\begin\{bmatrix\} without \\end\{bmatrix\}"),
         (r"\begin{bmatrix} 1 \end{aligned}", r"ends with \\end\{aligned\}"),
         ("x_a_b", "two _ at one thing"),
-        (r"\mathrm{\sum}", r"\\sum cannot stand in \\mathrm"),
+        (r"\mathrm{\sum}", r"\\sum is not allowed in \\mathrm"),
         (r"\mathcal{é}", "there is no é in the alphabet"),
         ("<query>?", r"the sign \? is not known"),
     ],

@@ -146,7 +146,7 @@ def test_a_long_text_is_shown_by_the_window() -> None:
 
 def test_what_cannot_be_shown_is_said() -> None:
     translate = small.reading_of("translate")
-    with pytest.raises(InputError, match="stand over different texts; give pattern='encoder"):
+    with pytest.raises(InputError, match="different texts; give pattern='encoder"):
         before_and_after(translate, "*")
     with pytest.raises(
         InputError, match=r"no norm that matches '\*\.head\.\*'; .* encoder\.layers\.0"

@@ -18,7 +18,6 @@ from translucid.see.gradients import gradients
 from translucid.see.reading import read
 from translucid.see.saliency import saliency, saliency_map
 from translucid.see.switches import switches
-from translucid.see.walk.data import as_json
 from translucid.studio import answers, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
@@ -66,7 +65,7 @@ def test_the_walk_of_a_pair_ends_with_its_number() -> None:
     assert [row.cells[0].value for row in first] == task._ids(*PAIR.split("|"))
     assert f"{value:.6g}" in str(walk)
     assert any(stage.title == "one vector for the text" for stage in walk.stages)
-    json.dumps(as_json(walk), allow_nan=False)
+    json.dumps(walk.as_dict(), allow_nan=False)
 
 
 def test_saliency_of_a_pair_adds_up_to_its_number() -> None:

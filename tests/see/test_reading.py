@@ -8,7 +8,6 @@ import torch
 from tests.see.small import pair, reading, words
 
 from translucid.core.errors import InputError, TraceBudgetError, UnknownPointError
-from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines
 from translucid.see.reading import read
 from translucid.see.render.drawing import Box, Cells
@@ -252,7 +251,7 @@ def test_bad_targets_are_refused():
 
 def test_frames_are_drawn_where_row_meets_column():
     seen = reading("translate", ENGLISH, GERMAN)
-    drawing = draw(seen.figure(CROSS, head=0, gold=[(3, 2)]))
+    drawing = seen.figure(CROSS, head=0, gold=[(3, 2)]).drawing()
     (frame,) = [mark for mark in drawing.marks if isinstance(mark, Box)]
     cells = next(mark for mark in drawing.marks if isinstance(mark, Cells))
     assert frame.stroke == "mark"

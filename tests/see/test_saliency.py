@@ -20,7 +20,6 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.models.modes import evaluating
-from translucid.see.picture_data import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
@@ -214,8 +213,8 @@ def test_the_map_has_the_answers_one_by_one(
         kept = np.isfinite(heat.values[row])
         assert found.tokens == tuple(np.array(heat.columns.labels)[kept])
         np.testing.assert_allclose(heat.values[row][kept], found.values, rtol=1e-9, atol=1e-12)
-    assert as_json(heat)["kind"] == "heat"
-    assert as_json(found.picture())["kind"] == "bars"
+    assert heat.as_dict()["kind"] == "heat"
+    assert found.picture().as_dict()["kind"] == "bars"
 
 
 def test_bars_hold_the_numbers() -> None:

@@ -11,7 +11,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import EncoderDecoderModel
 from translucid.models.ensemble import Ensemble
-from translucid.see.tables import neighbours, position_gram, position_table
+from translucid.see.embeddings import neighbours, position_gram, position_table
 
 
 def sinusoid(position: int, dimension: int, d_model: int) -> float:

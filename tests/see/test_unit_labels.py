@@ -11,8 +11,16 @@ import translucid as tl
 from translucid.core.errors import InputError
 from translucid.data.toyland.features import FEATURES, starts
 from translucid.data.toyland.generate import generate
-from translucid.see.unit_activations import Activations, by_unit
-from translucid.see.unit_labels import Measuring, UnitLabels, _ranks, area, unit_labels, words_of
+from translucid.see.unit_labels import (
+    Activations,
+    Measuring,
+    UnitLabels,
+    _ranks,
+    area,
+    by_unit,
+    unit_labels,
+    words_of,
+)
 
 POINT = "encoder.recurrent.layers.0.lstm.hidden"
 

@@ -20,11 +20,9 @@ from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
 from translucid.see.render.frame import escape
-from translucid.see.walk.data import Stage, Walk, as_json, quoted
-from translucid.see.walk.figures import figures
-from translucid.see.walk.page import as_page
-from translucid.see.walk.text import as_text
-from translucid.see.walk.walk import walk
+from translucid.see.walk.make_walk import walk
+from translucid.see.walk.page import as_page, figures
+from translucid.see.walk.walk import Stage, Walk, quoted
 from translucid.tasks.choices import nth
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
@@ -370,7 +368,7 @@ def test_the_sums_of_a_small_network_can_be_worked_out(model: str, inputs: int) 
         factors = re.findall(r"\(?(-?[\d.e-]+)\)? ·", line)
         assert list(map(float, factors)) == pytest.approx(row, rel=1e-5)  # as the inputs stand
     for line in (line for stage in stages for line in stage.worked):
-        assert line in " ".join(as_text(seen).split())
+        assert line in " ".join(seen.as_text().split())
         assert escape(line) in as_page(seen, {})
 
 
@@ -395,7 +393,7 @@ def test_unknown_words_are_marked() -> None:
     first = walked("transformer").stages[0]
     assert [row.label for row in first.rows if row.remark] == ["zebra"]
     assert [row.cells[0].value for row in first.rows][-2:] == [WORDS.unk_id, WORDS.eos_id]
-    assert "zebra 3 (unknown)" in as_text(walked("transformer"))
+    assert "zebra 3 (unknown)" in walked("transformer").as_text()
 
 
 @every_model
@@ -406,7 +404,7 @@ def test_the_headline_says_what_the_model_cannot_know(name: str) -> None:
     assert bool(lacking) == ("zebra" in seen.text)
     warning = f"1 of {len(first.rows)} tokens is not in the model's vocabulary: zebra"
     assert seen.warning == (warning if lacking else "")
-    assert (f"\n! {warning}\n" in as_text(seen)) == bool(lacking)
+    assert (f"\n! {warning}\n" in seen.as_text()) == bool(lacking)
     assert (escape(warning) in as_page(seen, {})) == bool(lacking)
 
 
@@ -454,7 +452,7 @@ def test_an_end_that_was_cut_is_not_called_the_models() -> None:
     assert "would have continued with 'Katze' (100.0%)" in cut.stages[-1].happened
     assert "least sure of '</s>'" not in cut.stages[-1].happened
     assert any("gone on" in note for note in cut.notes)
-    assert "gone on" not in as_text(ended)
+    assert "gone on" not in ended.as_text()
 
 
 # --- closer
@@ -506,10 +504,10 @@ def test_mistakes_are_told(name: str, options: dict[str, int], message: str) -> 
 @every_model
 @pytest.mark.parametrize("width", [60, 96])
 def test_the_text_keeps_to_its_width_and_tells_every_stage(name: str, width: int) -> None:
-    text = as_text(walked(name), width)
+    text = walked(name).as_text(width)
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
-    bare = re.sub(r"\x1b\[\d*m", "", as_text(walked(name), width, colour=True))
+    bare = re.sub(r"\x1b\[\d*m", "", walked(name).as_text(width, colour=True))
     assert [line.rstrip() for line in bare.splitlines()] == text.splitlines()
     for number, stage in enumerate(walked(name).stages, start=1):
         assert f"{number:>2} {stage.title}"[:width] in text
@@ -521,8 +519,8 @@ def test_a_long_text_says_what_is_left_out() -> None:
     text = "the dog sees a cat " * 8
     found = walk(read(reading.network, reading.task, text))
     assert len(found.stages[0].rows) == 41
-    assert "… and 17 more; --json has them all" in as_text(found)
-    assert "… and 33 more" in as_text(found)  # vectors
+    assert "… and 17 more; --json has them all" in found.as_text()
+    assert "… and 33 more" in found.as_text()  # vectors
     again = walk(read(reading.network, reading.task, text * 2))
     page = as_page(again, {})
     assert "The first 64 of 81 are shown." in page
@@ -564,7 +562,7 @@ def test_attention_is_the_mean_with_its_words_then_each_head() -> None:
 def test_nothing_in_a_text_steers_the_terminal() -> None:
     reading, _ = made("language")
     text = "the \x1b[31mdog\x07 見る 日本語"
-    told = as_text(walk(read(reading.network, reading.task, text)))
+    told = walk(read(reading.network, reading.task, text)).as_text()
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", told)
 
 
@@ -648,7 +646,7 @@ def test_pictures_hold_the_numbers_of_the_walk() -> None:
 
 @every_model
 def test_the_json_is_the_walk(name: str) -> None:
-    found = json.loads(json.dumps(as_json(walked(name)), allow_nan=False))
+    found = json.loads(json.dumps(walked(name).as_dict(), allow_nan=False))
     assert found["answer"] == walked(name).answer
     for told, stage in zip(found["stages"], walked(name).stages, strict=True):
         assert told["address"] == stage.address

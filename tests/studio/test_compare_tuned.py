@@ -11,7 +11,7 @@ from tests.tuning.small import language_model
 from tests.tuning.test_lora import tuned
 
 import translucid as tl
-from translucid.see.adapters import AdapterNorm, adapter_norms
+from translucid.see.contributions import AdapterNorm, adapter_norms
 from translucid.see.terms.terms import computation
 from translucid.studio.answers import compare
 from translucid.studio.terms import with_adapters

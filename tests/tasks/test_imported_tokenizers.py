@@ -27,7 +27,7 @@ from translucid.parts.characters import WordDropout
 from translucid.runs.checks.overfitting import _renumbered
 from translucid.runs.recipe import recipe
 from translucid.runs.setup import set_up
-from translucid.see.tables import neighbours
+from translucid.see.embeddings import neighbours
 from translucid.tasks import model_folder
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language

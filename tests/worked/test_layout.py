@@ -5,7 +5,7 @@ import torch
 
 from translucid.core import catalogue
 from translucid.see.render.plain_math import (
-    Box,
+    TextBlock,
     blocks,
     columns,
     flow,
@@ -87,7 +87,7 @@ def test_widths_are_those_of_a_terminal() -> None:
     assert columns("x\u0302") == 1
     assert columns("ŷ") == 1
     assert columns("語") == 2
-    assert in_row([Box(("語",)), Box(("a", "b"))]).lines == ("語a", "  b")
+    assert in_row([TextBlock(("語",)), TextBlock(("a", "b"))]).lines == ("語a", "  b")
 
 
 def test_text_with_formulas() -> None:

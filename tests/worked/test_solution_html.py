@@ -7,7 +7,7 @@ import pytest
 from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import worked
-from translucid.worked.solution.page import html
+from translucid.worked.solution.document import html
 from translucid.worked.solution.solution import Solution
 
 MATH = "{http://www.w3.org/1998/Math/MathML}"

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -12,7 +13,6 @@ import torch
 from tests.tiny.dealt import dealt
 from tests.worked.arithmetic import compute
 
-import translucid
 from translucid import worked
 from translucid.core import catalogue
 from translucid.core.errors import ConfigError, InputError
@@ -20,8 +20,8 @@ from translucid.core.trace import Trace
 from translucid.models import TransformerConfig, build
 from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.parts.positions import Sinusoidal
-from translucid.worked.exercise import GATES
 from translucid.worked.solution.solution import Solution
+from translucid.worked.through_time import GATES
 
 X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 A = [[0.2, -1.0, 0.5], [1.5, 0.3, -0.4]]
@@ -402,9 +402,9 @@ def test_parameters_of_the_sources() -> None:
 # --- a solution as an object
 
 
-@pytest.mark.parametrize("name", worked.__all__[2:])
-def test_without_numbers_there_is_an_example(name: str) -> None:
-    solution = getattr(translucid.worked, name)()
+@pytest.mark.parametrize("exercise", worked.EXERCISES)
+def test_without_numbers_there_is_an_example(exercise: Callable[[], Solution]) -> None:
+    solution = exercise()
     assert solution.example
     assert "built-in example" in solution.text()
     assert "built-in example" in solution.markdown()

@@ -80,7 +80,6 @@ def demo(
     """
     from translucid.model import load
     from translucid.runs.recipe import recipe
-    from translucid.see.walk.walk import walk
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     asked = texts or list(DEMOS[task].texts)
@@ -100,7 +99,7 @@ def demo(
         for text, answer in zip(asked, model.predict(asked), strict=True):
             typer.echo(f"  {text}\n  -> {model.task.answer_text(answer)}")
     reading = model.trace(next((text for text in asked if text.strip()), DEMOS[task].next_text))
-    write_page(folder / PAGE, reading, walk(reading))
+    write_page(folder / PAGE, reading, reading.walk())
     place = shlex.quote(str(folder))
     typer.echo(f"{folder}: the model is in {folder / 'best'}, its explanation in {folder / PAGE}")
     typer.echo(f"look into it in your browser: translucid explore {place}")

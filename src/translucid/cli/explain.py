@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
     from translucid.see.terms.opened import Opened
-    from translucid.see.walk.data import Walk
+    from translucid.see.walk.walk import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
 LONG = 120  # letters of a text that is not said again
@@ -61,8 +61,6 @@ def explain(
     Example: translucid explain demo:translate "The dog sees a cat."
     """
     from translucid.model import load
-    from translucid.see.walk.data import as_json as walk_as_json
-    from translucid.see.walk.walk import walk
 
     if not text.strip():
         raise InputError("the text is empty; give a sentence in quotes")
@@ -78,17 +76,15 @@ def explain(
     if terms is not None:
         _say_terms(reading.terms(terms, top=top), as_json=as_json)
         return
-    walked = walk(reading, layer=layer, head=one, top=top)
+    walked = reading.walk(layer=layer, head=one, top=top)
     if html is not None:
         write_page(html, reading, walked)
     if as_json:
-        typer.echo(json.dumps(walk_as_json(walked), ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(walked.as_dict(), ensure_ascii=False, allow_nan=False))
         return
     if html is None:
-        from translucid.see.walk.text import as_text
-
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
+        typer.echo(walked.as_text(width or _columns(), colour=colour), color=colour)
     if layer is None and html is None and (address := _sum_of(reading, walked)):
         command = _command(model, f"--terms {shlex.quote(address)}", text)
         typer.echo(f"where a number comes from: {command}")
@@ -138,8 +134,7 @@ def _check_page(path: Path) -> None:
 
 
 def write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
-    from translucid.see.walk.figures import figures
-    from translucid.see.walk.page import as_page
+    from translucid.see.walk.page import as_page, figures
 
     drawn = figures(reading, walked)
     page = as_page(walked, drawn)

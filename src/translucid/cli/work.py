@@ -1,30 +1,183 @@
 """`translucid work ...`: worked solutions, from numbers on the command line or in a file.
 
-The options are the arguments of the functions in `worked`, with the help that their docstrings
-give. They are read from the source: to import it would import torch, and help answers at once.
+An exercise is a function that returns a `Solution`. Its arguments become options, and its docstring
+their help. Both are read from the source without running it, because importing torch takes seconds.
 """
 
 import ast
 import inspect
+import os
 import re
+import shlex
+import shutil
+import sys
 from collections import UserDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from translucid.cli.shared.parsing import Commands
-from translucid.cli.work_command import WorkCommand
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing, bare, quoted
 
-# In the order in which help lists them, each with its file in `worked`.
-EXERCISES = {
-    "perceptron": "perceptron", "softmax": "softmax", "attention": "attention",
-    "multihead": "multihead", "positions": "positions", "mlp": "mlp", "rnn": "recurrent",
-    "lstm": "recurrent", "gru": "recurrent", "beam": "beam", "params": "params",
-}  # fmt: skip
+_NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
+NEAR = 0.75  # similarity of names, from 0 to 1, above which one is suggested for the other
+_EVERYWHERE = ("--file", "--format", "--digits")  # of every exercise
+_HOME = ("--x", "--positions")  # the option that numbers without one belong to
+
+
+class WorkCommand(TyperCommand):
+    """Takes options in any spelling and negative numbers; prints the solution that comes back."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        args = self._spelt(args)
+        ctx.meta["typed"] = [*args]  # the parser empties its list
+        return super().parse_args(ctx, self._sorted(ctx, args))
+
+    def invoke(self, ctx: Any) -> None:
+        try:
+            solution = super().invoke(ctx)
+        except Missing as error:
+            raise InputError(error.as_options()) from None
+        if solution.more:
+            command = _again(
+                ["translucid", "work", str(self.name), *ctx.meta["typed"]], solution.more
+            )
+            solution = replace(solution, next=command)
+        _print(solution, ctx.params["format"])
+
+    def _options(self, flags: bool = False) -> dict[str, Any]:
+        """Every spelling of every option, and the option; without those that take no value."""
+        named = [p for p in self.params if p.param_type_name == "option"]
+        return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
+
+    def _spelt(self, args: list[str]) -> list[str]:
+        """--X as --x, --w_q as --wq: the one option of which it is another spelling."""
+        known = self._options(flags=True)
+        out: list[str] = []
+        for i, word in enumerate(args):
+            if word == "--":
+                return out + args[i:]
+            name, equals, value = word.partition("=")
+            if name.startswith("--") and name not in known:
+                same = {p.name: o for o, p in reversed(known.items()) if bare(o) == bare(name)}
+                name = next(iter(same.values())) if len(same) == 1 else name
+            out.append(name + equals + value)
+        return out
+
+    def _sorted(self, ctx: Any, args: list[str]) -> list[str]:
+        """Options first, then `--` and what is none; numbers without quotes are refused, and before
+        them an unknown option, whose value would look like such a number."""
+        options, groups = self._options(), _Groups()
+        known = {o for param in self.get_params(ctx) for o in param.opts}  # with --help
+        words = iter(args)
+        for word in words:
+            name, equals, value = word.partition("=")
+            if word == "--":
+                groups.alone += words
+            elif name in options:
+                values = [value] if equals else [next(words, "")]
+                groups.open(name, values, more=options[name].metavar == "NUMBERS")
+            elif _NUMBERS.fullmatch(word):
+                groups.last.append(word)
+            elif re.match(r"-\D", word):
+                if name not in known:
+                    ctx.fail(self._unknown(name))
+                groups.open(word, [], more=False)
+            else:
+                groups.alone.append(word)
+        takes = any(p.param_type_name == "argument" for p in self.params)
+        self._check_quotes(groups, takes)
+        if not groups.alone or not takes:
+            return args
+        return [*groups.words(), "--", *groups.alone]
+
+    def _unknown(self, name: str) -> str:
+        """An option that does not exist: what is spelt nearly so, else all that there are."""
+        options = self._options(flags=True)
+        names = {bare(o): o for o in options}
+        close = [o for other, o in names.items() if other.startswith(bare(name))]
+        close = close or [names[n] for n in get_close_matches(bare(name), names, cutoff=NEAR)]
+        if close:
+            return f"No such option: {name}. Did you mean {' or '.join(close)}?"
+        listed = ", ".join(o for o in names.values() if o not in _EVERYWHERE)
+        return f"No such option: {name}. There are {listed}; --help describes them."
+
+    def _check_quotes(self, groups: "_Groups", takes: bool) -> None:
+        named = {name for name, _ in groups.named}
+        home = next((o for o in _HOME if o in self._options() and o not in named), None)
+        stray = [word for word in groups.alone if _NUMBERS.fullmatch(word)]
+        split = [name for name, values in groups.named if len(values) > 1]
+        if len(groups.alone) > 1 and stray and takes:
+            hint = "put the numbers in quotes, or use --x"
+        elif stray and not takes and home is not None:
+            hint = f"give the numbers with {home}, in quotes"
+        elif split:
+            hint, home = f"put the numbers of {split[0]} in quotes", None
+        else:
+            return
+        alone = " ".join(groups.alone)
+        fixed = ["translucid", "work", str(self.name)]
+        fixed += ([] if takes or home is None else [home]) + ([alone] if alone else [])
+        fixed += [" ".join(g) for name, values in groups.named for g in ([name], values) if g]
+        takes_identity = "--identity" in self._options(flags=True)
+        if home == "--x" and takes_identity and not {"--identity", "--wq"} & named:
+            fixed.append("--identity")
+        raise InputError(f"{hint}: {' '.join(quoted(word) for word in fixed)}")
+
+
+class _Groups:
+    """The words of a command: those without an option, and those after each option."""
+
+    def __init__(self) -> None:
+        self.alone: list[str] = []
+        self.named: list[tuple[str, list[str]]] = []
+        self.last = self.alone  # where one more number belongs
+
+    def open(self, name: str, values: list[str], *, more: bool) -> None:
+        self.named.append((name, values))
+        self.last = values if more else self.alone
+
+    def words(self) -> list[str]:
+        return [word for name, values in self.named for word in (name, *values)]
+
+
+def _again(typed: Sequence[str], options: str) -> str:
+    """The command as it was typed, with the options that show more."""
+    more = shlex.split(options)
+    new = {word for word in more if word.startswith("--")}
+    kept: list[str] = []
+    words = iter(typed)
+    for word in words:
+        if word == "--":
+            more += [word, *words]
+        elif word in new:
+            next(words, None)  # the value; a flag is not suggested to those who gave it
+        elif word.partition("=")[0] not in new:
+            kept.append(word)
+    return " ".join(quoted(word) for word in [*kept, *more])
+
+
+def _print(solution: Any, format: str) -> None:
+    terminal = sys.stdout.isatty()
+    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = min(shutil.get_terminal_size((80, 24)).columns, 120)
+    if not terminal and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")  # matrices need more than a legacy code page has
+    text = {
+        "text": lambda: solution.text(width, color=color),
+        "markdown": solution.markdown,
+        "latex": solution.latex,
+        "json": lambda: solution.json() + "\n",
+    }[format]()
+    sys.stdout.write(text)
+
 
 _SOURCE = Path(__file__).parent.parent / "worked"
 _METAVARS = {"Numbers": "NUMBERS", "Number": "NUMBER", "int | str": "N"}  # by annotation
@@ -47,6 +200,84 @@ _ALWAYS = {
     ],
     "digits": Annotated[int | None, typer.Option(help="Decimals to show, 1 to 12.")],
 }
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A function that returns a `Solution`, read from its source without running it."""
+
+    name: str  # what was typed: of the package's own exercises, the function's name
+    file: Path
+    function: ast.FunctionDef
+
+    @property
+    def solve(self) -> Callable[..., Any]:
+        """The function itself; its file is run now, if it has not been before."""
+        from translucid import worked
+        from translucid.core import extensions
+
+        if self.file.parent == _SOURCE:
+            return getattr(worked, self.name)
+        path = str(extensions.load(self.file))
+        module = next(m for m in [*sys.modules.values()] if getattr(m, "__file__", "") == path)
+        return getattr(module, self.function.name)
+
+
+def exercise_files() -> dict[str, Path]:
+    """The package's own exercises, in the order in which `worked` lists them."""
+    tree = ast.parse((_SOURCE / "__init__.py").read_text("utf-8"))
+    files: dict[str, Path] = {}
+    listed: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            file = _SOURCE / f"{node.module.rpartition('.')[2]}.py"
+            files |= {alias.name: file for alias in node.names}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXERCISES":
+            assert isinstance(node.value, ast.Tuple)
+            listed = [ast.unparse(function) for function in node.value.elts]
+    return {name: files[name] for name in listed}
+
+
+def find_exercise(name: str) -> Exercise:
+    """By name, or in a Python file of the user's, which holds one."""
+    if not name.endswith(".py"):
+        file = exercise_files()[name]
+        return Exercise(name, file, next(f for f in _solving(file) if f.name == name))
+    file = Path(name).resolve()
+    if not file.is_file():
+        raise InputError(f"{name}: no such file; give the Python file with your exercise")
+    functions = _solving(file)
+    if len(functions) != 1:
+        there = f"has {', '.join(f.name for f in functions)}" if functions else "has no exercise"
+        raise InputError(
+            f"{name}: {there}; write exactly one public function that is annotated to return a "
+            "solution: def my_exercise(x: Numbers | None = None) -> Solution"
+        )
+    return Exercise(name, file, functions[0])
+
+
+def _solving(file: Path) -> list[ast.FunctionDef]:
+    """The public functions of a file that return a solution."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        from translucid.core import extensions
+
+        extensions.load(file)  # reports the mistake with its line
+        raise
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and node.returns is not None
+        and _annotation(node.returns) == "Solution"
+    ]
+
+
+def _annotation(node: ast.expr) -> str:
+    """As it is written, without modules and `| None`: tl.worked.Numbers | None -> Numbers"""
+    return re.sub(r"[A-Za-z_][\w.]*\.(?=\w)", "", ast.unparse(node)).removesuffix(" | None")
 
 
 @dataclass(frozen=True)
@@ -82,10 +313,8 @@ class Argument:
         return [choice for choice in self.choices if choice.startswith(incomplete)]
 
 
-def read_arguments(name: str) -> tuple[str, list[Argument]]:
-    """What the docstring of an exercise says of all of it, and its arguments."""
-    tree = ast.parse((_SOURCE / f"{EXERCISES[name]}.py").read_text("utf-8"))
-    function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+def read_arguments(function: ast.FunctionDef) -> tuple[str, list[Argument]]:
+    """The docstring of an exercise without its arguments, and these."""
     nodes = [*function.args.args, *function.args.kwonlyargs]
     text, helps = _read_docstring(ast.get_docstring(function) or "", {node.arg for node in nodes})
     arguments: list[Argument] = []
@@ -100,7 +329,7 @@ def read_arguments(name: str) -> tuple[str, list[Argument]]:
         assert node.annotation is not None
         choices = _choices(node.annotation)
         listed = f"{', '.join(choices[:-1])} or {choices[-1]} ({choices[0]})." if choices else ""
-        annotation = ast.unparse(node.annotation).removesuffix(" | None")
+        annotation = _annotation(node.annotation)
         arguments.append(Argument(node.arg, annotation, choices, helps.get(node.arg, listed)))
     return text, arguments
 
@@ -128,7 +357,8 @@ def _read_docstring(docstring: str, names: set[str]) -> tuple[str, dict[str, str
 
 def build_command(name: str) -> Any:
     """The command of an exercise, with an option for each argument."""
-    text, arguments = read_arguments(name)
+    exercise = find_exercise(name)
+    text, arguments = read_arguments(exercise.function)
     options = {a.name: a.option() for a in arguments if "Mapping" not in a.annotation}
     digits = {"digits": options.pop("digits")} if "digits" in options else {}
     options |= {"file": _ALWAYS["file"], "format": _ALWAYS["format"], **digits}
@@ -136,7 +366,7 @@ def build_command(name: str) -> Any:
     if len(numbers) == 1:  # they need no name
         alone = typer.Argument(metavar='"NUMBERS"', help=numbers[0].help)
         options = {"alone": Annotated[str | None, alone], **options}
-    run = _runner(name, arguments, numbers[0].name if numbers else "")
+    run = _runner(exercise, arguments, numbers[0].name if numbers else "")
     run.__doc__, run.__annotations__ = text, options
     defaults = {a.name: False for a in arguments if a.kind == "flag"} | {"format": "text"}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
@@ -150,9 +380,8 @@ def build_command(name: str) -> Any:
     return get_command(one)
 
 
-def _runner(name: str, arguments: list[Argument], alone: str) -> Callable[..., Any]:
+def _runner(exercise: Exercise, arguments: list[Argument], alone: str) -> Callable[..., Any]:
     def run(*, file: Path | None, format: str, **typed: Any) -> Any:
-        from translucid import worked
         from translucid.worked.solution.numbers import read_file
 
         if (row := typed.pop("alone", None)) is not None:
@@ -164,28 +393,30 @@ def _runner(name: str, arguments: list[Argument], alone: str) -> Callable[..., A
         values |= {k: v for k, v in typed.items() if v is not None and v is not False}
         if weights := [argument.name for argument in arguments if argument.weight]:
             values["weights"] = {key: values.pop(key) for key in weights if key in values}
-        return getattr(worked, name)(**values)
+        return exercise.solve(**values)
 
     return run
 
 
 class _Commands(UserDict[str, Any]):
-    """By name; each is built when it is asked for."""
+    """By name, or the file of one's own; each is built when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        super().__getitem__(name)  # an unknown one is a KeyError
+        if not name.endswith(".py"):
+            super().__getitem__(name)  # an unknown one is a KeyError
         return build_command(name)
 
 
 class _Group(Commands):
     def __init__(self, **settings: Any) -> None:
-        commands = _Commands(dict.fromkeys(EXERCISES))
+        commands = _Commands(dict.fromkeys(exercise_files()))
         super().__init__(**{**settings, "commands": commands})
 
 
 app = typer.Typer(
     cls=_Group,
-    help="Solve an exercise step by step, with your numbers.",
+    help="Solve an exercise step by step, with your numbers.\n\n"
+    "COMMAND is an exercise below, or a Python file with one of your own.",
     epilog='Example: translucid work attention --x "1 0; 0 1; 1 1" --identity',
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -12,8 +12,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
-from translucid.see.picture_data import Axis, Numbers
-from translucid.see.pictures import Bars, Grid, Heat
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
 from translucid.see.switches import Switch
 from translucid.tasks.base import Task
 from translucid.tasks.in_batches import summed_loss
@@ -66,7 +65,7 @@ def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
 
 
 @dataclass(frozen=True)
-class Measured:
+class AblationScore:
     """How well a network does."""
 
     loss: float  # of one target, without smoothing
@@ -80,15 +79,15 @@ class Ablation:
     metric: str  # its name
     items: int
     targets: int
-    whole: Measured
-    rows: tuple[tuple[Switch, Measured], ...]
+    whole: AblationScore
+    rows: tuple[tuple[Switch, AblationScore], ...]
     switches: int  # how many there were to throw; fewer rows: it was stopped
 
     @property
     def complete(self) -> bool:
         return len(self.rows) == self.switches
 
-    def change(self, measured: Measured) -> float:
+    def change(self, measured: AblationScore) -> float:
         """By how much the loss of a target grows."""
         return measured.loss - self.whole.loss
 
@@ -235,7 +234,7 @@ def measure(
     edit: Mapping[str, Edit],
     *,
     metric: bool = True,
-) -> Measured:
+) -> AblationScore:
     """Loss and metric of a network that runs with an edit."""
     model = edited(network, edit)
     loss = reached = None
@@ -245,7 +244,7 @@ def measure(
     if loss is None:
         loss = summed_loss(model, items, task) / max(sum(task.targets(i) for i in items), 1)
     model.watched.check()
-    return Measured(loss, reached if metric else None)
+    return AblationScore(loss, reached if metric else None)
 
 
 def _heat(part: str, cells: Mapping[tuple[int, int], float], most: float | None, note: str) -> Heat:
@@ -271,7 +270,7 @@ def _written(change: float) -> str:
     return "" if math.isnan(change) else f"{change:+.3f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _cells(measured: Measured, whole: Measured | None) -> str:
+def _cells(measured: AblationScore, whole: AblationScore | None) -> str:
     cells = [f"{measured.loss:.4f}", "" if whole is None else f"{measured.loss - whole.loss:+.4f}"]
     if measured.metric is not None:
         gap = None if whole is None else _gap(measured.metric, whole.metric)

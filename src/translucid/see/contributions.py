@@ -1,12 +1,12 @@
-"""Which part of a Transformer speaks for an output: a logit as a sum over embedding, heads and
-feed-forward layers.
+"""What each part of a Transformer adds: a logit as a sum over embedding, heads and feed-forward
+layers; and how much LoRA adapters add to the layers that they adapt.
 
-Every part adds its vector to the residual stream, and the output head is linear. What stands
-between are norms; with the mean and the deviation that a norm had in this run held fixed, each is
-linear too, so that the contributions and a remainder add up to the logit exactly. The remainder is
-what belongs to no part: shifts of norms, biases of projections and of the head. With pre-norm only
-the last norm is in the way. With post-norm each part passes all norms behind it, and its
-contribution says what is left of it at the end.
+Every part adds its vector to the residual stream, and the output head is linear. Between them are
+norms; with the mean and the deviation that a norm had in this run held fixed, each norm is linear
+too, so the contributions and a remainder add up to the logit exactly. The remainder belongs to no
+part: shifts of norms, biases of projections and of the head. With pre-norm only the last norm is
+in the way. With post-norm each part passes all later norms, and its contribution is what remains
+of it at the end.
 
 Elhage et al. 2021, "A mathematical framework for Transformer circuits".
 """
@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import InputError
@@ -22,7 +23,10 @@ from translucid.models.heads import Tagger
 from translucid.models.transformer import Stack
 from translucid.parts.attention import MultiHead
 from translucid.parts.embedding import LanguageHead
+from translucid.parts.lora import AdaptedLinear
 from translucid.parts.norms import BatchNorm, NoNorm, RMSNorm
+from translucid.see.terms import wiring
+from translucid.see.terms.computation import Computation
 from translucid.see.text_trace import TextTrace
 
 FRAMES = ("self_attention", "cross_attention", "feedforward")  # in the order of a layer
@@ -103,7 +107,7 @@ class _Direction:
 
 def contributions(reading: TextTrace, position: int, output: int) -> Contributions:
     """What each part adds to the logit of an output (a token or tag, by its number) at a position
-    of the text that the head stands on."""
+    of the text that the head reads."""
     network = reading.network
     side = "decoder" if hasattr(network, "decoder") else "encoder"
     stack, head = getattr(network, side, None), getattr(network, "head", None)
@@ -154,3 +158,40 @@ def _back(
     first = followed.at(f"{side}.layers.0.self_attention_residual.skip")
     followed.add_vector(f"{side}.embedding", first)
     return followed
+
+
+@dataclass(frozen=True)
+class AdapterNorm:
+    """Mean lengths over the tokens that one adapted layer has read."""
+
+    layer: str  # its name in the network
+    added: float  # of (alpha / rank) B A x
+    frozen: float  # of W x + b
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long as what was there what is added is."""
+        return self.added / max(self.frozen, 1e-30)
+
+
+@torch.no_grad()
+def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
+    """Of every adapter that a text went through, in the order of the model; nothing where there is
+    none. Computed from what the layers read: a projection of the encoder's output is no point."""
+    norms = []
+    for layer, part in c.network.named_modules():
+        if isinstance(part, AdaptedLinear):
+            x = _input(c, layer).to(part.base.weight)
+            norms.append(AdapterNorm(layer, _length(part.lora(x)), _length(part.base(x))))
+    return tuple(norms)
+
+
+def _input(c: Computation, layer: str) -> Tensor:
+    """What a linear layer of a Transformer has read. (batch, length, features)"""
+    name = wiring.into_linear(c, layer)
+    x = c.points[name]
+    return x.transpose(1, 2).flatten(2) if name.endswith(".mixed") else x  # the heads, joined
+
+
+def _length(vectors: Tensor) -> float:
+    return float(torch.linalg.vector_norm(vectors.float(), dim=-1).mean())

@@ -12,10 +12,9 @@ from torch import Tensor
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace, matching
-from translucid.see.of_points import numbers, window
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.text_trace import TextTrace
+from translucid.see.trace_pictures import numbers, window
 
 ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
 SHOWN = 4  # points of another shape that are named
@@ -43,7 +42,7 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TraceDifference:
     """Two runs, compared wherever they have the same point in the same shape."""
 
     names: tuple[str, ...]  # of the points that are compared, in the order of the model
@@ -161,7 +160,7 @@ class Difference:
         )
 
     def tokens_along(self, name: str) -> tuple[str, ...]:
-        """What stands at each place of a point; both, where the two texts differ."""
+        """The token at each position of a point; both tokens, where the two texts differ."""
         size = self.a[name].shape[_along(name) or 0]
         axis = describe(name).axes[_along(name) or 0]
         both = [
@@ -174,11 +173,11 @@ class Difference:
         return tuple(" | ".join(dict.fromkeys(here)) for here in zip(*both, strict=True))
 
 
-def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
+def difference(a: Trace, b: Trace, pattern: str = "*") -> TraceDifference:
     """Compare two traces at every point that matches and that both have."""
     ours, theirs = a.names(pattern), b.names(pattern)
     if not ours and not theirs:
-        a[pattern]  # says what is wrong, and what comes near
+        a[pattern]  # raises an error with the nearest names
     fit, shapes = [], []
     for name in ours:
         if name in b:
@@ -187,7 +186,7 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
                 fit.append(name)
             else:
                 shapes.append((name, tuple(one.shape), tuple(two.shape)))
-    return Difference(
+    return TraceDifference(
         tuple(fit),
         tuple(name for name in ours if name not in b),
         tuple(name for name in theirs if name not in a),

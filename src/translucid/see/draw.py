@@ -1,20 +1,318 @@
-"""From a picture to a drawing: one layout for pages, notebooks and files."""
+"""The layout that pictures share: sheets with title and note, tables of coloured cells, charts.
 
-from translucid.see.draw_charts import draw_bars, draw_lines
-from translucid.see.draw_tables import draw_grid, draw_heat
-from translucid.see.picture_data import Bars, Grid, Heat, Lines, Picture
-from translucid.see.render.drawing import Drawing
+These functions know labels, colours and lengths in pixels; `pictures` knows what they show.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle, groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translucid.see.render.drawing import SIZE, Box, Cells, Drawing, Line, TextMark, text_width
+from translucid.see.render.palette import LINES, STEPS, on
+
+EDGE = 8.0  # around a drawing
+TITLE = 14.5  # font size of a title
+AXIS = 18.0  # room for the name of an axis
+WIDEST = 883.0  # on a page as wide as a projector, letters of SIZE can be read from the last row
+TURNED = 0.71  # of 45 degrees: how far a turned label reaches to each side
+TINY = 13.0  # cells of a table with more than SMALL rows or columns
+SMALL = 40
+EVERY = 8  # of many numbers along a side, one in so many is written
+LEGEND = 12.0  # width of the bar of a colour scale
+HEIGHT = 240.0  # of the field in which lines are drawn
+MARGIN = 14.0  # between the field's sides and the first and last number
+FEW = 24  # labels that all find room
+DASHES = ((), (7.0, 4.0), (8.0, 3.0, 2.0, 3.0), (2.0, 3.0))
+DOTS = 64  # points of a line that are marked
 
 
-def draw(picture: Picture) -> Drawing:
-    match picture:
-        case Grid():
-            return draw_grid(picture)
-        case Heat():
-            return draw_heat(picture)
-        case Lines():
-            return draw_lines(picture)
-        case Bars():
-            return draw_bars(picture)
-        case _:
-            raise TypeError(f"nobody knows how to draw a {type(picture).__name__}")
+@dataclass(frozen=True)
+class Axis:
+    """The name and the labels along one side of a picture."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+# ---- sheets ----
+
+
+def sheet(title: str, width: float) -> tuple[Drawing, float]:
+    """An empty sheet with its title, and the y below it. A long title widens the sheet up to
+    WIDEST, then takes another line."""
+    width = max(width, min(text_width(title, TITLE), WIDEST - 2 * EDGE)) + 2 * EDGE
+    drawing = Drawing(title, width)
+    below = drawing.paragraph(EDGE, EDGE / 2, title, width - 2 * EDGE, TITLE)
+    return drawing, below + EDGE / 2
+
+
+def finish(drawing: Drawing, y: float, note: str) -> Drawing:
+    """Add the note below everything else, and set the height."""
+    width = drawing.width - 2 * EDGE
+    drawing.height = drawing.paragraph(EDGE, y, note, width, SIZE, "ink3") + EDGE
+    return drawing
+
+
+def readable(labels: Sequence[str]) -> list[str]:
+    """Labels with quotation marks around single punctuation marks, which are hard to see."""
+    return [f"‘{label}’" if len(label) == 1 and not label.isalnum() else label for label in labels]
+
+
+def widest(labels: Sequence[str], size: float = SIZE) -> float:
+    return max((text_width(label, size) for label in labels), default=0.0)
+
+
+def signed(text: str) -> str:
+    """A number with a real minus sign."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+# ---- tables ----
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The layout of a table: the size of its cells, and the room that its labels take."""
+
+    colours: Sequence[Sequence[str]]  # names of the palette, (rows, columns)
+    texts: Sequence[Sequence[str]]  # written into the cells, or nothing
+    frames: Sequence[tuple[int, int]]
+    rows: Axis | None  # None: without labels
+    columns: Axis | None
+    cell: float
+
+    @cached_property
+    def size(self) -> tuple[float, float]:
+        """The width and the height of a cell, with room for its text."""
+        high, wide = (self.cell if n <= SMALL else min(TINY, self.cell) for n in self._shape)
+        written = widest([text for line in self.texts for text in line])
+        return max(wide, written + 10.0 * bool(written)), high
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.colours), max(map(len, self.colours), default=0)
+
+    @property
+    def across(self) -> float:
+        return self.size[0] * self._shape[1]
+
+    @property
+    def down(self) -> float:
+        return self.size[1] * self._shape[0]
+
+    @cached_property
+    def left(self) -> float:
+        """The room for the labels of the rows."""
+        if self.rows is None:
+            return 0.0
+        labels = readable(self.rows.labels)
+        return widest(labels, self._font_size(0)) + 8 + AXIS * bool(self.rows.name)
+
+    @cached_property
+    def top(self) -> float:
+        """The room for the labels of the columns."""
+        if self.columns is None:
+            return 0.0
+        labels = self._column_labels
+        high = SIZE + 6 if self._flat else TURNED * widest(labels, self._font_size(1)) + SIZE
+        return high * any(labels) + AXIS * bool(self.columns.name)
+
+    @cached_property
+    def over(self) -> float:
+        """How far a turned label reaches beyond the last column."""
+        if self.columns is None or self._flat:
+            return 0.0
+        wide = [TURNED * text_width(label, self._font_size(1)) for label in self._column_labels]
+        ends = [(n + 0.5) * self.size[0] + w for n, w in enumerate(wide)]
+        return max(0.0, *(end - self.across for end in ends))
+
+    def _font_size(self, side: int) -> float:
+        """Many labels are set smaller, unless most of them are left out."""
+        many = self._shape[side] > SMALL and not (side == 1 and self._every > 1)
+        return 8.0 if many else SIZE
+
+    @property
+    def _every(self) -> int:
+        labels = self.columns.labels if self.columns is not None else ()
+        return EVERY if len(labels) > SMALL and labels[-1].isdigit() else 1
+
+    @cached_property
+    def _column_labels(self) -> list[str]:
+        labels = readable(self.columns.labels) if self.columns is not None else []
+        return [label if place % self._every == 0 else "" for place, label in enumerate(labels)]
+
+    @cached_property
+    def _flat(self) -> bool:
+        room = self.size[0] * self._every - 4
+        return widest(self._column_labels, self._font_size(1)) <= room
+
+    def draw(self, drawing: Drawing, x: float, y: float) -> None:
+        """x, y: the upper left corner of its cells."""
+        wide, high = self.size
+        drawing.add(Cells(x, y, wide, high, self.colours))
+        for row, line in enumerate(self.texts):
+            for column, text in enumerate(line):
+                colour = self.colours[row][column]
+                at = (x + (column + 0.5) * wide, y + (row + 0.5) * high + 0.35 * SIZE)
+                drawing.add(TextMark(*at, text, SIZE, on(colour) if colour else "ink", "middle"))
+        for row, column in self.frames:
+            corner = (x + column * wide + 1, y + row * high + 1)
+            drawing.add(Box(*corner, wide - 2, high - 2, stroke="mark"))
+        if self.rows is not None:
+            self._label_rows(drawing, self.rows, x, y)
+        if self.columns is not None:
+            self._label_columns(drawing, self.columns, x, y)
+
+    def _label_rows(self, drawing: Drawing, rows: Axis, x: float, y: float) -> None:
+        font_size, high = self._font_size(0), self.size[1]
+        for place, label in enumerate(readable(rows.labels)):
+            middle = y + (place + 0.5) * high + 0.35 * font_size
+            drawing.add(TextMark(x - 6, middle, label, font_size, anchor="end"))
+        middle = y + self.down / 2
+        drawing.add(TextMark(x - self.left + SIZE, middle, rows.name, SIZE, "ink3", "middle", 90))
+
+    def _label_columns(self, drawing: Drawing, columns: Axis, x: float, y: float) -> None:
+        font_size, wide = self._font_size(1), self.size[0]
+        for place, label in enumerate(self._column_labels):
+            middle = x + (place + 0.5) * wide
+            if self._flat:
+                drawing.add(TextMark(middle, y - 6, label, font_size, anchor="middle"))
+            elif label:
+                drawing.add(TextMark(middle + 0.25 * font_size, y - 5, label, font_size, turn=45))
+        above = y - self.top + SIZE
+        drawing.add(TextMark(x + self.across / 2, above, columns.name, SIZE, "ink3", "middle"))
+
+
+def legend_width(labels: Sequence[str]) -> float:
+    """The room for a colour scale and the numbers beside it."""
+    return 16 + LEGEND + 6 + widest(labels)
+
+
+def draw_legend(
+    drawing: Drawing, kind: str, labels: Sequence[str], x: float, y: float, height: float
+) -> None:
+    """A colour scale with its numbers, from the top down. kind: of colours, s (signed) or u."""
+    colours = [[f"{kind}{STEPS - step}"] for step in range(STEPS + 1)]
+    drawing.add(Cells(x + 16, y, LEGEND, height / len(colours), colours))
+    for place, label in enumerate(labels):
+        at = y + height * place / (len(labels) - 1)
+        drawing.add(TextMark(x + 16 + LEGEND + 6, at + 0.35 * SIZE, label, SIZE, "ink3"))
+
+
+# ---- charts ----
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where the numbers of a chart are on its sheet."""
+
+    drawing: Drawing
+    left: float
+    top: float
+    ends: tuple[float, float]  # of the vertical axis; exponents where it is logarithmic
+    count: int  # places from left to right
+    logarithmic: bool
+
+    @property
+    def right(self) -> float:
+        return self.drawing.width - EDGE
+
+    def x(self, place: int) -> float:
+        room = self.right - self.left - 2 * MARGIN
+        at = place / (self.count - 1) if self.count > 1 else 0.5
+        return self.left + MARGIN + at * room
+
+    def y(self, value: float) -> float:
+        low, high = self.ends
+        value = math.log10(value) if self.logarithmic else value
+        return self.top + HEIGHT * (1 - (value - low) / (high - low))
+
+    def draw(self, values: NDArray[np.float64], colour: str, dashes: tuple[float, ...]) -> None:
+        """A line, broken where there is no number."""
+        shown = drawable(values, self.logarithmic)
+        for known, group in groupby(range(len(values)), lambda place: bool(shown[place])):
+            if known:
+                points = [(self.x(place), self.y(float(values[place]))) for place in group]
+                self.drawing.add(Line(points, colour, 2.0, dashes))
+                if len(values) <= DOTS:
+                    boxes = (Box(x - 2.5, y - 2.5, 5, 5, fill=colour) for x, y in points)
+                    self.drawing.add(*boxes)
+
+
+def drawable(values: NDArray[np.float64], logarithmic: bool) -> NDArray[np.bool_]:
+    return np.isfinite(values) & ((values > 0) if logarithmic else True)
+
+
+def line_styles() -> Iterable[tuple[str, tuple[float, ...]]]:
+    """Colours, and dashes where the colours run out, for one line after the other."""
+    return cycle((f"series{n}", d) for d in DASHES for n in range(len(LINES["light"])))
+
+
+def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
+    """The names of several lines, in rows above them; returns the y below."""
+    if len(names) < 2:
+        return y
+    x, y = EDGE, y + 1.3 * SIZE
+    for name, (colour, dashes) in zip(names, line_styles(), strict=False):
+        wide = 26 + text_width(name) + 16
+        if x > EDGE and x + wide > drawing.width - EDGE:
+            x, y = EDGE, y + 1.5 * SIZE
+        drawing.add(Line(((x, y - 4), (x + 20, y - 4)), colour, 2.0, dashes),
+                    TextMark(x + 26, y, name))  # fmt: skip
+        x += wide
+    return y + 4
+
+
+def vertical_axis(
+    values: NDArray[np.float64], logarithmic: bool
+) -> tuple[tuple[float, float], list[float]]:
+    """The ends of the axis (exponents where it is logarithmic), and the numbers beside it."""
+    values = values[drawable(values, logarithmic)]
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    if logarithmic:
+        low, high = (math.log10(end) if values.size else end for end in (low, high))
+        middle, room = (low + high) / 2, max(high - low, 0.5) * 1.1
+        low, high = middle - room / 2, middle + room / 2
+        decades = [10.0**n for n in range(math.ceil(low), math.floor(high) + 1)]
+        every = -(-len(decades) // 7)
+        if len(decades) > 1:
+            return (low, high), decades[::every]
+        near = [m * 10.0**n for n in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
+        return (low, high), [tick for tick in near if low <= math.log10(tick) <= high]
+    if high == low:
+        high, low = high + (abs(high) or 1) * 0.1, low - (abs(low) or 1) * 0.1
+    margin = 0.05 * (high - low)
+    low, high = low - margin, high + margin
+    step = 10 ** math.floor(math.log10((high - low) / 4))
+    step *= next(m for m in (1, 2, 2.5, 5, 10) if (high - low) / (m * step) <= 6)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return (low, high), [round(n * step, 12) for n in range(first, last + 1)]
+
+
+def chart_width(labels: Sequence[str]) -> float:
+    """Every token has its place; many numbers are closer together."""
+    most = WIDEST if _numeric(labels) else 1728.0
+    return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
+
+
+def label_step(labels: Sequence[str], room: float) -> tuple[int, bool]:
+    """One label in how many is written, and whether labels are horizontal: as many numbers as fit,
+    and all words, unless there are very many."""
+    if not _numeric(labels):
+        return -(-len(labels) // 64), all(len(label) <= 3 for label in labels)
+    own = room / len(labels)
+    gap = min(np.diff(np.flatnonzero(labels)), default=1) if "" in labels else 1
+    for every in (1, 2, 4, 5, 8, 10) if len(labels) > FEW and "" not in labels else (1,):
+        if widest(labels[::every]) + 0.6 * SIZE <= own * every * gap:
+            return every, True
+    return every, False
+
+
+def _numeric(labels: Sequence[str]) -> bool:
+    return all(re.fullmatch(r"|[-\N{MINUS SIGN}]?[\d.]+%?", label) for label in labels)

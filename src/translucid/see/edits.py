@@ -1,6 +1,10 @@
-"""Activation patching: values of one run put into another.
+"""Activation patching: replace values of one run by those of another.
 
-model.trace(a, edit=from_trace(b, "encoder.layers.1.*"))
+    model.trace(a, edit=from_trace(b, "encoder.layers.1.*"))
+
+`read_edited` reads one text with many edits at once, in a batch in which each row has its own edit.
+Its numbers equal those of one run for each edit up to rounding, and what an edit does not reach is
+bit for bit that of the run without edits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +16,7 @@ from torch import Tensor
 from translucid.core.catalogue import describe
 from translucid.core.errors import TraceError, UnknownPointError
 from translucid.core.trace import Edit, Trace
+from translucid.see.reading import Reading
 from translucid.tasks.words import ALONG_TEXT
 
 Places = Mapping[int, int]
@@ -37,13 +42,13 @@ def from_trace(
         base, _, position = glob.partition("@")
         names = other.names(base)
         if not names:
-            other[base]  # says what is wrong, and what comes near
+            other[base]  # raises an error with the nearest names
         for name in names:
             if _in_steps(other, name):
                 edits |= _steps(other, name, position, tokens)
                 lengths |= _same_length(other, name, tokens) if not position else {}
             elif position:
-                other[f"{name}@{position}"]  # says that it has no positions
+                other[f"{name}@{position}"]  # raises an error: it has no positions
             elif tokens is None:
                 edits[name] = partial(_whole, name, other[name])
             else:
@@ -72,7 +77,7 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """A loop tells nobody how long it is; the output of its stack does. Without this, positions
+    """A check of the length, which only the output of a stack shows. Without it, positions
     that only one of the texts has would be passed over without a word."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
@@ -138,3 +143,59 @@ def _apart(name: str, ours: Sequence[int], theirs: Sequence[int]) -> str:
         "of one length in tokens, or say which positions to replace with "
         "tokens={place in this text: place in the other}"
     )
+
+
+def can_be_rows(plain: Reading, edit: Mapping[str, Edit]) -> bool:
+    """Whether all that an edit changes has a row for each text of a batch; the scale of attention
+    is one number for all of them."""
+    return all(describe(name).axes[:1] == ("batch",) for glob in edit for name in plain.names(glob))
+
+
+def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Reading]:
+    """The text of a whole reading without edits, read with each of these."""
+    network, example = plain.network, plain.example
+    readings = [
+        Reading(network, plain.task, example, edit=edit, budget_bytes=None, by_hand=True)
+        for edit in edits
+    ]
+    inputs = {
+        name: value.expand(1 + len(edits), *value.shape[1:])
+        for name, value in example.inputs_for(network).items()
+    }
+    with torch.no_grad():
+        network(**inputs, trace=_Rows(plain, readings))
+    for reading in readings:
+        reading.complete(plain)
+    return readings
+
+
+class _Rows(Trace):
+    """Hands each row of a batch that an edit has reached, or that is edited here, to a reading of
+    its own. Row 0 has no edit: rows that equal it are those that no edit has reached."""
+
+    def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:
+        super().__init__([], by_hand=True)
+        self.plain, self.readings = plain, readings
+        self.edited = [
+            {name for glob in reading.edit for name in plain.names(glob.partition("@")[0])}
+            for reading in readings
+        ]
+
+    def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
+        reached = [False] * len(self.readings)
+        if value.dim() and len(value) > 1:  # else it is the same for all rows
+            reached = (value != value[0]).flatten(1).any(1).tolist()[1:]
+        edited = {}
+        for row, (reading, other) in enumerate(zip(self.readings, reached, strict=True), 1):
+            if not other and name not in self.edited[row - 1]:
+                continue
+            place = name if position is None else f"{name}@{position}"
+            part = value[row : row + 1] if other else self.plain[place]
+            whole = reading if position is None else reading.step(position)
+            if (after := whole(name, part)) is not part:
+                edited[row] = after
+        if not edited:
+            return value
+        value = value.expand(1 + len(self.readings), *value.shape[1:]).clone()
+        value[list(edited)] = torch.cat(list(edited.values()))
+        return value

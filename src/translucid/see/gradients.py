@@ -1,26 +1,25 @@
-"""Which way a model would learn from one text: the gradient of its loss, at every weight and point.
+"""Gradients of the loss of one text, at every weight and every trace point.
 
-A point's gradient says what happens to the loss if that point alone is changed, as an edit of a
-trace changes it, and all that follows is computed anew.
+The gradient at a point says how the loss changes if that point alone is changed, as an edit of a
+trace changes it, and everything after it is computed anew.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.core.trace import DEFAULT_BUDGET, Trace
 from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
-from translucid.see.of_points import numbers
-from translucid.see.picture_data import Axis, Numbers
-from translucid.see.pictures import Bars, Heat, Lines
-from translucid.see.still import still
+from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.trace_pictures import numbers
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
@@ -142,7 +141,7 @@ class Gradients(Trace):
         ]
         return numbers(torch.stack([square.cpu() for square in squares]).sqrt())
 
-    # ---- which points stand over words ----
+    # ---- which points have a vector for each token ----
 
     def _over_words(self, pattern: str | None) -> list[str]:
         if pattern is None:
@@ -160,7 +159,7 @@ class Gradients(Trace):
             return names
         names = self.names(pattern)
         if not names:
-            self[pattern]  # says what is wrong
+            self[pattern]  # raises an error that names the cause
             raise InputError(f"no point with a gradient matches {pattern!r}")
         over = [name for name in names if _stands_over_words(name)]
         if not over:
@@ -203,7 +202,7 @@ def gradients(
     means, targets = task.outputs, example.batch.targets
     counts = _counts(means, targets)
     place = None if of is None else _place_of(of, counts)
-    twin = still(network, learning=True)
+    twin = eval_copy(network, learning=True)
     trace = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
     with torch.enable_grad():
         outputs = twin(**example.inputs_for(twin), trace=trace)
@@ -299,8 +298,8 @@ def _line(name: str) -> str:
 
 
 def _in_order(layers: Sequence[str]) -> list[str]:
-    """As they are used: the bridge, which stands after the decoder in the list of weights, before
-    it."""
+    """In the order of use: the bridge before the decoder, which precedes it in the list of
+    weights."""
     rows = list(dict.fromkeys(layers))
     sides = [row.rpartition("decoder ")[:2] if "decoder " in row else row for row in rows]
 
@@ -309,3 +308,22 @@ def _in_order(layers: Sequence[str]) -> list[str]:
         return sides.index(sides[number]), not row.endswith("bridge"), number
 
     return sorted(rows, key=place)
+
+
+def eval_copy(network: Network, *, learning: bool = False) -> Network:
+    """A twin without dropout that shares the numbers, and nothing else that could be changed: the
+    network itself is not touched, so that several threads can ask at once.
+
+    learning: the twin's weights get gradients, frozen or not; otherwise none do.
+    """
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in network.buffers()}
+    for weight in network.parameters():
+        own = learning and weight.is_floating_point()
+        shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=own)
+    twin = deepcopy(network, shared).eval()
+    for module in twin.modules():
+        if isinstance(module, nn.RNNBase) and next(module.parameters()).is_cuda:
+            # cuDNN's recurrent kernels have no way back outside of training.
+            module.dropout = 0.0
+            module.train()
+    return twin

@@ -15,11 +15,10 @@ from translucid.models.ensemble import Ensemble, mean_log_probs
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
 from translucid.parts.embedding import LanguageHead
-from translucid.see.of_points import numbers, window
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Heat
+from translucid.see.pictures import Axis, Heat
 from translucid.see.predictions import check_count, check_likely
 from translucid.see.text_trace import TextTrace
+from translucid.see.trace_pictures import numbers, window
 
 Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
 
@@ -27,8 +26,8 @@ Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
 def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
     """What the model would say after the embedding and after each layer, and how likely.
 
-    A cell holds the k likeliest words or tags and the probability of the first; a frame says that
-    the first is the right one. Of a classifier the columns are the classes.
+    A cell holds the k likeliest words or tags and the probability of the first; it has a frame
+    where the first is the right one. For a classifier, the columns are the classes.
     """
     check_count(k)
     speakers = _speakers(reading.network)
@@ -122,7 +121,7 @@ def stream_points(prefix: str, network: Speaker) -> list[str]:
 
 
 def stack_of(network: Speaker) -> tuple[Stack, str]:
-    """What the output head stands on, and its name."""
+    """The stack that the output head reads, and its name."""
     side = "encoder" if isinstance(network, EncoderModel) else "decoder"
     stack = network.get_submodule(side)
     assert isinstance(stack, Stack)

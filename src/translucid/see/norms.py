@@ -12,10 +12,9 @@ from translucid.models.base import EncoderModel, Network
 from translucid.models.ensemble import Ensemble
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
-from translucid.see.of_points import numbers, window
-from translucid.see.picture_data import Axis, Numbers, Scale
-from translucid.see.pictures import Grid, Heat, Lines
+from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
 from translucid.see.text_trace import TextTrace
+from translucid.see.trace_pictures import numbers, window
 
 Pair = tuple[Numbers, Numbers]  # before and after, (words,)
 
@@ -33,7 +32,7 @@ def before_and_after(
     over = {reading.words.along(f"{name}.output", "length") for name in names}
     if len(over) > 1:
         raise InputError(
-            "these norms stand over different texts; give pattern='encoder.*' or 'decoder.*'"
+            "these norms belong to different texts; give pattern='encoder.*' or 'decoder.*'"
         )
     words = over.pop()
     notes: list[str] = []
@@ -97,7 +96,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
 
 
 def _side(network: Network) -> str:
-    """What the output head stands on."""
+    """The stack that the output head reads."""
     one = network.networks()[0] if isinstance(network, Ensemble) else network
     return "encoder" if isinstance(one, EncoderModel) else "decoder"
 

@@ -20,10 +20,9 @@ from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.see.difference import STREAM, depth, difference
-from translucid.see.of_points import numbers, window
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.text_trace import TextTrace
+from translucid.see.trace_pictures import numbers, window
 from translucid.tasks.words import ALONG_TEXT
 
 TOKENS = 8192  # read at once, all patched copies of the text together
@@ -167,7 +166,7 @@ class Patching:
 def patched(
     clean: TextTrace, corrupted: TextTrace, point: str, cells: Sequence[Sequence[int]]
 ) -> Tensor:
-    """What the network says to the corrupted text with the clean vectors of some tokens at a
+    """The outputs for the corrupted text with the clean vectors of some tokens at a
     point, once for each cell. (cells, [length,] outputs)"""
     network = corrupted.network
     inputs = {

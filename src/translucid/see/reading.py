@@ -17,7 +17,7 @@ from translucid.tasks.base import Task
 
 if TYPE_CHECKING:
     from translucid.see.contributions import Contributions
-    from translucid.see.difference import Difference
+    from translucid.see.difference import TraceDifference
     from translucid.see.patching import Patching
     from translucid.see.terms.opened import Opened
     from translucid.see.walk.walk import Walk
@@ -28,7 +28,7 @@ class Reading(TextTrace):
 
     def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
         """Gates and states of recurrent layers by tokens, of all units together or of one."""
-        from translucid.see.gates import gates
+        from translucid.see.trace_pictures import gates
 
         return gates(self, self.words, pattern, unit=unit)
 
@@ -52,13 +52,13 @@ class Reading(TextTrace):
 
     def walk(self, *, layer: int | None = None, head: int | None = None, top: int = 5) -> "Walk":
         """What happened to the text, part by part: print it. layer, head: look closer at one."""
-        from translucid.see.walk.walk import walk
+        from translucid.see.walk.make_walk import walk
 
         return walk(self, layer=layer, head=head, top=top)
 
     def terms(self, address: str, *, top: int = 8) -> "Opened":
         """Where one number comes from: `trace.terms("head.logits[0, 3, 5]")`. Print it; each number
-        in it has an address of its own. top: how many terms of a long sum stand by themselves."""
+        in it has an address of its own. top: how many terms of a long sum are shown one by one."""
         from translucid.see.terms.terms import computation, terms
 
         return terms(computation(self, shown=top), address)
@@ -70,7 +70,7 @@ class Reading(TextTrace):
 
         return contributions(self, position, output)
 
-    def diff(self, other: Trace, pattern: str = "*") -> "Difference":
+    def diff(self, other: Trace, pattern: str = "*") -> "TraceDifference":
         """Where another run parts ways with this one, point by point: print it, or ask for its
         `picture()`."""
         from translucid.see.difference import difference

@@ -21,10 +21,9 @@ from translucid.core.trace import Trace
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
 from translucid.see import INTEGRATION_STEPS
-from translucid.see.of_points import numbers
-from translucid.see.picture_data import Axis, Numbers
-from translucid.see.pictures import Bars, Heat
-from translucid.see.still import still
+from translucid.see.gradients import eval_copy
+from translucid.see.pictures import Axis, Bars, Heat, Numbers
+from translucid.see.trace_pictures import numbers
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer
@@ -32,7 +31,7 @@ from translucid.tasks.outputs import Answer
 Method = Literal["gradient", "integrated"]
 Unit = Literal["logit", "log_probability"]
 
-# Where what is read enters, the first of each line that a model has: as it goes on into the model.
+# Where the input enters: of each group, the first point that a model has.
 ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
              ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
 AT_ONCE = 2048  # tokens that are computed together
@@ -106,7 +105,7 @@ def saliencies(
 ) -> list[Saliency]:
     """The same for several answers, which are computed together."""
     with torch.enable_grad():
-        asked = _Asked(still(network), task, example, method, steps, unit)
+        asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = [task.outputs.answer(example, asked.outputs, one) for one in of]
         values, ends = asked.attribute(answers)
     tokens = np.array(asked.tokens, dtype=object)
@@ -132,7 +131,7 @@ def saliency_map(
 ) -> Heat:
     """The same for every answer: words to be written, tags, or classes, over all tokens read."""
     with torch.enable_grad():
-        asked = _Asked(still(network), task, example, method, steps, unit)
+        asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = task.outputs.answers(example, asked.outputs)
         values, ends = asked.attribute(answers)
     for row, answer in enumerate(answers):

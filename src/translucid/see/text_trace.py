@@ -8,8 +8,8 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.models.base import Network
-from translucid.see.of_points import Chosen, Head
 from translucid.see.pictures import Picture
+from translucid.see.trace_pictures import FigureOptions, Head
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
@@ -17,7 +17,7 @@ from translucid.tasks.words import Words
 
 
 class TextTrace(Trace):
-    """Every intermediate of one text, by name, and what stands along the axes."""
+    """Every intermediate of one text, by name, with the labels along the axes."""
 
     def __init__(
         self, network: Network, task: Task[Any, Any], example: Example, **options: Any
@@ -27,7 +27,7 @@ class TextTrace(Trace):
 
     @property
     def words(self) -> Words:
-        """What stands along the axes."""
+        """The labels along the axes."""
         return self.example.words
 
     @property
@@ -37,17 +37,17 @@ class TextTrace(Trace):
 
     @property
     def output_values(self) -> Tensor:
-        """What the network says of the text. (outputs,) or (length, outputs)"""
+        """The outputs of the network. (outputs,) or (length, outputs)"""
         return self[self.network.output_point][0]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What stands at each position at which the network says something."""
+        """The label of each position that has an output."""
         return self.words.steps or self.words.last
 
     @property
     def wanted(self) -> list[int]:
-        """The choice that would be right at each position; IGNORE where nobody knows."""
+        """The right choice at each position; IGNORE where it is not known."""
         return self.example.batch.targets[0].tolist()
 
     def figure(
@@ -66,10 +66,10 @@ class TextTrace(Trace):
         """
         names = self.names(pattern)
         if not names:
-            self[pattern]  # says what is wrong
+            self[pattern]  # raises an error that names the cause
             raise InputError(f"the trace has no point that matches {pattern!r}")
         pairs = [(target, source) for source, target in gold]
-        chosen = Chosen(self.words, head, tokens, pairs)
+        chosen = FigureOptions(self.words, head, tokens, pairs)
         return chosen.picture({name: self[name] for name in names})
 
     def names_at(self, place: int, choices: Sequence[int]) -> list[str]:

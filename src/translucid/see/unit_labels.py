@@ -1,20 +1,21 @@
 """Measured labels of units: "unit 41 follows negation, AUC 0.98, measured on 500 sentences".
 
-Toyland knows what is true of each word. The AUC of a unit for a feature is the probability that it
-is larger at a word that has it than at one that has not: 0.5 tells nothing, 0 is as telling as 1.
-Among many units some look telling at random, so the labels are also shifted along the text, which
-leaves their frequency and their neighbourhoods as they are but takes away what they mean. A unit
-gets a label only where it is beyond the best of all units and all features in every such control.
+Toyland knows the features of each word. The AUC of a unit for a feature is the probability that it
+is larger at a word with the feature than at one without: 0.5 means nothing, and 0 is as informative
+as 1. Among many units some look informative at random, so the labels are also shifted along the
+text, which keeps their frequency and their neighbourhoods but removes their meaning. A unit gets a
+label only if it exceeds the best of all units and all features in every such control.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.toyland.features import FEATURES, starts
@@ -22,10 +23,13 @@ from translucid.data.toyland.generate import generate
 from translucid.data.toyland.words import Sentence
 from translucid.models.base import Network
 from translucid.see.reading import read
-from translucid.see.unit_activations import by_unit
+from translucid.see.text_trace import TextTrace
+from translucid.see.trace_pictures import HEADS
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
+from translucid.tasks.words import ALONG_TEXT
 
+BUDGET = 2**26  # bytes of activations that are kept
 SENTENCES = 500
 CONTROLS = 20  # shifts of the labels
 TELLING = 0.4  # |AUC - 0.5| that a label needs: 0.9 and more, or 0.1 and less
@@ -34,7 +38,7 @@ UNKNOWN = 0.02  # of the words: a model that lacks more does not speak this lang
 
 
 @dataclass(frozen=True)
-class Label:
+class UnitLabel:
     """What a unit follows."""
 
     unit: int
@@ -58,7 +62,7 @@ class UnitLabels:
     tokens: int
 
     @property
-    def labels(self) -> list[Label]:
+    def labels(self) -> list[UnitLabel]:
         """The units that follow something, the most telling first; of each its best feature."""
         size = (self.auc - 0.5).abs().nan_to_num(0.0)
         best = size.max(1)
@@ -66,14 +70,14 @@ class UnitLabels:
         needed = max(TELLING, self.control)
         return [self._label(u, int(best.indices[u])) for u in order if best.values[u] > needed]
 
-    def of(self, unit: int) -> list[Label]:
+    def of(self, unit: int) -> list[UnitLabel]:
         """All features, the most telling for this unit first."""
         size = (self.auc[unit] - 0.5).abs().nan_to_num(-1.0)
         order = size.argsort(descending=True, stable=True).tolist()
         return [self._label(unit, f) for f in order if size[f] >= 0]
 
-    def _label(self, unit: int, feature: int) -> Label:
-        return Label(unit, self.features[feature], float(self.auc[unit, feature]))
+    def _label(self, unit: int, feature: int) -> UnitLabel:
+        return UnitLabel(unit, self.features[feature], float(self.auc[unit, feature]))
 
     def __str__(self) -> str:
         head = (
@@ -202,3 +206,76 @@ def _unknown(example: Example, tokenizer: Tokenizer) -> int:
     assert side is not None
     ids = example.batch.inputs[side.name][0].tolist()
     return sum(number == tokenizer.unk_id for number in ids)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """A text, and the token at which a unit is largest or smallest in it."""
+
+    value: float
+    text: str
+    tokens: tuple[str, ...]
+    place: int
+
+
+@dataclass
+class Activations:
+    """What a point was at each token of many texts; of a head, how long its vector was."""
+
+    point: str
+    texts: list[str] = field(default_factory=list)
+    tokens: list[tuple[str, ...]] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)  # (tokens, units) of each text
+
+    def add(self, trace: TextTrace) -> None:
+        value = by_unit(trace, self.point)
+        axis = next(axis for axis in describe(self.point).axes if axis in ALONG_TEXT)
+        words = trace.words.along(self.point, axis) or tuple(map(str, range(len(value))))
+        self.texts.append(trace.example.text)
+        self.tokens.append(words)
+        self.values.append(value)
+
+    @property
+    def units(self) -> int:
+        return self.values[0].shape[1] if self.values else 0
+
+    @property
+    def full(self) -> bool:
+        """No more are kept: the budget is spent."""
+        return sum(value.numel() * value.element_size() for value in self.values) >= BUDGET
+
+    def extremes(self, unit: int, k: int = 5) -> tuple[list[Extreme], list[Extreme]]:
+        """The texts with the largest and with the smallest values of a unit, one token of each."""
+        if not 0 <= unit < self.units:
+            raise InputError(f"unit = {unit}: {self.point} has 0 to {self.units - 1}")
+        tops, bottoms = (
+            [(n, int(find(table[:, unit]))) for n, table in enumerate(self.values)]
+            for find in (torch.argmax, torch.argmin)
+        )
+        largest = [self._extreme(text, place, unit) for text, place in tops]
+        smallest = [self._extreme(text, place, unit) for text, place in bottoms]
+        return (
+            sorted(largest, key=lambda one: -one.value)[:k],
+            sorted(smallest, key=lambda one: one.value)[:k],
+        )
+
+    def _extreme(self, text: int, place: int, unit: int) -> Extreme:
+        value = float(self.values[text][place, unit])
+        return Extreme(value, self.texts[text], self.tokens[text], place)
+
+
+def by_unit(trace: TextTrace, point: str) -> Tensor:
+    """A point of one text, a row for each token; of heads the length. (tokens, units)"""
+    axes = describe(point).axes[1:]
+    along = [place for place, axis in enumerate(axes) if axis in ALONG_TEXT]
+    by_head = [place for place, axis in enumerate(axes) if axis in HEADS]
+    if len(along) != 1 or len(axes) != 2 + len(by_head):
+        raise InputError(
+            f"{point} has no value of each unit at each token (its axes are "
+            f"{', '.join(axes) or 'none'}); choose such as *.feedforward.activated, *.mixed for "
+            "heads, or *_gate"
+        )
+    value = trace[point][0].detach().float().cpu()
+    if by_head:
+        return torch.movedim(value, (along[0], by_head[0]), (0, 1)).norm(dim=-1)
+    return value.movedim(along[0], 0)

@@ -15,7 +15,7 @@ from translucid.generate.results import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
 from translucid.parts.activations import as_log_probs
-from translucid.see.difference import STREAM, Difference, depth, difference
+from translucid.see.difference import STREAM, TraceDifference, depth, difference
 from translucid.see.pictures import Grid
 from translucid.studio.attention_tables import kinds_of_attention
 from translucid.studio.read_along import read_along
@@ -152,7 +152,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     return answer
 
 
-def _depths(apart: Difference) -> list[dict[str, Any]]:
+def _depths(apart: TraceDifference) -> list[dict[str, Any]]:
     """How far a model and the one that it was tuned from lie apart, from layer to layer."""
     shown = {name for glob in (*STREAM, "head.pooled", "head.embedding")
              for name in apart.a.names(glob)}  # fmt: skip
@@ -216,7 +216,7 @@ def _same_outputs(a: Run, b: Run) -> bool:
     return ours.name == theirs.name and meaning is not None and meaning == theirs.outputs.meaning
 
 
-def _ripple(apart: Difference) -> dict[str, Any]:
+def _ripple(apart: TraceDifference) -> dict[str, Any]:
     first = apart.first
     try:
         drawn = apart.picture()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
-from translucid.see.of_points import pooled
+from translucid.see.trace_pictures import pooled
 from translucid.studio.layer_inputs import blocks
 from translucid.studio.tensors import TensorSlice, frame, frame_by_heads, packed, raw_bytes
 from translucid.studio.text_runs import Run

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.models.perceptron import Perceptron
+from translucid.see.embeddings import neighbours
 from translucid.see.gradients import gradients
-from translucid.see.tables import neighbours
 from translucid.studio import plane
 from translucid.studio.answers import steps
 from translucid.studio.attention_tables import kinds_of_attention

@@ -15,7 +15,7 @@ from string import ascii_lowercase
 from translucid import shipped_models
 from translucid.core.errors import InputError
 from translucid.interop.hub import repository_of
-from translucid.see.edited_rows import can_be_rows, read_edited
+from translucid.see.edits import can_be_rows, read_edited
 from translucid.studio.page_model import Load, PageModel, StudioModel
 from translucid.studio.query_values import clipped
 from translucid.studio.run_follower import RunFollower, is_run

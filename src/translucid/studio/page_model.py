@@ -15,6 +15,7 @@ from translucid.core.trace import Edit
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded
+from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
 from translucid.models.mlp import MLPConfig
 from translucid.models.perceptron import PerceptronConfig
@@ -24,10 +25,9 @@ from translucid.models.transformer import TransformerConfig
 from translucid.models.variants import formulas
 from translucid.runs.fine_tuning.take_over import digest_of
 from translucid.runs.recipe.examples import Part
-from translucid.see.adapters import has_adapters
-from translucid.see.of_points import scale_of
 from translucid.see.render.mathml import mathml
 from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.see.trace_pictures import scale_of
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.query_values import clipped, hinted
 from translucid.studio.run_follower import RunFollower
@@ -86,7 +86,7 @@ class PageModel:
     @cached_property
     def adapted(self) -> bool:
         """Whether it has LoRA adapters."""
-        return has_adapters(self.model.network)
+        return is_adapted(self.model.network)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -10,10 +10,9 @@ import torch
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.runs.recipe.scoring import NAMES, run_of
-from translucid.see.hardest import Measured, measured
+from translucid.see.predictions import TextLoss, text_losses
 from translucid.see.reading import read
-from translucid.see.unit_activations import Activations, Extreme
-from translucid.see.unit_labels import SENTENCES, Measuring, UnitLabels
+from translucid.see.unit_labels import SENTENCES, Activations, Extreme, Measuring, UnitLabels
 from translucid.studio.page_model import PageModel, examples
 
 TEXTS = 200  # of a model's own data
@@ -120,16 +119,16 @@ class _Losses:
             raise InputError("losses: of a model that gives numbers, see its predictions")
         self.opened = opened
         self.texts, self.origin = texts_of(opened, most)
-        self.read: list[Measured] = []
+        self.read: list[TextLoss] = []
 
     def advance(self) -> None:
         """One text alone, to see how long it takes; then as many as there is time for."""
         began, begin, model = time.thread_time(), len(self.read), self.opened.model
         some = self.texts[begin : begin + AT_ONCE]
-        self.read += measured(model.network, model.task, some[:1])
+        self.read += text_losses(model.network, model.task, some[:1])
         took = max(time.thread_time() - began, 1e-9)
         more = some[1:][: int(max(SECONDS - took, 0) / took)]
-        self.read += measured(model.network, model.task, more)
+        self.read += text_losses(model.network, model.task, more)
 
     def progress(self) -> dict[str, int]:
         return {"done": len(self.read), "of": len(self.texts)}

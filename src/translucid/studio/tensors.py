@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.see.of_points import pooled, scale_of
+from translucid.see.trace_pictures import pooled, scale_of
 
 Form = Literal["u8", "f16", "f32"]
 Place = int | range | None  # one; some neighbours; all

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from translucid.see.adapters import AdapterNorm, adapter_norms
+from translucid.see.contributions import AdapterNorm, adapter_norms
 from translucid.see.terms.computation import read_address, written
 from translucid.see.terms.opened import Opened, as_json
 from translucid.see.terms.terms import computation

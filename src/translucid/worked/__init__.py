@@ -1,33 +1,59 @@
 """Worked solutions: give numbers, get every step as a teacher writes it.
 
-Each function runs the real parts in float64 with a trace and writes the trace down through the
-catalogue. Called without numbers, it shows a built-in example.
+Each exercise is a function that runs the real parts in float64 with a trace and writes the trace
+down through the catalogue. Called without numbers, it shows a built-in example. The command line
+makes an option of each argument, with the help of the docstring.
 """
 
-from translucid.worked.attention import attention
+from translucid.worked.attention import attention, multihead
 from translucid.worked.beam import beam
+from translucid.worked.board import Board
 from translucid.worked.mlp import mlp
-from translucid.worked.multihead import multihead
 from translucid.worked.params import params
 from translucid.worked.perceptron import perceptron
 from translucid.worked.positions import positions
 from translucid.worked.recurrent import gru, lstm, rnn
 from translucid.worked.softmax import softmax
-from translucid.worked.solution.content import Step
+from translucid.worked.solution.content import SolutionTable, Step
+from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, vector, whole
 from translucid.worked.solution.solution import Solution
 
+# All exercises, in the order of a course; the command line and its help are made from this list.
+EXERCISES = (
+    perceptron,
+    softmax,
+    attention,
+    multihead,
+    positions,
+    mlp,
+    rnn,
+    lstm,
+    gru,
+    beam,
+    params,
+)
+
 __all__ = [
+    "EXERCISES",
+    "Board",
+    "Number",
+    "Numbers",
     "Solution",
     "Step",
+    "SolutionTable",
     "attention",
     "beam",
     "gru",
     "lstm",
+    "matrix",
     "mlp",
     "multihead",
     "params",
     "perceptron",
     "positions",
     "rnn",
+    "scalar",
     "softmax",
+    "vector",
+    "whole",
 ]

@@ -1,26 +1,29 @@
-"""Attention by one head."""
+"""Attention by one head, and by several."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from translucid.core.errors import InputError
+from translucid.core.catalogue import CATALOGUE
+from translucid.core.errors import ConfigError, InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
-from translucid.parts.attention import Layout, attend
+from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
-from translucid.worked.heads import (
-    NO_BIAS,
-    head_values,
-    state_inputs,
-    title,
-    write_head,
-)
-from translucid.worked.multihead import multihead
-from translucid.worked.solution.numbers import Numbers, matrix, shape
+from translucid.worked.solution.numbers import Numbers, many, matrix, shape, whole
 from translucid.worked.solution.solution import Solution
 
+INSIDE = (
+    "scores", "scale", "scaled", "mask", "masked", "shift", "exponentials", "normaliser",
+    "pattern", "mixed",
+)  # fmt: skip
+NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # exercises give none
+_NOTES = {
+    "mask": "Causal: a query sees its own position and the earlier ones (1), not the later (0).",
+    "pattern": "Each row is divided by its own sum.",
+}
+EXAMPLE_HEADS = "1 0 1 0; 0 1 0 1; 1 1 0 0"
 EXAMPLE = "1 0; 0 1; 1 1"
 
 
@@ -171,3 +174,191 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
             f"q is {shape(q)} and k is {shape(k)}: causal attention is over one sequence, "
             f"so it needs as many queries as keys"
         )
+
+
+def multihead(
+    x: Numbers | None = None,
+    heads: int | str | None = None,
+    *,
+    wq: Numbers | None = None,
+    wk: Numbers | None = None,
+    wv: Numbers | None = None,
+    wo: Numbers | None = None,
+    identity: bool = False,
+    causal: bool = False,
+    unscaled: bool = False,
+    digits: int = 3,
+) -> Solution:
+    """Attention by several heads.
+
+    Each head with its own columns of Q, K and V, then all joined and mixed by W_O.
+
+    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
+    heads: How many heads (2).
+    wq: W_Q, as in Q = X W_Q.
+    wk: W_K, as in K = X W_K.
+    wv: W_V, as in V = X W_V.
+    wo: W_O, which mixes the heads.
+    identity: Every weight matrix is the identity.
+    causal: A query sees no later key.
+    unscaled: Leave out the division by √d_k.
+
+    Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
+    """
+    tables = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
+    example = x is None and all(table is None for table in tables.values())
+    asked = identity or causal or unscaled or heads is not None
+    if example:
+        x, identity = EXAMPLE_HEADS, True
+    if x is None:
+        raise Missing("x is missing: give the inputs, one row for each position", ("x",))
+    inputs = matrix(x, "x")
+    d_model = inputs.shape[1]
+    board = Board(digits)
+    weights, shown = state_inputs(board, inputs, tables, identity, square=True)
+    count = 2 if heads is None else whole(heads, "heads")
+    try:
+        part = SelfAttention(d_model, count, bias=False, scaled=not unscaled).double()
+    except ConfigError as error:
+        raise InputError(f"heads = {count}: x has {d_model} columns, and {error}") from None
+    with torch.no_grad():
+        part.qkv.weight.copy_(torch.cat([weights[name].T for name in ("W_Q", "W_K", "W_V")]))
+        part.output.weight.copy_(weights["W_O"].T)
+
+    @torch.no_grad()
+    def run(trace: Trace) -> None:
+        part(inputs[None], Layout(causal=causal), trace=trace.at("attention"))
+
+    trace, textbook = run_softmax(run)
+    board.state("h", str(count), name="heads")
+    board.section = "All heads at once"
+    joined = {n: _join(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
+    for name in joined:
+        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"}, NO_BIAS)
+    for head in range(count):
+        first, last = head * part.d_head + 1, (head + 1) * part.d_head
+        columns = f"column {first}" if first == last else f"columns {first} to {last}"
+        board.section = f"Head {head + 1}: {columns} of $Q$, $K$ and $V$"
+        write_head(
+            board, head_values(trace, head), f"_{head + 1}",
+            causal=causal, unscaled=unscaled, textbook=textbook,
+        )  # fmt: skip
+    board.section = "All heads together"
+    mixed = [board.writer.value(trace["attention.mixed"][0, i]) for i in range(count)]
+    board.point(
+        "attention.output",
+        shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0]},
+        {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
+        absent=NO_BIAS,
+    )
+    return board.solution(
+        title=title(f"Multi-head attention with {many(count, 'head')}", causal, unscaled),
+        notes=(STABLE if textbook else SHIFTED,),
+        closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
+        rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
+        next="translucid work params --d-model 768 --heads 12",
+        example=example,
+        asked=asked,
+    )
+
+
+def _join(x: Tensor) -> Tensor:
+    """(1, heads, positions, d_head) -> (positions, heads * d_head)"""
+    return x[0].transpose(0, 1).flatten(1)
+
+
+def _read_weights(
+    tables: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool
+) -> dict[str, Tensor]:
+    symbols, d_model = [f"W_{name[1:].upper()}" for name in tables], x.shape[1]
+    names = [name for name, table in tables.items() if table is not None]
+    if identity:
+        if names:
+            raise InputError(
+                f"{names[0]} and identity: give the weights, or identity for weights of 1 and 0"
+            )
+        return {symbol: torch.eye(d_model, dtype=torch.float64) for symbol in symbols}
+    missing = [name for name in tables if name not in names]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise Missing(
+            f"{', '.join(missing)} {are} missing: x needs {', '.join(tables)}, or identity",
+            ("x", *tables, "identity"),
+        )
+    weights = [matrix(table, name) for name, table in tables.items() if table is not None]
+    for name, weight in zip(tables, weights, strict=True):
+        if weight.shape[0] != d_model:
+            raise InputError(
+                f"x is {shape(x)} and {name} is {shape(weight)}: {name} must have as many rows "
+                f"as x has columns ({d_model})"
+            )
+        if square and weight.shape[1] != d_model:
+            raise InputError(
+                f"{name} is {shape(weight)}: with several heads it must be {d_model} x {d_model}, "
+                f"all heads side by side"
+            )
+    return dict(zip(symbols, weights, strict=True))
+
+
+def state_inputs(
+    board: Board,
+    x: Tensor,
+    tables: Mapping[str, Numbers | None],
+    identity: bool,
+    square: bool = False,
+) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
+    """Write down X and its weights; they by their symbols, and what a formula shows of them."""
+    weights = _read_weights(tables, x, identity, square)
+    board.state("X", x)
+    if identity:
+        board.state(" = ".join(weights), "I", name="identity")
+        return weights, dict.fromkeys(weights, "I")
+    for symbol, weight in weights.items():
+        board.state(symbol, weight)
+    return weights, dict(weights)
+
+
+def write_head(
+    board: Board,
+    values: Mapping[str, Tensor | str],
+    head: str = "",
+    *,
+    causal: bool,
+    unscaled: bool,
+    textbook: bool,
+) -> None:
+    """From the scores to the mixture of the values, for one head."""
+    names = (*INSIDE, "query", "key", "value")
+    symbols = {n: CATALOGUE[f"attention.{n}"].symbol + head for n in names}
+    symbols |= {n: CATALOGUE[f"attention.{n}"].symbol for n in ("scale", "mask")}
+    if unscaled:
+        symbols["scaled"] = symbols["scores"]
+    if not causal:
+        symbols["masked"] = symbols["scaled"]
+    skipped = {"scale", "scaled"} if unscaled else set()
+    skipped |= set() if causal else {"mask", "masked"}
+    skipped |= {"shift"} if textbook else set()
+    skipped |= {"scale", "mask"} if head not in ("", "_1") else set()  # the same for all heads
+    for name in INSIDE:
+        if name not in skipped:
+            note = _NOTES.get(name, "")
+            absent = ["shift"] if textbook else []
+            board.point(f"attention.{name}", values, symbols, absent, note=note)
+
+
+def head_values(trace: Trace, head: int) -> dict[str, Tensor | str]:
+    """The values of one head, by the names of their points."""
+    values: dict[str, Tensor | str] = {}
+    for name in trace.names("attention.*"):
+        if name == "attention.output":  # all heads together
+            continue
+        value = trace[name].detach()
+        values[name.partition(".")[2]] = value[0, head] if value.dim() == 4 else value
+    query = values["query"]
+    assert isinstance(query, Tensor)
+    return values | {"d_head": torch.tensor(query.shape[-1])}
+
+
+def title(name: str, causal: bool, unscaled: bool) -> str:
+    extras = [word for word, on in (("causal", causal), ("unscaled", unscaled)) if on]
+    return name + (f" ({', '.join(extras)})" if extras else "")

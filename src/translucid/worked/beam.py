@@ -10,7 +10,7 @@ from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round,
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
 from translucid.worked.board import Board
-from translucid.worked.solution.content import Given, Step, Table, Value, literal
+from translucid.worked.solution.content import Given, SolutionTable, Step, Value, literal
 from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
 
@@ -72,7 +72,7 @@ def beam(
     ]
     board.table(
         "Results: the same table, two searches",
-        Table(("search", "sentence", "log-probability", "probability"), tuple(rows)),
+        SolutionTable(("search", "sentence", "log-probability", "probability"), tuple(rows)),
         name="results",
         value={
             "greedy": _value(model, start, greedy),
@@ -120,7 +120,7 @@ def _given(board: Board, model: TableModel, example: bool) -> Given:
         name="table",
         symbol=heading,
         value={prefix: dict(following) for prefix, following in model.table.items()},
-        table=Table(("after", "next", "$P$"), shown),
+        table=SolutionTable(("after", "next", "$P$"), shown),
     )
 
 
@@ -191,7 +191,7 @@ def _round(board: Board, model: TableModel, beam_round: Round, number: int, alph
     hidden = len(rows) - _SHOWN
     board.table(
         f"Round {number}: every beam, every next word",
-        Table(tuple(header), tuple(cells for _, cells, _ in rows[:_SHOWN])),
+        SolutionTable(tuple(header), tuple(cells for _, cells, _ in rows[:_SHOWN])),
         name=f"round {number}",
         value=[value for _, _, value in rows],
         note=f"{hidden} more candidates are pruned." if hidden > 0 else "",

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.core import catalogue
 from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
-from translucid.worked.solution.content import Given, Step, Table, Value, plain
+from translucid.worked.solution.content import Given, SolutionTable, Step, Value, plain
 from translucid.worked.solution.notation import NOISE, Writer
-from translucid.worked.solution.numbers import whole
+from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
 
 STABLE = (
@@ -76,7 +78,7 @@ class Board:
         note: str = "",
     ) -> None:
         """One trace point. `values` holds all numbers of its part by their names, this one's too;
-        `symbols` says what is written otherwise than in the catalogue."""
+        `symbols` replaces symbols of the catalogue."""
         key = catalogue.entry(name)
         part, _, point = key.partition(".")
         entry, symbols = catalogue.CATALOGUE[key], symbols or {}
@@ -129,7 +131,7 @@ class Board:
         )
 
     def table(
-        self, title: str, table: Table, *, name: str, value: Value = None, note: str = ""
+        self, title: str, table: SolutionTable, *, name: str, value: Value = None, note: str = ""
     ) -> None:
         """A step whose result is a table; for a trace point, title and formula are its own."""
         symbol, formula = "", ""
@@ -163,3 +165,68 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
     trace = Trace(edit={"*shift": 0.0})
     run(trace)
     return trace, True
+
+
+def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
+    """The learning rate; it makes no sense without a target."""
+    if rate is None:
+        return None
+    if target is None:
+        raise Missing(
+            f"rate needs {target_name}: without the right answer there is no gradient to follow",
+            ("rate", target_name),
+        )
+    speed = scalar(rate, "rate")
+    if speed <= 0:
+        raise InputError(f"rate = {speed.item():g}: must be larger than 0, such as 0.02")
+    return speed
+
+
+def squared_loss(
+    board: Board, symbol: str, output: Tensor, target: Tensor, target_symbol: str
+) -> Tensor:
+    """Half the squared distance, as a step; returned with its graph."""
+    loss = F.mse_loss(output, target, reduction="sum") / 2
+    one = target.numel() == 1
+    board.step(
+        "Loss: half the squared distance to the right answer",
+        "L",
+        "(<target> - <output>)^2 / 2" if one else r"\lVert <target> - <output> \rVert^2 / 2",
+        loss.detach(),
+        {"target": target, "output": output.detach()},
+        symbols={"target": target_symbol, "output": symbol},
+        name="loss",
+    )
+    return loss
+
+
+def gradient(of: str) -> str:
+    """∂L/∂of, as LaTeX."""
+    return rf"\frac{{\partial L}}{{\partial {of}}}"
+
+
+def write_update(
+    board: Board, symbol: str, before: Tensor, slope: Tensor, rate: Tensor, after: Tensor
+) -> None:
+    """θ - η ∂L/∂θ, for one parameter that an optimiser has moved."""
+    letter, _, index = symbol.partition("_")
+    index = index.strip("{}")
+    board.step(
+        f"New ${symbol}$: against its gradient",
+        rf"{letter}_{{{index + ',' if index else ''}\mathrm{{new}}}}",
+        "<before> - <rate> <slope>",
+        after,
+        {"before": before, "rate": rate, "slope": slope},
+        symbols={"before": symbol, "rate": r"\eta\,", "slope": gradient(symbol)},
+        name=f"new {symbol}",
+    )
+
+
+def compare(board: Board, before: Tensor, after: Tensor) -> str:
+    verb = "fell" if after < before else "rose" if after > before else "stayed"
+    first, second = board.number(before.item(), 0.0), board.number(after.item(), 0.0)
+    return (
+        f"The loss {verb} at {first}."
+        if after == before
+        else (f"The loss {verb} from {first} to {second}.")
+    )

@@ -1,20 +1,36 @@
-"""A network with one hidden layer: forward, loss, backward, one step of gradient descent."""
+"""A network with one hidden layer: forward, loss, backward, one step of gradient descent.
 
-from typing import Literal
+The formulas of the gradients are written here; the numbers are autograd's, on the real model.
+"""
 
-from torch import Tensor
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from translucid.core.errors import InputError
-from translucid.core.spelling import quoted
+import torch
+from torch import Tensor, nn
+
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import Missing, quoted
 from translucid.core.trace import Trace
-from translucid.parts.activations import SYMBOLS
-from translucid.worked.backprop import backward, descend
-from translucid.worked.board import Board
-from translucid.worked.descent import check_rate, compare, squared_loss
-from translucid.worked.net import Net, read_net
-from translucid.worked.solution.numbers import Number, Numbers, many, vector
+from translucid.models.mlp import MLP, MLPConfig
+from translucid.parts.activations import ACTIVATIONS, SYMBOLS, ActivationName
+from translucid.parts.feedforward import Dense
+from translucid.worked.board import Board, check_rate, compare, gradient, squared_loss, write_update
+from translucid.worked.solution.numbers import Number, Numbers, many, matrix, shape, vector
 from translucid.worked.solution.solution import Solution
 
+_SLOPES: dict[ActivationName, str] = {
+    "identity": "1",
+    "sigmoid": r"\sigma(<z>) \odot (1 - \sigma(<z>))",
+    "tanh": r"1 - \tanh(<z>)^2",
+    "relu": r"\mathbf{1}(<z> > 0)",
+    "gelu": "",  # no short form
+    "silu": "",
+    "gelu_tanh": "",
+    "quick_gelu": "",
+    "relu_squared": r"2 \max(0, <z>)",
+}
 EXAMPLE = {
     "x": "1 0 2", "w": "1 -1 0; 0 2 1", "b": "0 1", "v": "2 -1", "c": "0", "y": "3", "rate": "0.02",
 }  # fmt: skip
@@ -78,6 +94,132 @@ def _more(target: Tensor | None, outputs: int) -> str:
     return f"{right}--rate 0.1"
 
 
+@dataclass(frozen=True)
+class Net:
+    """The real model, its input, and its parameters as a person writes them."""
+
+    model: MLP
+    x: Tensor  # (inputs,)
+    activation: ActivationName
+
+    @property
+    def hidden(self) -> nn.Linear:
+        layer = self.model.layers[0]
+        assert isinstance(layer, Dense)
+        return layer.linear
+
+    @property
+    def output(self) -> nn.Linear:
+        return self.model.output.linear
+
+    @property
+    def one(self) -> bool:
+        """Is there a single output? Then its weights are a column v, else a matrix V."""
+        return self.output.out_features == 1
+
+    @property
+    def out(self) -> str:
+        return "v" if self.one else "V"
+
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters, as they are now."""
+        return self._named(lambda parameter: parameter.detach().clone())
+
+    def slopes(self) -> dict[str, Tensor]:
+        """Their gradients, after a backward pass."""
+
+        def slope(parameter: Tensor) -> Tensor:
+            assert parameter.grad is not None
+            return parameter.grad
+
+        return self._named(slope)
+
+    def _named(self, read: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        last = read(self.output.weight)
+        hidden = {"W": read(self.hidden.weight), "b": read(self.hidden.bias)}
+        return hidden | {self.out: last[0] if self.one else last, "c": read(self.output.bias)}
+
+
+def read_net(
+    x: Numbers | None,
+    w: Numbers | None,
+    b: Numbers | None,
+    v: Numbers | None,
+    c: Numbers | None,
+    activation: str,
+) -> Net:
+    """The network with the given weights; b and c are 0 unless given."""
+    act = _activation(activation)
+    missing = [name for name, numbers in (("x", x), ("w", w), ("v", v)) if numbers is None]
+    if x is None or w is None or v is None:
+        are = "is" if len(missing) == 1 else "are"
+        raise Missing(
+            f"{' and '.join(missing)} {are} missing: a network needs x, w and v", ("x", "w", "v")
+        )
+    if _is_stack(w):
+        raise InputError("w holds several matrices, but one hidden layer is worked out here")
+    inputs, weight, out = vector(x, "x"), matrix(w, "w"), matrix(v, "v")
+    hidden = weight.shape[0]
+    if out.numel() == hidden and 1 in out.shape:  # one output, as a row or as a column
+        out = out.reshape(1, hidden)
+    bias = torch.zeros(hidden, dtype=torch.float64) if b is None else vector(b, "b")
+    last = torch.zeros(len(out), dtype=torch.float64) if c is None else vector(c, "c")
+    _check(inputs, weight, bias, out, last)
+    config = MLPConfig(inputs=len(inputs), hidden=(hidden,), outputs=len(out), activation=act)
+    net = Net(MLP(config).double(), inputs, act)
+    with torch.no_grad():
+        net.hidden.weight.copy_(weight)
+        net.hidden.bias.copy_(bias)
+        net.output.weight.copy_(out)
+        net.output.bias.copy_(last)
+    return net
+
+
+def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
+    if w.shape[1] != len(x):
+        raise InputError(
+            f"x has {many(len(x))} and w is {shape(w)}: w needs one column for each number of x"
+        )
+    if v.shape[1] != len(w):
+        raise InputError(
+            f"w is {shape(w)} and v is {shape(v)}: v needs one number for each row of w ({len(w)})"
+        )
+    if len(b) != len(w):
+        raise InputError(
+            f"w is {shape(w)} and b has {many(len(b))}: b needs one number for each row of w"
+        )
+    if len(c) != len(v):
+        raise InputError(f"v is {shape(v)} and c has {many(len(c))}: c needs one for each output")
+
+
+def _activation(name: str) -> ActivationName:
+    names: tuple[ActivationName, ...] = get_args(ActivationName)
+    for known in names:
+        if known == name:
+            return known
+    close = nearest(name, names, 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise InputError(f"activation = {name}: there are {', '.join(names)}{hint}")
+
+
+def _is_stack(w: Numbers) -> bool:
+    """Several matrices, one for each of several layers?"""
+    if isinstance(w, Tensor):
+        return w.dim() > 2
+    first = w[0] if isinstance(w, Sequence) and not isinstance(w, str) and len(w) else None
+    return isinstance(first, Sequence) and bool(first) and isinstance(first[0], Sequence)
+
+
+def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> None:
+    board.state("x", net.x)
+    for symbol, value in net.weights().items():
+        board.state(symbol, value)
+    if target is not None:
+        board.state("y", target)
+    if rate is not None:
+        board.state(r"\eta", rate, name="rate")
+
+
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
     """All steps; what came of it, in a sentence."""
     board.section = "Forward" if target is not None else ""
@@ -93,16 +235,6 @@ def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) ->
     _, after = _forward(board, net, target)
     assert after is not None
     return compare(board, loss, after)
-
-
-def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> None:
-    board.state("x", net.x)
-    for symbol, value in net.weights().items():
-        board.state(symbol, value)
-    if target is not None:
-        board.state("y", target)
-    if rate is not None:
-        board.state(r"\eta", rate, name="rate")
 
 
 def _forward(board: Board, net: Net, target: Tensor | None) -> tuple[Trace, Tensor | None]:
@@ -133,3 +265,49 @@ def _forward(board: Board, net: Net, target: Tensor | None) -> tuple[Trace, Tens
     if target is None:
         return trace, None
     return trace, squared_loss(board, r"\hat{y}", output, target, "y")
+
+
+def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor) -> None:
+    """From the loss back to every parameter; fills their `.grad` for the step that follows."""
+    z, h = trace["layers.0.dense.preactivation"], trace["layers.0.dense.activation"]
+    out = trace["output.dense.preactivation"]
+    d_out, d_h, d_z = (g[0] for g in torch.autograd.grad(loss, [out, h, z], retain_graph=True))
+    (slope,) = torch.autograd.grad(ACTIVATIONS[net.activation](z).sum(), z, retain_graph=True)
+    loss.backward()
+    values: dict[str, Tensor | str] = {
+        "x": net.x, "h": h[0].detach(), "z": z[0].detach(), "y": target, "out": out[0].detach(),
+        "v": net.weights()[net.out], "delta": d_out, "dh": d_h, "dz": d_z, "slope": slope[0],
+    }  # fmt: skip
+    act = SYMBOLS[net.activation]
+    symbols = {"delta": r"\delta", "out": r"\hat{y}", "slope": f"{act}'(z)", "v": net.out}
+    symbols |= {"dh": gradient("h"), "dz": gradient("z")}
+
+    def write(symbol: str, title: str, template: str, value: Tensor, name: str) -> None:
+        board.step(title, symbol, template, value, values, symbols=symbols, name=name)
+
+    def grad(of: str, title: str, template: str, value: Tensor) -> None:
+        write(gradient(of), f"Gradient of ${of}$: {title}", template, value, f"dL/d{of}")
+
+    slopes = net.slopes()
+    board.section = "Backward"
+    title = "Delta: how far the output is off, the gradient of the loss with respect to it"
+    write(r"\delta", title, "<out> - <y>", d_out, "delta")
+    template = "<delta> <h>" if net.one else r"<delta> <h>^{\top}"
+    grad(net.out, "the error times what came in", template, slopes[net.out])
+    grad("c", "the error itself", "<delta>", slopes["c"])
+    template = "<delta> <v>" if net.one else r"<v>^{\top} <delta>"
+    grad("h", "the error, sent back through the weights", template, d_h)
+    title = "Slope of the activation at $z$"
+    write(symbols["slope"], title, _SLOPES[net.activation], slope[0], "slope")
+    grad("z", "through the activation, entry by entry", r"<dh> \odot <slope>", d_z)
+    grad("W", "every pair of error and input", r"<dz> <x>^{\top}", slopes["W"])
+    grad("b", "the same without the input", "<dz>", slopes["b"])
+
+
+def descend(board: Board, net: Net, rate: Tensor) -> None:
+    """One step of torch's own SGD, written down."""
+    board.section = "One step of gradient descent"
+    before, slopes = net.weights(), net.slopes()
+    torch.optim.SGD(net.model.parameters(), lr=rate.item()).step()
+    for name, after in net.weights().items():
+        write_update(board, name, before[name], slopes[name], rate, after)

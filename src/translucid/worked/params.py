@@ -1,10 +1,12 @@
 """How many parameters a Transformer has, part by part, counted on the real model."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import nn
 
+from translucid.core.catalogue import fill
 from translucid.core.errors import ConfigError, InputError
 from translucid.models.base import Network
 from translucid.models.transformer import Layer, Stack, TransformerConfig
@@ -13,10 +15,16 @@ from translucid.parts.attention import MultiHead
 from translucid.parts.feedforward import GATES
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Step
-from translucid.worked.solution.notation import count as written
+from translucid.worked.solution.notation import count
 from translucid.worked.solution.numbers import whole
 from translucid.worked.solution.solution import Solution
 
+# What the formulas call a size or a count, by its name in a template.
+_SYMBOLS = {
+    "d": r"d_{\mathrm{model}}", "d_ff": r"d_{\mathrm{ff}}", "h": "h", "N": "N", "V": "|V|",
+    "kv": r"h_{\mathrm{kv}}", "dk": "d_k", "Q": "P_Q", "QKV": "P_{QKV}", "O": "P_O", "b": "P_b",
+    "E": "E", "P": "P", "buckets": r"n_{\mathrm{buckets}}", "max": r"n_{\max}",
+}  # fmt: skip
 _DEFAULTS = {
     "shape": "decoder", "activation": "relu", "norm": "layer", "positions": "sinusoidal",
 }  # fmt: skip
@@ -101,28 +109,39 @@ def _own_words(mistake: str) -> str:
 
 
 class _Counter:
-    """Writes one step for each count, and checks the formula against the model."""
+    """Writes one step for each count: a formula, the same with numbers, what the model has."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
+    def __init__(self, board: Board, sizes: Mapping[str, int]) -> None:
+        self.board, self.values = board, dict(sizes)
 
-    def step(self, title: str, symbol: str, formula: str, numbers: str, counted: int) -> None:
+    def step(
+        self, name: str, title: str, template: str, counted: int, *, numbers: str | None = None
+    ) -> None:
+        """name: by which later templates may refer to this count. numbers: another template, where
+        the line with numbers has less or more in it than the formula."""
+        written = {key: count(value) for key, value in self.values.items()}
         self.board.steps.append(
             Step(
-                title=title, section=self.board.section, name=symbol, symbol=symbol,
-                formula=formula, numbers=numbers, result=written(counted), value=counted,
+                title=title, section=self.board.section, name=_symbol(name), symbol=_symbol(name),
+                formula=fill(template, "", {key: _symbol(key) for key in self.values}),
+                numbers=fill(template if numbers is None else numbers, "", written),
+                result=count(counted), value=counted,
             )
         )  # fmt: skip
+        self.values[name] = counted
+
+
+def _symbol(name: str) -> str:
+    return _SYMBOLS.get(name, rf"P_{{\mathrm{{{name}}}}}")
 
 
 def _solution(config: TransformerConfig, model: Network, example: bool, asked: bool) -> Solution:
     board = Board(1)  # all numbers are whole
-    d, h, d_ff = config.d_model, config.heads, config.d_ff or 4 * config.d_model
-    names = {r"d_{\mathrm{model}}": d, "h": h, "N": config.layers}
-    names |= {r"d_{\mathrm{ff}}": d_ff, "|V|": config.vocab}
-    for symbol, value in names.items():
-        board.state(symbol, written(value))
-    counter = _Counter(board)
+    sizes = {"d": config.d_model, "h": config.heads, "N": config.layers}
+    sizes |= {"d_ff": config.d_ff or 4 * config.d_model, "V": config.vocab}
+    for name, value in sizes.items():
+        board.state(_symbol(name), count(value))
+    counter = _Counter(board, sizes)
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
     for stack in stacks:
         which = "Decoder" if stack.causal else "Encoder"
@@ -156,195 +175,108 @@ def _size(*modules: nn.Module | None) -> int:
 
 
 def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: str) -> None:
-    board, layer = counter.board, stack.layers[0]
+    layer = stack.layers[0]
     assert isinstance(layer, Layer)
     of = f"One {which.lower()} layer" if which else "One layer"
-    board.section = of
-    _attention(counter, config, layer.self_attention)
-    cross = layer.cross_attention
-    if cross is not None:
-        counter.step(
-            "Cross-attention: the same matrices again, keys and values from the encoder",
-            r"P_{\mathrm{cross}}", "", "", _size(cross),
-        )  # fmt: skip
+    counter.board.section = of
+    _attention(counter, layer.self_attention)
+    terms = "<att> + <ff> + <norm>"
+    if layer.cross_attention is not None:
+        terms = "<att> + <cross> + <ff> + <norm>"
+        title = "Cross-attention: the same matrices again, keys and values from the encoder"
+        counter.step("cross", title, "", _size(layer.cross_attention))
     _feedforward(counter, config, layer.feedforward)
     frames = [m for n, m in layer.named_children() if n.endswith("_residual")]
-    norms = _size(*frames)
-    d = written(config.d_model)
     per_column = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
-    many = "1 number" if per_column == 1 else f"{per_column} numbers"
-    counter.step(
-        f"Norms: {many} for each column, in each of {len(frames)} places",
-        r"P_{\mathrm{norm}}",
-        rf"{len(frames)} \cdot {per_column} \cdot d_{{\mathrm{{model}}}}",
-        rf"{len(frames)} \cdot {per_column} \cdot {d}",
-        norms,
-    )
-    terms = [_size(layer.self_attention), _size(layer.feedforward), norms]
-    symbols = [r"P_{\mathrm{att}}", r"P_{\mathrm{ff}}", r"P_{\mathrm{norm}}"]
-    if cross is not None:
-        terms.insert(1, _size(cross))
-        symbols.insert(1, r"P_{\mathrm{cross}}")
-    counter.step(
-        f"{of}: all of these",
-        r"P_{\mathrm{layer}}",
-        " + ".join(symbols),
-        " + ".join(written(term) for term in terms),
-        _size(layer),
-    )
+    numbers = "1 number" if per_column == 1 else f"{per_column} numbers"
+    title = f"Norms: {numbers} for each column, in each of {len(frames)} places"
+    template = rf"{len(frames)} \cdot {per_column} \cdot <d>"
+    counter.step("norm", title, template, _size(*frames))
+    counter.step("layer", f"{of}: all of these", terms, _size(layer))
 
 
-def _attention(counter: _Counter, config: TransformerConfig, part: Any) -> None:
+def _attention(counter: _Counter, part: Any) -> None:
     assert isinstance(part, MultiHead)
-    d, h = config.d_model, config.heads
-    d_model, size = r"d_{\mathrm{model}}", written(config.d_model)
-    counter.step(
-        "Width of a head: the columns are shared out",
-        "d_k", rf"{d_model} / h", f"{size} / {h}", part.d_head,
-    )  # fmt: skip
+    counter.step("dk", "Width of a head: the columns are shared out", "<d> / <h>", part.d_head)
     qkv = part.get_submodule("qkv")
     assert isinstance(qkv, nn.Linear)
     per_matrix = qkv.weight.numel() // (part.heads + 2 * part.kv_heads) * part.heads
-    counter.step(
-        "One projection: a square matrix, all heads side by side",
-        "P_Q", rf"{d_model} \cdot {d_model}", rf"{size} \cdot {size}", per_matrix,
-    )  # fmt: skip
-    kv = part.kv_heads * part.d_head
-    if part.kv_heads == h:
-        counter.step(
-            "Queries, keys and values: three of them",
-            "P_{QKV}", rf"3 \cdot {d_model}^2", rf"3 \cdot {written(per_matrix)}",
-            qkv.weight.numel(),
-        )  # fmt: skip
+    square = r"<d> \cdot <d>"
+    title = "One projection: a square matrix, all heads side by side"
+    counter.step("Q", title, square, per_matrix)
+    counter.values["kv"] = part.kv_heads
+    shared = part.kv_heads != part.heads
+    if shared:
+        title = f"{part.heads} query heads share {part.kv_heads} key and value heads"
+        template, numbers = r"<d> \cdot (<d> + 2 \cdot <kv> \cdot <dk>)", None
     else:
-        counter.step(
-            f"Queries, keys and values: {h} query heads share {part.kv_heads} key and value heads",
-            "P_{QKV}",
-            rf"{d_model} \cdot ({d_model} + 2 \cdot h_{{\mathrm{{kv}}}} \cdot d_k)",
-            rf"{size} \cdot ({size} + 2 \cdot {part.kv_heads} \cdot {part.d_head})",
-            qkv.weight.numel(),
-        )
-    counter.step(
-        "Output projection: mixes the heads",
-        "P_O", rf"{d_model} \cdot {d_model}", rf"{size} \cdot {size}", part.output.weight.numel(),
-    )  # fmt: skip
+        title, template, numbers = "three of them", r"3 \cdot <d>^2", r"3 \cdot <Q>"
+    title = f"Queries, keys and values: {title}"
+    counter.step("QKV", title, template, qkv.weight.numel(), numbers=numbers)
+    counter.step("O", "Output projection: mixes the heads", square, part.output.weight.numel())
     biases = _size(part) - qkv.weight.numel() - part.output.weight.numel()
     if biases:
-        counter.step(
-            "Biases: one for each output of these matrices",
-            "P_b",
-            rf"2 \cdot {d_model} + 2 \cdot h_{{\mathrm{{kv}}}} \cdot d_k"
-            if part.kv_heads != h
-            else rf"4 \cdot {d_model}",
-            rf"2 \cdot {size} + 2 \cdot {kv}" if part.kv_heads != h else rf"4 \cdot {size}",
-            biases,
-        )
-    counter.step(
-        f"Self-attention: projections{', output and biases' if biases else ' and output'}",
-        r"P_{\mathrm{att}}",
-        "P_{QKV} + P_O" + (" + P_b" if biases else ""),
-        f"{written(qkv.weight.numel())} + {written(d * d)}"
-        + (f" + {written(biases)}" if biases else ""),
-        _size(part),
-    )
+        title = "Biases: one for each output of these matrices"
+        template, numbers = r"4 \cdot <d>", None
+        if shared:
+            template = r"2 \cdot <d> + 2 \cdot <kv> \cdot <dk>"
+            numbers = rf"2 \cdot <d> + 2 \cdot {part.kv_heads * part.d_head}"
+        counter.step("b", title, template, biases, numbers=numbers)
+    title = f"Self-attention: projections{', output and biases' if biases else ' and output'}"
+    counter.step("att", title, f"<QKV> + <O>{' + <b>' if biases else ''}", _size(part))
 
 
 def _feedforward(counter: _Counter, config: TransformerConfig, part: nn.Module) -> None:
-    d, wide = config.d_model, config.d_ff or 4 * config.d_model
     gated = config.activation in GATES
-    into = 2 if gated else 1
-    formula = rf"{into + 1} \cdot d_{{\mathrm{{model}}}} \cdot d_{{\mathrm{{ff}}}}"
-    numbers = rf"{into + 1} \cdot {written(d)} \cdot {written(wide)}"
+    template = rf"{3 if gated else 2} \cdot <d> \cdot <d_ff>"
     if config.bias:
-        twice = "" if into == 1 else r"2 \cdot "
-        formula += rf" + {twice}d_{{\mathrm{{ff}}}} + d_{{\mathrm{{model}}}}"
-        numbers += f" + {twice}{written(wide)} + {written(d)}"
+        template += r" + 2 \cdot <d_ff> + <d>" if gated else " + <d_ff> + <d>"
     what = "in twice (one half is the gate), out once" if gated else "in and out"
-    counter.step(
-        f"Feed-forward: {what}{', with biases' if config.bias else ''}",
-        r"P_{\mathrm{ff}}",
-        formula,
-        numbers,
-        _size(part),
-    )
+    title = f"Feed-forward: {what}{', with biases' if config.bias else ''}"
+    counter.step("ff", title, template, _size(part))
 
 
 def _whole(
     counter: _Counter, config: TransformerConfig, model: Network, stacks: list[Stack]
 ) -> None:
-    d, vocab = config.d_model, config.vocab
-    embedding = _size(stacks[0].embedding)
-    shared = " (source and target share them)" if len(stacks) > 1 else ""
-    counter.step(
-        f"Embeddings: one row for each word{shared}",
-        "E", r"|V| \cdot d_{\mathrm{model}}", rf"{written(vocab)} \cdot {written(d)}", embedding,
-    )  # fmt: skip
-    terms = [embedding]
-    tables = _size(*(stack.positions for stack in stacks))
-    if tables:
-        many = f"{len(stacks)} \\cdot " if len(stacks) > 1 else ""
+    two, d = len(stacks) > 1, config.d_model
+    shared = " (source and target share them)" if two else ""
+    title = f"Embeddings: one row for each word{shared}"
+    counter.step("E", title, r"<V> \cdot <d>", _size(stacks[0].embedding))
+    total = ["E"]
+    if tables := _size(*(stack.positions for stack in stacks)):
+        counter.values |= {"buckets": config.relative_buckets, "max": config.max_length}
+        title, template = "Positions: one trained row for each", r"<max> \cdot <d>"
         if config.positions == "relative":
             title = "Positions: one trained number for each range of distances and each head"
-            formula, sizes = (
-                r"n_{\mathrm{buckets}} \cdot h",
-                (config.relative_buckets, config.heads),
-            )
-        else:
-            title = "Positions: one trained row for each"
-            formula, sizes = r"n_{\max} \cdot d_{\mathrm{model}}", (config.max_length, d)
-        numbers = rf"{many}{written(sizes[0])} \cdot {written(sizes[1])}"
-        counter.step(title, r"P_{\mathrm{pos}}", many + formula, numbers, tables)
-        terms.append(tables)
+            template = r"<buckets> \cdot <h>"
+        counter.step("pos", title, (rf"{len(stacks)} \cdot " if two else "") + template, tables)
+        total.append("pos")
+    counts = [rf"{len(stack.layers)} \cdot {count(_size(stack.layers[0]))}" for stack in stacks]
     layers = sum(_size(*stack.layers) for stack in stacks)
-    counts = [(len(stack.layers), _size(stack.layers[0])) for stack in stacks]
-    counter.step(
-        "Layers: all of them",
-        r"P_{\mathrm{layers}}",
-        r"N \cdot P_{\mathrm{layer}}" if len(stacks) == 1 else "",
-        " + ".join(rf"{n} \cdot {written(size)}" for n, size in counts),
-        layers,
-    )
-    terms.append(layers)
-    last = _size(*(stack.final_norm for stack in stacks))
-    rest = model.parameters_count - sum(terms) - last
-    if last:
-        two = len(stacks) > 1
-        per_column = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
-        counter.step(
-            "Final norms: two, after the last layer of the encoder and of the decoder"
-            if two
-            else "Final norm: after the last layer",
-            r"P_{\mathrm{final}}",
-            rf"{per_column} \cdot d_{{\mathrm{{model}}}}",
-            rf"{per_column} \cdot {written(d)}",
-            last,
-        )
-        terms.append(last)
+    template = "" if two else r"<N> \cdot <layer>"
+    counter.step("layers", "Layers: all of them", template, layers, numbers=" + ".join(counts))
+    total.append("layers")
+    if last := _size(*(stack.final_norm for stack in stacks)):
+        title = "Final norm: after the last layer"
+        per_column = str(last // d)
+        if two:
+            title = "Final norms: two, after the last layer of the encoder and of the decoder"
+            per_column = rf"{len(stacks)} \cdot {last // d // 2}"
+        counter.step("final", title, rf"{per_column} \cdot <d>", last)
+        total.append("final")
+    rest = model.parameters_count - sum(counter.values[name] for name in total)
     _head(counter, config, rest)
-    terms.append(rest)
-    counter.step(
-        "Total",
-        "P",
-        "",
-        " + ".join(written(term) for term in terms if term),
-        model.parameters_count,
-    )
+    terms = " + ".join(f"<{name}>" for name in (*total, "head") if counter.values[name])
+    counter.step("P", "Total", "", model.parameters_count, numbers=terms)
 
 
 def _head(counter: _Counter, config: TransformerConfig, counted: int) -> None:
-    d, symbol = written(config.d_model), r"P_{\mathrm{head}}"
     if not counted:
-        counter.step("Head: tied, the embedding table again, so nothing new", symbol, "", "", 0)
+        title, template = "Head: tied, the embedding table again, so nothing new", ""
     elif config.head == "language":
-        counter.step(
-            "Head: a matrix of its own",
-            symbol, r"|V| \cdot d_{\mathrm{model}}", rf"{written(config.vocab)} \cdot {d}", counted,
-        )  # fmt: skip
+        title, template = "Head: a matrix of its own", r"<V> \cdot <d>"
     else:
-        counter.step(
-            f"Head: {config.outputs} tags, with biases",
-            symbol,
-            rf"{config.outputs} \cdot d_{{\mathrm{{model}}}} + {config.outputs}",
-            rf"{config.outputs} \cdot {d} + {config.outputs}",
-            counted,
-        )
+        title = f"Head: {config.outputs} tags, with biases"
+        template = rf"{config.outputs} \cdot <d> + {config.outputs}"
+    counter.step("head", title, template, counted)

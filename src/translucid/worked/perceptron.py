@@ -1,6 +1,9 @@
-"""One threshold unit: its answer, and how the perceptron rule moves its weights point by point."""
+"""One threshold unit: its answer, and how the perceptron rule changes its weights point by point.
 
-from collections.abc import Sequence
+Shapes: points (points, inputs); targets (points,), 0 or 1.
+"""
+
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -8,10 +11,10 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.worked.board import Board
-from translucid.worked.perceptron_rule import Epoch, Lesson, Turn, look
-from translucid.worked.solution.content import Given, Table, Value, plain
+from translucid.worked.solution.content import Given, SolutionTable, Value, first_and_last, plain
 from translucid.worked.solution.numbers import (
     Number,
     Numbers,
@@ -24,6 +27,7 @@ from translucid.worked.solution.numbers import (
 )
 from translucid.worked.solution.solution import Solution
 
+_TIE = 1e-12  # 0.1 + 0.2 - 0.3 is 0 on paper; float64 makes it 6e-17, on the positive side
 CORNERS = "0 0; 0 1; 1 0; 1 1"
 DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # at the corners
 _EPOCHS = 20
@@ -81,11 +85,11 @@ def perceptron(
         if speed <= 0:
             raise InputError(f"rate = {speed.item():g}: must be larger than 0, such as 0.1")
         limit = _EPOCHS if epochs is None else whole(epochs, "epochs")
-        lesson = Lesson(unit, points, targets, speed.item())
-        lesson.run(limit)
-        closing = _write(board, lesson)
-        more = "" if lesson.ended else f"--epochs {2 * limit}"
-        if lesson.all_right and (example or data):
+        rule = PerceptronRule(unit, points, targets, speed.item())
+        rule.run(limit)
+        closing = _write(board, rule)
+        more = "" if rule.ended else f"--epochs {2 * limit}"
+        if rule.all_right and (example or data):
             more = "--data xor"
         next = f"translucid work perceptron {more}" if more else "translucid work mlp"
     return board.solution(
@@ -96,6 +100,109 @@ def perceptron(
         example=example,
         asked=asked,
     )
+
+
+def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
+    """A trace that takes a sum for 0 if it is 0 but for rounding, as it is on paper.
+
+    scale: of numbers that went into the weights, which may have cancelled down to rounding.
+    """
+    largest = max(unit.weight.abs().max().item(), abs(unit.bias.item()), scale)
+    tolerance = _TIE * largest * (1 + x.abs().sum().item())
+    return Trace(edit={"perceptron.sum": lambda z: torch.where(z.abs() <= tolerance, 0.0, z)})
+
+
+def look(unit: Perceptron, x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The sum and the answer."""
+    trace = _trace(unit, x, scale)
+    unit(x[None], trace)
+    return trace["perceptron.sum"][0], trace["perceptron.output"][0]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One point's turn: what was answered, and the weights before and after."""
+
+    x: Tensor
+    target: Tensor
+    total: Tensor
+    output: Tensor
+    before: tuple[Tensor, Tensor]
+    after: tuple[Tensor, Tensor]
+
+    @property
+    def wrong(self) -> bool:
+        return bool(self.output != self.target)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    turns: list[Turn]
+    weight: Tensor
+    bias: Tensor
+    right: int  # of all points, with the weights at its end
+
+    @property
+    def mistakes(self) -> int:
+        return sum(turn.wrong for turn in self.turns)
+
+
+@dataclass
+class PerceptronRule:
+    """The perceptron rule, epoch by epoch, until nothing is wrong or it goes round."""
+
+    unit: Perceptron
+    points: Tensor  # (points, inputs)
+    targets: Tensor  # (points,)
+    rate: float
+    epochs: list[Epoch] = field(default_factory=list)
+    returns: int | None = None  # the epoch, 0 for the start, to whose weights the last comes back
+
+    def __post_init__(self) -> None:
+        start = torch.cat([self.unit.weight, self.unit.bias[None]])
+        self.scale = max(start.abs().max().item(), self.rate)
+
+    @property
+    def all_right(self) -> int:
+        """The epoch after which all points are right; 0 if there is none."""
+        right = [i for i, epoch in enumerate(self.epochs, 1) if epoch.right == len(self.points)]
+        return right[0] if right else 0
+
+    @property
+    def ended(self) -> bool:
+        """Nothing new would come of more epochs."""
+        return bool(self.all_right) or self.returns is not None
+
+    def run(self, limit: int) -> None:
+        met = {self._weights(): 0}
+        for number in range(1, limit + 1):
+            turns = [self._turn(i) for i in range(len(self.points))]
+            answers = torch.stack([look(self.unit, x, self.scale)[1] for x in self.points])
+            right = int((answers == self.targets).sum())
+            epoch = Epoch(turns, self.unit.weight.clone(), self.unit.bias.clone(), right)
+            self.epochs.append(epoch)
+            if not epoch.mistakes:
+                return
+            same = met.setdefault(self._weights(), number)
+            if same != number:
+                self.returns = same
+                return
+
+    def _weights(self) -> tuple[float, ...]:
+        """What comes back is the same but for rounding, beside what a point moves it by."""
+        largest = self.points.abs().amax(dim=0)
+        moved = torch.where(largest > 0, self.rate * largest, 1.0)
+        weights = [*(self.unit.weight / moved).tolist(), self.unit.bias.item() / self.rate]
+        return tuple(round(value, 6) for value in weights)
+
+    def _turn(self, i: int) -> Turn:
+        x, target = self.points[i], self.targets[i]
+        trace = _trace(self.unit, x, self.scale)
+        before = self.unit.weight.clone(), self.unit.bias.clone()
+        self.unit.learn(x[None], target[None], self.rate, trace=trace)
+        after = self.unit.weight.clone(), self.unit.bias.clone()
+        total, output = (trace[f"perceptron.{name}"][0] for name in ("sum", "output"))
+        return Turn(x, target, total, output, before, after)
 
 
 def _points(
@@ -175,7 +282,7 @@ def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
         ]
         board.table(
             "Answers: on which side of the border each point lies",
-            Table(("$x$", r"$w \cdot x + b$", "$y$"), _cut(rows)),
+            SolutionTable(("$x$", r"$w \cdot x + b$", "$y$"), first_and_last(rows, _ROWS)),
             name="answers",
             value=[{"x": plain(x), "sum": z.item(), "y": int(y)}
                    for x, (z, y) in zip(points, looks, strict=True)],
@@ -201,7 +308,12 @@ def _table_of_points(board: Board, points: Tensor, targets: Tensor | None) -> Gi
         rows = [(*row, str(int(t))) for row, t in zip(rows, targets, strict=True)]
         value["target"] = plain(targets)
     heading = "The points" if targets is None else "The points and their targets"
-    return Given(name="points", symbol=heading, value=value, table=Table(header, _cut(rows)))
+    return Given(
+        name="points",
+        symbol=heading,
+        value=value,
+        table=SolutionTable(header, first_and_last(rows, _ROWS)),
+    )
 
 
 def _forward(
@@ -213,26 +325,26 @@ def _forward(
         board.point(f"perceptron.{point}", values)
 
 
-def _write(board: Board, lesson: Lesson) -> str:
+def _write(board: Board, rule: PerceptronRule) -> str:
     """The rule once in full, every epoch as a table, the weights; what came of it."""
-    board.given.append(_table_of_points(board, lesson.points, lesson.targets))
-    _given(board, *lesson.epochs[0].turns[0].before)
-    board.state(r"\eta", torch.tensor(lesson.rate, dtype=torch.float64), name="rate")
-    wrong = next((turn for turn in lesson.epochs[0].turns if turn.wrong), None)
+    board.given.append(_table_of_points(board, rule.points, rule.targets))
+    _given(board, *rule.epochs[0].turns[0].before)
+    board.state(r"\eta", torch.tensor(rule.rate, dtype=torch.float64), name="rate")
+    wrong = next((turn for turn in rule.epochs[0].turns if turn.wrong), None)
     if wrong is not None:
         board.section = f"The rule, at the first point it gets wrong: {_vector(board, wrong.x)}"
-        _rule(board, wrong, lesson.rate)
+        _rule(board, wrong, rule.rate)
     board.section = "Point by point"
-    last = len(lesson.epochs)
-    for number, epoch in enumerate(lesson.epochs, 1):
+    last = len(rule.epochs)
+    for number, epoch in enumerate(rule.epochs, 1):
         if number <= _SHOWN or number == last:
             skipped = (
                 f"After epoch {_SHOWN} only the last is written out." if last > _SHOWN + 1 else ""
             )
             _epoch(board, number, epoch, skipped if number == last else "")
     board.section = "All epochs"
-    _weights(board, lesson)
-    return _ending(board, lesson)
+    _weights(board, rule)
+    return _ending(board, rule)
 
 
 def _rule(board: Board, turn: Turn, rate: float) -> None:
@@ -280,18 +392,18 @@ def _epoch(board: Board, number: int, epoch: Epoch, note: str) -> None:
     header = ("$x$", r"$w \cdot x + b$", "$y$", "$t$", r"$\Delta w$", r"$\Delta b$")
     board.table(
         f"Epoch {number}: {many(epoch.mistakes, 'mistake')}",
-        Table((*header, "new $w$", "new $b$"), _cut(rows)),
+        SolutionTable((*header, "new $w$", "new $b$"), first_and_last(rows, _ROWS)),
         name=f"epoch {number}",
         value=values,
         note=note,
     )
 
 
-def _weights(board: Board, lesson: Lesson) -> None:
-    size = len(lesson.points)
+def _weights(board: Board, rule: PerceptronRule) -> None:
+    size = len(rule.points)
     rows: list[tuple[str, ...]] = []
     values: list[Value] = []
-    for number, epoch in enumerate(lesson.epochs, 1):
+    for number, epoch in enumerate(rule.epochs, 1):
         weights = (_vector(board, epoch.weight), board.number(epoch.bias.item()))
         rows.append((str(number), str(epoch.mistakes), *weights, f"{epoch.right} of {size}"))
         values.append(
@@ -302,29 +414,29 @@ def _weights(board: Board, lesson: Lesson) -> None:
         )  # fmt: skip
     board.table(
         "Weights after each epoch, and how many points they get right",
-        Table(("epoch", "mistakes", "$w$", "$b$", "right"), _cut(rows)),
+        SolutionTable(("epoch", "mistakes", "$w$", "$b$", "right"), first_and_last(rows, _ROWS)),
         name="weights",
         value=values,
     )
 
 
-def _ending(board: Board, lesson: Lesson) -> str:
-    size, last = len(lesson.points), len(lesson.epochs)
-    if number := lesson.all_right:
-        epoch = lesson.epochs[number - 1]
+def _ending(board: Board, rule: PerceptronRule) -> str:
+    size, last = len(rule.points), len(rule.epochs)
+    if number := rule.all_right:
+        epoch = rule.epochs[number - 1]
         weights = (
             f"$w$ = {_vector(board, epoch.weight)} and $b$ = {board.number(epoch.bias.item())}"
         )
         after = "; the next one changes nothing" if last > number else ""
         points = "The point is" if size == 1 else f"All {size} points are"
         return f"{points} right after epoch {number}, with {weights}{after}."
-    best = max(epoch.right for epoch in lesson.epochs)
+    best = max(epoch.right for epoch in rule.epochs)
     so_far = f"At the end of an epoch at most {best} of {size} points were right."
-    if lesson.returns is None:
+    if rule.returns is None:
         were = "was" if last == 1 else "were"
         return f"{many(last, 'epoch')} {were} not enough. {so_far}"
-    where = f"after epoch {lesson.returns}" if lesson.returns else "at the start"
-    border = _BORDER.get(lesson.points.shape[1], "hyperplane")
+    where = f"after epoch {rule.returns}" if rule.returns else "at the start"
+    border = _BORDER.get(rule.points.shape[1], "hyperplane")
     return (
         f"The weights after epoch {last} are those {where}: the rule goes round and never ends, "
         f"so no {border} separates these points. {so_far}"
@@ -334,10 +446,3 @@ def _ending(board: Board, lesson: Lesson) -> str:
 def _vector(board: Board, values: Tensor) -> str:
     numbers = [board.number(value) for value in values.tolist()]
     return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
-
-
-def _cut(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Of very many rows, the first and the last."""
-    if len(rows) <= _ROWS:
-        return tuple(rows)
-    return (*rows[: _ROWS - 1], tuple("…" for _ in rows[0]), rows[-1])

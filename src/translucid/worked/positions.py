@@ -11,7 +11,7 @@ from translucid.core.trace import Trace
 from translucid.parts.attention import attend
 from translucid.parts.positions import Rotary, Sinusoidal, period, rotate
 from translucid.worked.board import Board
-from translucid.worked.solution.content import Table, plain
+from translucid.worked.solution.content import SolutionTable, first_and_last, plain
 from translucid.worked.solution.numbers import (
     Number,
     Numbers,
@@ -127,9 +127,9 @@ def _sinusoidal(
     periods = [period(i, d, base) for i in pairs]
     board.table(
         "Periods: how many positions one turn takes, $T_i = 2\\pi\\,b^{2i/d}$",
-        Table(
+        SolutionTable(
             ("pair $i$", "period $T_i$"),
-            _inner([(str(i), board.number(t)) for i, t in enumerate(periods)]),
+            first_and_last([(str(i), board.number(t)) for i, t in enumerate(periods)], _SHOWN),
         ),
         name="periods",
         value=list(periods),
@@ -158,7 +158,7 @@ def _sinusoidal(
     )
 
 
-def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> Table:
+def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> SolutionTable:
     """One row for each position; of very many columns, the first and the last."""
     shown = [*range(len(columns))]
     if len(shown) > _SHOWN:
@@ -168,14 +168,7 @@ def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -
         rows.append([str(p), *(board.number(row[i]) for i in shown)])
     if len(columns) > _SHOWN:
         rows = [[*row[:-1], "…", row[-1]] for row in rows]
-    return Table(tuple(rows[0]), _inner([tuple(row) for row in rows[1:]]))
-
-
-def _inner(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Of very many rows, the first and the last."""
-    if len(rows) <= _SHOWN:
-        return tuple(rows)
-    return (*rows[: _SHOWN - 1], tuple("…" for _ in rows[0]), rows[-1])
+    return SolutionTable(tuple(rows[0]), first_and_last([tuple(row) for row in rows[1:]], _SHOWN))
 
 
 def _rotary(
@@ -218,7 +211,7 @@ def _rotary(
     )
     board.table(
         "Scores: equal wherever the offset is equal",
-        Table(("query at $m$", "key at $n$", "offset $m - n$", "score"), rows),
+        SolutionTable(("query at $m$", "key at $n$", "offset $m - n$", "score"), rows),
         name="scores",
         value=list(scores),
     )

@@ -9,12 +9,10 @@ from translucid.core.errors import InputError
 from translucid.core.spelling import quoted
 from translucid.core.trace import Trace
 from translucid.parts.recurrent import INSIDE, CellName
-from translucid.worked.board import Board
-from translucid.worked.descent import check_rate
-from translucid.worked.exercise import Exercise, read_exercise, symbol
+from translucid.worked.board import Board, check_rate
 from translucid.worked.solution.numbers import Number, Numbers, many, vector
 from translucid.worked.solution.solution import Solution
-from translucid.worked.through_time import backward
+from translucid.worked.through_time import CellExercise, backward, read_cell_exercise, symbol
 
 EXAMPLES: dict[str, dict[str, Numbers]] = {
     "rnn": {"W": "0.5; -1", "U": "0.4 0.3; -0.2 0.6", "b": "0 0.1"},
@@ -144,7 +142,7 @@ def _solve(
     example = x is None and not weights and h0 is None and c0 is None
     if example:
         x, weights = EXAMPLE_X, EXAMPLES[kind]
-    exercise = read_exercise(cell, x, weights or {}, h0, c0)
+    exercise = read_cell_exercise(cell, x, weights or {}, h0, c0)
     goal, speed = _goal(exercise, target, rate)
     board = Board(digits)
     _given(board, exercise, goal, speed)
@@ -187,7 +185,7 @@ def _notes(cell: CellName) -> tuple[str, ...]:
 
 
 def _goal(
-    exercise: Exercise, target: Numbers | None, rate: Number | None
+    exercise: CellExercise, target: Numbers | None, rate: Number | None
 ) -> tuple[Tensor | None, Tensor | None]:
     goal = None if target is None else vector(target, "target")
     if goal is not None and len(goal) != len(exercise.h0):
@@ -199,7 +197,7 @@ def _goal(
     return goal, speed
 
 
-def _given(board: Board, exercise: Exercise, goal: Tensor | None, rate: Tensor | None) -> None:
+def _given(board: Board, exercise: CellExercise, goal: Tensor | None, rate: Tensor | None) -> None:
     for t, row in enumerate(exercise.x, 1):
         board.state(f"x_{{{t}}}", row)
     for name, weight in exercise.written.items():
@@ -213,7 +211,7 @@ def _given(board: Board, exercise: Exercise, goal: Tensor | None, rate: Tensor |
         board.state(r"\eta", rate, name="rate")
 
 
-def _time_step(board: Board, exercise: Exercise, trace: Trace, t: int) -> None:
+def _time_step(board: Board, exercise: CellExercise, trace: Trace, t: int) -> None:
     """Every point of one step, in the order of the trace."""
     board.section = f"Step {t + 1}"
     scope = f"layers.0.{exercise.kind}"

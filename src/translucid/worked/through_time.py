@@ -1,19 +1,164 @@
-"""Back through time: the gradient at every step, and of every weight."""
+"""A recurrent cell as an exercise gives it, and backpropagation through time: the gradient at
+every step and of every weight.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from translucid.core.catalogue import CATALOGUE
+from translucid.core.errors import InputError, nearest
+from translucid.core.spelling import Missing, spelt
 from translucid.core.trace import Trace
-from translucid.parts.recurrent import Recurrent
-from translucid.worked.board import Board
-from translucid.worked.descent import compare, gradient, squared_loss, write_update
-from translucid.worked.exercise import Exercise, symbol
-from translucid.worked.solution.content import Table, plain
+from translucid.parts.cache import RecurrentState
+from translucid.parts.recurrent import CellName, Recurrent
+from translucid.worked.board import Board, compare, gradient, squared_loss, write_update
+from translucid.worked.solution.content import SolutionTable, plain
+from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
+
+# The blocks of torch's stacked weights, by the letters of the catalogue.
+GATES: dict[CellName, tuple[str, ...]] = {
+    "rnn": ("",), "rnn_relu": ("",), "lstm": ("_i", "_f", "_g", "_o"), "gru": ("_r", "_z", "_n"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CellExercise:
+    """A cell, its weights by name, and what it reads."""
+
+    cell: CellName
+    weights: dict[str, Tensor]  # W (hidden, inputs), U (hidden, hidden), b (hidden,), for each gate
+    absent: tuple[str, ...]  # biases that were not given: they are 0 and not written
+    x: Tensor  # (length, inputs)
+    h0: Tensor  # (hidden,)
+    c0: Tensor | None
+
+    @property
+    def kind(self) -> str:
+        """The cell's name in the catalogue."""
+        return "rnn" if self.cell == "rnn_relu" else self.cell
+
+    @property
+    def written(self) -> dict[str, Tensor]:
+        return {n: w for n, w in self.weights.items() if n not in self.absent}
+
+    def build(self, weights: Mapping[str, Tensor]) -> Recurrent:
+        """The real part, with these weights."""
+        part = Recurrent(self.cell, self.x.shape[1], len(self.h0)).double()
+        with torch.no_grad():
+            for stacked in part.weights(0, "forward"):
+                stacked.zero_()
+            for name, block in self._blocks(part).items():
+                block.copy_(weights[name])
+        return part
+
+    def read(self, part: Recurrent, trace: Trace) -> Tensor:
+        """The last hidden state (hidden,), after the whole sequence."""
+        cell = None if self.c0 is None else self.c0[None, None]
+        output, _ = part(self.x[None], state=RecurrentState(self.h0[None, None], cell), trace=trace)
+        last: Tensor = output[0, -1]
+        return last
+
+    def slopes(self, part: Recurrent, loss: Tensor) -> dict[str, Tensor]:
+        """The gradient of the loss for each weight, by name."""
+        stacked = part.weights(0, "forward")
+        gradients = torch.autograd.grad(loss, stacked, retain_graph=True)
+        return self._cut(*gradients)
+
+    def _blocks(self, part: Recurrent) -> dict[str, Tensor]:
+        return self._cut(*part.weights(0, "forward"))
+
+    def _cut(self, w: Tensor, u: Tensor, b: Tensor, b_hidden: Tensor) -> dict[str, Tensor]:
+        """torch's stacked tensors, block by block."""
+        hidden = len(self.h0)
+        blocks: dict[str, Tensor] = {}
+        for letter, stacked in (("W", w), ("U", u), ("b", b)):
+            blocks |= {letter + g: stacked.split(hidden)[i] for i, g in enumerate(GATES[self.cell])}
+        # One bias is enough for a sum; only the GRU's candidate has a second, within its reset.
+        return blocks | ({"b_hn": b_hidden[-hidden:]} if self.cell == "gru" else {})
+
+
+def weight_names(cell: CellName) -> list[str]:
+    """The weights of a cell, as the catalogue writes them."""
+    order = ("_f", "_i", "_g", "_o") if cell == "lstm" else GATES[cell]
+    names = [letter + gate for gate in order for letter in ("W", "U", "b")]
+    return names + (["b_hn"] if cell == "gru" else [])
+
+
+def read_cell_exercise(
+    cell: CellName,
+    x: Numbers | None,
+    numbers: Mapping[str, Numbers],
+    h0: Numbers | None,
+    c0: Numbers | None,
+) -> CellExercise:
+    names = weight_names(cell)
+    numbers = {spelt(name, names): weight for name, weight in numbers.items()}
+    for name in numbers:
+        if name not in names:
+            close = nearest(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"they are {', '.join(names)}"
+            raise InputError(f"no weight is called {name}; {hint}")
+    missing = [n for n in names if not n.startswith("b") and n not in numbers]
+    if x is None:
+        missing = ["x", *missing]
+    if missing or x is None:
+        raise Missing(
+            f"{', '.join(missing)} missing: give x, one row for each step, and all of "
+            f"{', '.join(names)}; only the biases may be left out",
+            ("x", *names),
+        )
+    first = names[0]
+    size = matrix(numbers[first], first)
+    hidden, inputs = size.shape
+    weights = {n: _given_weight(n, numbers.get(n), hidden, inputs, first) for n in names}
+    sequence = matrix(x, "x")
+    if inputs == 1 and sequence.shape[0] == 1:  # "1 -0.5 2" for one input: three steps
+        sequence = sequence.T
+    if sequence.shape[1] != inputs:
+        raise InputError(
+            f"x is {shape(sequence)} and {first} is {shape(size)}: each row of x is one step and "
+            f"needs one number for each column of {first} ({inputs})"
+        )
+    state = {"h0": h0, "c0": c0 if cell == "lstm" else None}
+    start = {n: _given_weight(n, v, hidden, inputs, first) for n, v in state.items()}
+    absent = tuple(n for n in names if n.startswith("b") and n not in numbers)
+    cell_state = start["c0"] if cell == "lstm" else None
+    return CellExercise(cell, weights, absent, sequence, start["h0"], cell_state)
+
+
+def _given_weight(
+    name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str
+) -> Tensor:
+    """One weight or state of the right shape; what is not given is 0."""
+    if name[0] in "bhc":
+        if numbers is None:
+            return torch.zeros(hidden, dtype=torch.float64)
+        tensor, wanted = vector(numbers, name), [hidden]
+    else:
+        assert numbers is not None
+        wanted = [hidden, inputs] if name.startswith("W") else [hidden, hidden]
+        tensor = matrix(numbers, name)
+    if list(tensor.shape) != wanted:
+        raise InputError(
+            f"{first} is {hidden} x {inputs} and {name} is {shape(tensor)}: "
+            f"{name} must be {' x '.join(str(n) for n in wanted)}"
+            + ("" if len(wanted) == 2 else f", one number for each row of {first}")
+        )
+    return tensor
+
+
+def symbol(name: str) -> str:
+    """`b_hn` -> `b_{hn}`"""
+    letter, _, index = name.partition("_")
+    return f"{letter}_{{{index}}}" if len(index) > 1 else name
+
 
 _WRITTEN_OUT = 4  # with more steps than this, the sums over time are not written out
 
-# The sum in which each weight stands, by the weight's index.
+# The sum that each weight belongs to, by the weight's index.
 _SUMS = {
     "rnn": {"": "preactivation"},
     "lstm": {
@@ -25,7 +170,7 @@ _SUMS = {
 
 def backward(
     board: Board,
-    exercise: Exercise,
+    exercise: CellExercise,
     part: Recurrent,
     trace: Trace,
     goal: Tensor,
@@ -58,16 +203,16 @@ def backward(
     return f"{compare(board, loss, lower)} {trend}".strip()
 
 
-def _last(exercise: Exercise, trace: Trace) -> tuple[str, Tensor]:
+def _last(exercise: CellExercise, trace: Trace) -> tuple[str, Tensor]:
     length = len(exercise.x)
     return f"h_{{{length}}}", _at(exercise, trace, "hidden", length - 1)
 
 
-def _at(exercise: Exercise, trace: Trace, point: str, t: int) -> Tensor:
+def _at(exercise: CellExercise, trace: Trace, point: str, t: int) -> Tensor:
     return trace[f"layers.0.{exercise.kind}.{point}@{t}"][0]
 
 
-def _gradients(exercise: Exercise, trace: Trace, loss: Tensor, point: str) -> list[Tensor]:
+def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -> list[Tensor]:
     """∂L/∂point at every step: (hidden,) each."""
     name = f"layers.0.{exercise.kind}.{point}"
     values = [trace[f"{name}@{t}"] for t in range(len(exercise.x))]
@@ -75,7 +220,7 @@ def _gradients(exercise: Exercise, trace: Trace, loss: Tensor, point: str) -> li
     return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in gradients]
 
 
-def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str:
+def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) -> str:
     """The gradient at each state, latest first, where vanishing shows."""
     hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
@@ -89,7 +234,7 @@ def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str
     rows = tuple((str(t + 1), *(column[t] for column in columns)) for t in order)
     board.table(
         "Gradient at each state, from the last step to the first",
-        Table(tuple(header), rows),
+        SolutionTable(tuple(header), rows),
         name="dL/dh",
         value=plain(torch.stack(hidden)),
         note="Each value holds all ways from that state to the loss.",
@@ -109,7 +254,9 @@ def _trend(board: Board, gradients: list[Tensor]) -> str:
     return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
 
 
-def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[str, list[Tensor]]:
+def _sums(
+    board: Board, exercise: CellExercise, trace: Trace, loss: Tensor
+) -> dict[str, list[Tensor]]:
     """The gradient at each sum, through which it reaches the weights."""
     points = list(dict.fromkeys(_SUMS[exercise.kind].values()))
     gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
@@ -122,7 +269,7 @@ def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[
         "Gradient at each sum: through the slope of its sigmoid or tanh"
         if exercise.kind != "rnn"
         else "Gradient at each sum: through the slope of the activation",
-        Table(("$t$", *(f"${_inline(letter)}$" for letter in symbols)), rows),
+        SolutionTable(("$t$", *(f"${_inline(letter)}$" for letter in symbols)), rows),
         name="dL/da",
         value={point: plain(torch.stack(gradients[point])) for point in points},
     )
@@ -131,7 +278,7 @@ def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[
 
 def _weight(
     board: Board,
-    exercise: Exercise,
+    exercise: CellExercise,
     trace: Trace,
     name: str,
     sums: dict[str, list[Tensor]],

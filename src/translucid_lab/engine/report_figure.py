@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
-from translucid.see.render.drawing import SIZE, Drawing, Text
+from translucid.see.render.drawing import SIZE, Drawing, TextMark, svg
 from translucid.see.render.frame import escape, table
-from translucid.see.render.svg import svg
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.results import Kept
 
@@ -31,16 +29,16 @@ def picture_of(made: Experiment, kept: Kept) -> Picture | None:
 def thumbnail(picture: Picture) -> str:
     """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
     size could not be read."""
-    drawing = draw(picture)
+    drawing = picture.drawing()
     shapes = Drawing(drawing.title, drawing.width, drawing.height)
-    shapes.add(*(mark for mark in drawing.marks if not isinstance(mark, Text)))
+    shapes.add(*(mark for mark in drawing.marks if not isinstance(mark, TextMark)))
     return svg(shapes, themed=True)
 
 
 def figure(picture: Picture) -> str:
     """As a part of the page: large enough for the last row of the room, but no larger than the
     claim above them."""
-    return picture.figure(f"max-width: {round(draw(picture).width * FONT_SIZE / SIZE, 1)}rem")
+    return picture.figure(f"max-width: {round(picture.drawing().width * FONT_SIZE / SIZE, 1)}rem")
 
 
 def numbers(picture: Picture) -> str:

@@ -58,7 +58,7 @@ def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str 
 
 
 def piece(*parts: str) -> str:
-    """HTML that stands alone in a notebook's cell, and changes nothing outside of it."""
+    """HTML for a notebook's cell that brings its style and changes nothing outside."""
     content, style = "\n".join(parts), _css("piece.css")
     style = f".translucid {{ {_colours(style + content)} {_INHERITED} }}\n{style}"
     return f'<div class="{_CLASSES}"><style>{style}</style>\n{content}\n</div>'
@@ -76,7 +76,7 @@ def _colours(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A table whose cells are HTML; the columns of `numbers` stand to the right."""
+    """A table whose cells are HTML; the columns of `numbers` are right-aligned."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         sides = [' class="number"' if place in numbers else "" for place in range(len(cells))]

@@ -41,20 +41,20 @@ _ENDS = ("", "}", "&", r"\\", r"\right", r"\end")
 
 
 @dataclass(frozen=True)
-class Node:
+class MathNode:
     """One thing in a formula: a symbol with its text, or what other nodes make up."""
 
     kind: str
     text: str = ""
-    parts: "tuple[Node, ...]" = ()
+    parts: "tuple[MathNode, ...]" = ()
 
     @property
-    def core(self) -> "Node":
+    def core(self) -> "MathNode":
         """What carries the scripts, where there are any."""
         return self.parts[0] if self.kind == "scripts" else self
 
 
-def read(latex: str) -> tuple[Node, ...]:
+def read(latex: str) -> tuple[MathNode, ...]:
     """The nodes of a formula, left to right.
 
     space (text: its command), letter, function, sum, sign, mark, open, close, bar, escaped and
@@ -91,67 +91,67 @@ class _Reader:
     def error(self, message: str) -> InputError:
         return InputError(f"formula {self.latex!r:.200}: {message}")
 
-    def row(self, ends: Sequence[str]) -> tuple[Node, ...]:
+    def row(self, ends: Sequence[str]) -> tuple[MathNode, ...]:
         """Nodes up to one of the end tokens, which is left in place."""
-        nodes: list[Node] = []
+        nodes: list[MathNode] = []
         while self.token and self.token not in ends:
             if self.token in _ENDS:
                 raise self.error(f"{self.token} closes nothing")
             if self.token == r"\textstyle":  # of all that follows
                 self._take()
                 self._skip_spaces()
-                nodes.append(Node("textstyle", parts=self.row(ends)))
+                nodes.append(MathNode("textstyle", parts=self.row(ends)))
             else:
-                base = Node("group") if self.token in ("_", "^", "'") else self._thing()
+                base = MathNode("group") if self.token in ("_", "^", "'") else self._thing()
                 scripts = self._scripts()
-                nodes.append(Node("scripts", parts=(base, *scripts)) if scripts else base)
+                nodes.append(MathNode("scripts", parts=(base, *scripts)) if scripts else base)
         return tuple(nodes)
 
-    def _scripts(self) -> list[Node]:
-        """All that stands above and below to the right of one thing."""
-        scripts: list[Node] = []
+    def _scripts(self) -> list[MathNode]:
+        """The sub- and superscripts of a node."""
+        scripts: list[MathNode] = []
         while self.token in ("_", "^", "'"):
             kind = self._take()
             if kind != "'" and any(script.kind == kind for script in scripts):
                 raise self.error(f"two {kind} at one thing; put the first into braces")
-            scripts.append(Node(kind, parts=() if kind == "'" else (self._argument(kind),)))
+            scripts.append(MathNode(kind, parts=() if kind == "'" else (self._argument(kind),)))
         return scripts
 
-    def _thing(self) -> Node:
+    def _thing(self) -> MathNode:
         token = self._take()
         if token.isspace():
-            return Node("space", " ")
+            return MathNode("space", " ")
         if token in _SPACES:
-            return Node("space", token)
+            return MathNode("space", token)
         if token in _KINDS:
-            return Node(*_KINDS[token])
+            return MathNode(*_KINDS[token])
         if token == "{":
             inside = self.row(("}",))
             self._expect("}", "{")
-            return Node("group", parts=inside)
+            return MathNode("group", parts=inside)
         if re.fullmatch(_NUMBER, token):
-            return Node("number", token.replace("{,}", ","))
+            return MathNode("number", token.replace("{,}", ","))
         if token.isalpha():
-            return Node("letter", token)
+            return MathNode("letter", token)
         if token.startswith("\\"):
             return self._command(token[1:])
         raise self.error(f"the sign {token} is not known")
 
-    def _command(self, name: str) -> Node:
+    def _command(self, name: str) -> MathNode:
         match name:
             case "frac":
-                return Node(name, parts=(self._argument(name), self._argument(name)))
+                return MathNode(name, parts=(self._argument(name), self._argument(name)))
             case "sqrt":
-                return Node(name, parts=(self._argument(name),))
+                return MathNode(name, parts=(self._argument(name),))
             case "hat" | "tilde" | "bar":
-                return Node("accent", name, (self._argument(name),))
+                return MathNode("accent", name, (self._argument(name),))
             case "mathrm" | "text" | "mathbf" | "mathcal":
-                return Node(name, self._raw(name))
+                return MathNode(name, self._raw(name))
             case "left":  # parentheses as tall as what they hold
                 left = self._fence("open", name)
                 inside = self.row((r"\right",))
                 self._expect(r"\right", r"\left")
-                return Node("fenced", parts=(left, *inside, self._fence("close", "right")))
+                return MathNode("fenced", parts=(left, *inside, self._fence("close", "right")))
             case "begin":
                 return self._environment(self._raw(name))
         raise self.error(f"the command \\{name} is not known")
@@ -164,8 +164,8 @@ class _Reader:
         while self.token.isspace():
             self.at += 1
 
-    def _argument(self, owner: str) -> Node:
-        """What stands in braces, or the one thing that follows."""
+    def _argument(self, owner: str) -> MathNode:
+        """The group in braces, or the next single node."""
         self._skip_spaces()
         if self.token in _ENDS:
             raise self.error(f"something is missing after {owner}")
@@ -177,32 +177,32 @@ class _Reader:
         self.at += 1
 
     def _raw(self, owner: str) -> str:
-        """The characters in braces, as they stand."""
+        """The characters in braces, unparsed."""
         self._expect("{", f"\\{owner}")
         text = ""
         while self.token not in ("", "}"):
             token = self._take()
             command = token[0] == "\\" and token not in (*_SYMBOLS["escaped"], r"\ ")
             if command or token in "{^_$":
-                raise self.error(f"{token} cannot stand in \\{owner}{{}}")
+                raise self.error(f"{token} is not allowed in \\{owner}{{}}")
             text += token.removeprefix("\\")
         self._expect("}", f"\\{owner}{{")
         return text
 
-    def _fence(self, kind: str, side: str) -> Node:
+    def _fence(self, kind: str, side: str) -> MathNode:
         token = self._take() if self.token else ""
         drawn = {**_SYMBOLS[kind], **_SYMBOLS["bar"]}
         if token not in drawn:
             name = token.removeprefix("\\")
             raise self.error(f"\\{side} needs a parenthesis after it, not {name!r}")
-        return Node(kind, drawn[token])
+        return MathNode(kind, drawn[token])
 
-    def _environment(self, kind: str) -> Node:
+    def _environment(self, kind: str) -> MathNode:
         if kind not in ("bmatrix", "aligned"):
             raise self.error(f"\\begin{{{kind}}} is not known")
-        rows: list[list[Node]] = [[]]
+        rows: list[list[MathNode]] = [[]]
         while True:
-            rows[-1].append(Node("cell", parts=self.row(("&", r"\\", r"\end"))))
+            rows[-1].append(MathNode("cell", parts=self.row(("&", r"\\", r"\end"))))
             if not self.token:
                 raise self.error(f"\\begin{{{kind}}} without \\end{{{kind}}}")
             mark = self._take()
@@ -212,4 +212,4 @@ class _Reader:
                 break
         if (ended := self._raw("end")) != kind:
             raise self.error(f"\\begin{{{kind}}} ends with \\end{{{ended}}}")
-        return Node(kind, parts=tuple(Node("row", parts=tuple(row)) for row in rows))
+        return MathNode(kind, parts=tuple(MathNode("row", parts=tuple(row)) for row in rows))

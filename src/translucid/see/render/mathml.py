@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, tostring
 
 from translucid.core.errors import InputError
-from translucid.see.render.latex import Node, read
+from translucid.see.render.latex import MathNode, read
 
 _SPACES = {r"\,": "0.167em", r"\:": "0.222em", r"\;": "0.278em", r"\ ": "0.25em", r"\quad": "1em",
            r"\qquad": "2em"}  # fmt: skip
@@ -13,7 +13,7 @@ _ACCENTS = {"hat": "^", "tilde": "~", "bar": "¯"}
 _TAGS = {"letter": "mi", "function": "mi", "number": "mn", "escaped": "mtext"}
 _ALPHABETS = {"mathbf": "MATHEMATICAL BOLD", "mathcal": "MATHEMATICAL SCRIPT"}
 _APPLY = "\N{FUNCTION APPLICATION}"
-_UNDER = ("max", "∑")  # what stands at them goes below, where there is room
+_UNDER = ("max", "∑")  # their scripts go below, where there is room
 _PRIMES = {1: "′", 2: "″", 3: "‴"}
 _GAPS = {"∗": "0.222em", "⊙": "0.222em", "/": "0.1em"}  # as TeX has them; browsers have others
 
@@ -27,10 +27,12 @@ def mathml(latex: str, *, display: bool = False) -> str:
     return tostring(root, encoding="unicode")
 
 
-def _row(nodes: Sequence[Node], roomy: bool) -> list[Element]:
-    """Elements side by side; with room, what belongs to a sum stands below it."""
+def _row(nodes: Sequence[MathNode], roomy: bool) -> list[Element]:
+    """Elements side by side; with room, what belongs to a sum goes below it."""
     elements: list[Element] = []
-    nodes = [node for node in nodes if node != Node("space", " ")]  # LaTeX's own count for nothing
+    nodes = [
+        node for node in nodes if node != MathNode("space", " ")
+    ]  # LaTeX's own count for nothing
     for at, node in enumerate(nodes, 1):
         elements.append(_element_of(node, elements[-1] if elements else None, roomy))
         if node.core.kind == "function":
@@ -40,7 +42,7 @@ def _row(nodes: Sequence[Node], roomy: bool) -> list[Element]:
     return elements
 
 
-def _element_of(node: Node, before: Element | None, roomy: bool) -> Element:
+def _element_of(node: MathNode, before: Element | None, roomy: bool) -> Element:
     match node.kind:
         case "letter" | "function" | "number" | "escaped":
             return _element(_TAGS[node.kind], text=node.text)
@@ -73,7 +75,7 @@ def _element_of(node: Node, before: Element | None, roomy: bool) -> Element:
     return _element({"row": "mtr", "frac": "mfrac", "sqrt": "msqrt"}[node.kind], *parts)
 
 
-def _operator(node: Node, before: Element | None) -> Element:
+def _operator(node: MathNode, before: Element | None) -> Element:
     operator = _element("mo", text=node.text)
     match node.kind:
         case "sign":
@@ -90,14 +92,14 @@ def _operator(node: Node, before: Element | None) -> Element:
 
 
 def _expects_more(before: Element | None) -> bool:
-    """May no minus be taken off what stands before, because that is no term?"""
+    """Is a + or - after this element a sign, not an operator between two terms?"""
     if before is None:
         return True
     return before.tag == "mo" and before.get("form") != "postfix"
 
 
-def _scripted(parts: Sequence[Node], before: Element | None, roomy: bool) -> Element:
-    """One thing with all that stands above and below to its right."""
+def _scripted(parts: Sequence[MathNode], before: Element | None, roomy: bool) -> Element:
+    """A node with its sub- and superscripts."""
     base = _element_of(parts[0], before, roomy)
     below, above = (
         [_element_of(script.parts[0], None, roomy) for script in parts[1:] if script.kind == kind]
@@ -116,13 +118,13 @@ def _scripted(parts: Sequence[Node], before: Element | None, roomy: bool) -> Ele
 
 
 def _group(inside: list[Element]) -> Element:
-    """What stands in braces; a sign alone keeps no distance, as in 2{\\cdot}10."""
+    """The content of braces; an operator alone keeps no distance, as in 2{\\cdot}10."""
     if len(inside) == 1 and inside[0].tag == "mo":
         inside[0].attrib.update(lspace="0", rspace="0")
     return _joined(inside)
 
 
-def _words(node: Node) -> Element:
+def _words(node: MathNode) -> Element:
     text = node.text
     if node.kind == "text":
         return _element("mtext", text=text.replace(" ", "\N{NO-BREAK SPACE}"))
@@ -154,7 +156,7 @@ def _fenced(left: str, inside: Sequence[Element], right: str) -> Element:
 
 
 def _aligned(rows: list[Element]) -> Element:
-    """Lines whose = stand below each other."""
+    """Lines aligned at their =."""
     for row in rows:
         for place, cell in enumerate(row):
             side = "left" if place % 2 else "right"

@@ -33,7 +33,7 @@ RAMPS = {
         "seq": ["#1b4c42", "#237566", "#33a08c", "#4acdb4", "#64fbde"],
     },
 }
-# For lines that stand side by side, beside different dashes: from Okabe and Ito's.
+# For several lines in one chart, besides different dashes: from Okabe and Ito's.
 LINES = {
     "light": ("#016f5f", "#c26726", "#5e2cba", "#0072b2", "#cc79a7", "#1d2430", "#e69f00",
               "#56b4e9"),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from translucid.core.errors import InputError
-from translucid.see.render.latex import Node, read, with_formulas
+from translucid.see.render.latex import MathNode, read, with_formulas
 
 _DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # where a terminal has it better
 _SPACES = {r"\quad": "  ", r"\qquad": "    "}
@@ -25,7 +25,7 @@ _TALL = {"(": "⎛⎜⎝", ")": "⎞⎟⎠", "[": "⎡⎢⎣", "]": "⎤⎥⎦"}
 
 
 @dataclass(frozen=True)
-class Box:
+class TextBlock:
     """A block of text; all lines have the same width."""
 
     lines: tuple[str, ...]
@@ -52,10 +52,10 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
-def in_row(boxes: list[Box]) -> Box:
+def in_row(boxes: list[TextBlock]) -> TextBlock:
     """Blocks next to each other, on one baseline."""
     if not boxes:
-        return Box(("",))
+        return TextBlock(("",))
     above = max(box.baseline for box in boxes)
     below = max(box.height - box.baseline for box in boxes)
     lines = [""] * (above + below)
@@ -64,7 +64,7 @@ def in_row(boxes: list[Box]) -> Box:
         for i in range(len(lines)):
             inside = start <= i < start + box.height
             lines[i] += box.lines[i - start] if inside else " " * box.width
-    return Box(tuple(lines), above)
+    return TextBlock(tuple(lines), above)
 
 
 def one_line(latex: str) -> str:
@@ -79,14 +79,14 @@ def inline(text: str) -> str:
     return with_formulas(text, str, one_line)
 
 
-def blocks(latex: str, width: int = 10_000) -> list[Box]:
+def blocks(latex: str, width: int = 10_000) -> list[TextBlock]:
     """The blocks of a formula, left to right; a matrix wider than `width` loses inner columns."""
     return _row(read(latex), width)
 
 
-def words(latex: str, width: int = 10_000) -> list[Box]:
+def words(latex: str, width: int = 10_000) -> list[TextBlock]:
     """The parts of a formula between its outermost spaces."""
-    parts: list[list[Box]] = [[]]
+    parts: list[list[TextBlock]] = [[]]
     for box in blocks(latex, width):
         if box.lines == (" ",):
             parts.append([])
@@ -95,10 +95,10 @@ def words(latex: str, width: int = 10_000) -> list[Box]:
     return [in_row(boxes) for boxes in parts if boxes]
 
 
-def flow(boxes: list[Box], width: int) -> list[Box]:
+def flow(boxes: list[TextBlock], width: int) -> list[TextBlock]:
     """Lines of blocks, spaced; a line may begin with an operator, but not end with one."""
-    lines: list[list[Box]] = [[]]
-    unit: list[Box] = []
+    lines: list[list[TextBlock]] = [[]]
+    unit: list[TextBlock] = []
     for box in boxes:
         unit.append(box)
         if box.lines[0] in OPERATORS:
@@ -111,14 +111,14 @@ def flow(boxes: list[Box], width: int) -> list[Box]:
     return [spaced(line) for line in lines]
 
 
-def spaced(boxes: Sequence[Box], gap: str = " ") -> Box:
+def spaced(boxes: Sequence[TextBlock], gap: str = " ") -> TextBlock:
     """Blocks next to each other, with a gap between them."""
-    return in_row([piece for box in boxes for piece in (Box((gap,)), box)][1:])
+    return in_row([piece for box in boxes for piece in (TextBlock((gap,)), box)][1:])
 
 
-def _row(nodes: Sequence[Node], width: int) -> list[Box]:
+def _row(nodes: Sequence[MathNode], width: int) -> list[TextBlock]:
     """The blocks of some nodes; parentheses become one block with what they hold."""
-    boxes: list[Box] = []
+    boxes: list[TextBlock] = []
     at = 0
     while at < len(nodes):
         node, end = nodes[at], _closing(nodes, at)
@@ -132,13 +132,13 @@ def _row(nodes: Sequence[Node], width: int) -> list[Box]:
         at = end + 1
         following = nodes[at].core.kind if at < len(nodes) else ""
         if node.kind == "function" and following not in ("", "space", "open", "fenced", "group"):
-            boxes.append(Box((" ",)))
+            boxes.append(TextBlock((" ",)))
         if node.text == "∂" and following == "space":  # ∂L
             at += 1
     return boxes
 
 
-def _closing(nodes: Sequence[Node], start: int) -> int | None:
+def _closing(nodes: Sequence[MathNode], start: int) -> int | None:
     """Where the parenthesis closes that opens here, if one does."""
     if nodes[start].kind != "open" or nodes[start].text == "‖":
         return None
@@ -151,38 +151,38 @@ def _closing(nodes: Sequence[Node], start: int) -> int | None:
     return None
 
 
-def _scripted(boxes: list[Box], node: Node, width: int) -> list[Box]:
+def _scripted(boxes: list[TextBlock], node: MathNode, width: int) -> list[TextBlock]:
     """The last block with the scripts of this node, if it has any."""
     for script in node.parts[1:] if node.kind == "scripts" else ():
         if script.kind == "'":
-            boxes = [*boxes, Box(("'",))]
+            boxes = [*boxes, TextBlock(("'",))]
         else:
-            *before, base = boxes or [Box(("",))]
+            *before, base = boxes or [TextBlock(("",))]
             boxes = [*before, _script(base, _block(script.parts[0], width), script.kind)]
     return boxes
 
 
-def _block(node: Node, width: int) -> Box:
+def _block(node: MathNode, width: int) -> TextBlock:
     return in_row(_blocks(node, width))
 
 
-def _blocks(node: Node, width: int) -> list[Box]:
+def _blocks(node: MathNode, width: int) -> list[TextBlock]:
     match node.kind:
         case "space":
-            return [Box((_SPACES.get(node.text, " "),))]
+            return [TextBlock((_SPACES.get(node.text, " "),))]
         case "group" | "textstyle":
             return _row(node.parts, width)
         case "frac":
             top, bottom = (_block(part, width) for part in node.parts)
             slash = "/" if _is_short(top) and _is_short(bottom) else " / "
-            return [in_row([_grouped(top), Box((slash,)), _grouped(bottom)])]
+            return [in_row([_grouped(top), TextBlock((slash,)), _grouped(bottom)])]
         case "sqrt":
-            return [in_row([Box(("√",)), _grouped(_block(node.parts[0], width))])]
+            return [in_row([TextBlock(("√",)), _grouped(_block(node.parts[0], width))])]
         case "accent":
             letter = _block(node.parts[0], width).lines[0]
-            return [Box((unicodedata.normalize("NFC", letter + _ACCENTS[node.text]),))]
+            return [TextBlock((unicodedata.normalize("NFC", letter + _ACCENTS[node.text]),))]
         case "mathcal":
-            return [Box((_SCRIPT.get(node.text, node.text),))]
+            return [TextBlock((_SCRIPT.get(node.text, node.text),))]
         case "fenced":
             left, *inside, right = node.parts
             return [_fence(in_row(_row(inside, width)), left.text, right.text)]
@@ -193,10 +193,10 @@ def _blocks(node: Node, width: int) -> list[Box]:
             raise InputError(
                 "formula: aligned lines have no form as plain text; give them one by one"
             )
-    return [Box((_DRAWN.get(node.text, node.text),))]
+    return [TextBlock((_DRAWN.get(node.text, node.text),))]
 
 
-def matrix(rows: list[list[str]], width: int = 10_000) -> Box:
+def matrix(rows: list[list[str]], width: int = 10_000) -> TextBlock:
     """Cells in brackets, each column aligned at the decimal point."""
     aligned = [_align(list(column)) for column in zip(*rows, strict=True)]
     room = width - 2
@@ -210,7 +210,7 @@ def matrix(rows: list[list[str]], width: int = 10_000) -> Box:
             kept.append(column)
         aligned = [*kept, dots, last]
     lines = [" ".join(cells) for cells in zip(*aligned, strict=True)]
-    return _fence(Box(tuple(lines), (len(lines) - 1) // 2), "[", "]")
+    return _fence(TextBlock(tuple(lines), (len(lines) - 1) // 2), "[", "]")
 
 
 def _align(cells: list[str]) -> list[str]:
@@ -221,25 +221,25 @@ def _align(cells: list[str]) -> list[str]:
     return [pad(text, width) for text in texts]
 
 
-def _fence(inside: Box, left: str, right: str) -> Box:
+def _fence(inside: TextBlock, left: str, right: str) -> TextBlock:
     """Parentheses as tall as what they hold."""
     if inside.height == 1:
-        return Box((left + inside.lines[0] + right,))
+        return TextBlock((left + inside.lines[0] + right,))
     first, middle, last = zip(*(_TALL.get(mark, mark * 3) for mark in (left, right)), strict=True)
     marks = [first, *[middle] * (inside.height - 2), last]
     lines = [left + line + right for (left, right), line in zip(marks, inside.lines, strict=True)]
-    return Box(tuple(lines), inside.baseline)
+    return TextBlock(tuple(lines), inside.baseline)
 
 
-def _is_short(box: Box) -> bool:
+def _is_short(box: TextBlock) -> bool:
     return box.height == 1 and not re.search(r"[ +·/]|(?<=.)-", box.lines[0])
 
 
-def _grouped(box: Box) -> Box:
+def _grouped(box: TextBlock) -> TextBlock:
     return box if _is_short(box) or box.height > 1 else _fence(box, "(", ")")
 
 
-def _script(base: Box, script: Box, kind: str) -> Box:
+def _script(base: TextBlock, script: TextBlock, kind: str) -> TextBlock:
     """A sub- or superscript, in small type where Unicode has it all."""
     text = script.lines[0]
     if kind == "^":
@@ -249,9 +249,9 @@ def _script(base: Box, script: Box, kind: str) -> Box:
                 line + (small if i == 0 else " " * columns(small))
                 for i, line in enumerate(base.lines)
             ]
-            return Box(tuple(lines), base.baseline)
+            return TextBlock(tuple(lines), base.baseline)
         tail = f"^{text}" if len(text) == 1 else f"^({text.strip('()')})"
     else:
         small_enough = not set(text) - set("0123456789+-t")
         tail = text.translate(_SUB) if small_enough else f"_{text}"
-    return in_row([base, Box((tail,))])
+    return in_row([base, TextBlock((tail,))])

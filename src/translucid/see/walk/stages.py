@@ -1,112 +1,205 @@
-"""The stages between what goes in and what comes out, each made from the points of one part."""
+"""The stages of a walk, each made from the trace points of one part of the network."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from translucid.core.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Stage, along, at, ratio
-from translucid.see.walk.recurrent_stages import bridge_stage, cell_stage
-from translucid.see.walk.stage_parts import (
-    Chosen,
-    chapter_of,
-    layer_of,
-    points_of,
-    size_rows,
-    titled,
-    vector_rows,
-)
-from translucid.see.walk.transformer_stages import attention_stage, feedforward_stage
-from translucid.see.walk.worked import worked
-from translucid.tasks.outputs import OutputRow, floats
+from translucid.see.walk.sums import sums
+from translucid.see.walk.walk import Kind, Seen, Stage, quoted
+from translucid.tasks.outputs import Cell, OutputRow, floats
 
+FIRST = 4  # values of a vector that are shown
+LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer
 POSITIONS = {
-    "encoding": "A layer that sees all tokens at once does not know their order. So each position "
-    "has a vector of its own, which is added to the token's.",
-    "angles": "A layer that sees all tokens at once does not know their order. So queries and keys "
-    "are turned, pair of dimensions by pair of dimensions, the farther the later they stand.",
-    "bias": "A layer that sees all tokens at once does not know their order. So the farther away a "
-    "token is, the more its score is lowered. The values: what head 0 takes off for the first "
-    "token.",
+    "encoding": "Attention does not know the order of the tokens. So each position has a vector of "
+    "its own, which is added to the token's.",
+    "angles": "Attention does not know the order of the tokens. So queries and keys are rotated, "
+    "one pair of dimensions at a time, by an angle proportional to their position.",
+    "bias": "Attention does not know the order of the tokens. So the score of a token is lowered "
+    "the farther away it is. The values: what head 0 subtracts for the first token.",
 }
-
-
-def stages_of(reading: TextTrace, names: Sequence[str], chosen: Chosen) -> Iterator[Stage]:
-    """In the order of the model, from these names of the trace; without the output head."""
-    for name in names:
-        scope, _, point = name.rpartition(".")
-        part = scope.rpartition(".")[2]
-        match part, point:
-            case "embedding", "lookup":
-                yield _embedding(reading, name)
-            case "characters", "output":
-                yield _characters(reading, name)
-            case "positions", "encoding" | "angles" | "bias":
-                yield _positions(reading, name)
-            case "self_attention" | "cross_attention" | "alignment", "pattern":
-                yield attention_stage(reading, name, names, chosen)
-            case "feedforward", "output":
-                yield feedforward_stage(reading, name, names, chosen)
-            case "lstm" | "gru" | "rnn", "hidden":
-                yield cell_stage(reading, name, names, chosen)
-            case "bridge", "hidden":
-                yield bridge_stage(reading, name)
-            case "final_norm", "output" if f"{scope}.normalised" in reading:
-                yield _final_norm(reading, name)
-            case "standardise", "output":
-                yield _numbers(reading, name, "inputs at one scale", STANDARDISED, names, chosen)
-            case "dense", "activation" if layer_of(name) is not None:
-                title = f"layer {layer_of(name)}"
-                yield _numbers(reading, name, title, DENSE, names, chosen)
-
-
+ATTENTION = {
+    "self_attention": (
+        "self-attention",
+        "Each token compares its query with the keys of the tokens and takes the values of those "
+        "that match. Several heads do this side by side. The result is added to the token's "
+        "vector.",
+    ),
+    "cross_attention": (
+        "cross-attention",
+        "Before a token is written, the decoder attends to the source and takes the values of the "
+        "tokens that match. Each row: the token about to be written ← tokens of the source.",
+    ),
+    "alignment": (
+        "attention to the source",
+        "Before a token is written, the decoder's state is compared with every token of the "
+        "source and takes from those that match. Each row: the token about to be written ← tokens "
+        "of the source.",
+    ),
+}
+FEEDFORWARD = (
+    "A small network transforms the vector of each token by itself, and its output is added to the "
+    "vector."
+)
+CELLS = {
+    "lstm": (
+        "LSTM",
+        "Reads token by token and carries a memory, the cell, along. At each token three gates "
+        "have values between 0 (closed) and 1 (open).",
+    ),
+    "gru": (
+        "GRU",
+        "Reads token by token and carries a state along. At each token two gates have values "
+        "between 0 (closed) and 1 (open).",
+    ),
+    "rnn": (
+        "RNN",
+        "Reads token by token and carries a state along. It has no gates: each token and the state "
+        "so far make the new state. The values: how far it moved, as a fraction of its length.",
+    ),
+}
+# The gates in the order people ask for them, with what an open one does.
+GATES = {
+    "lstm": {"forget_gate": "keeps", "input_gate": "writes", "output_gate": "shows"},
+    "gru": {"update_gate": "keeps", "reset_gate": "hears"},
+}
 STANDARDISED = (
-    "Each input is measured in deviations from its mean over the training data, so that none "
-    "drowns the others."
+    "Each input is expressed in standard deviations from its mean over the training data, so that "
+    "no input dominates the others."
 )
 DENSE = (
-    "Each value of this layer is a weighted sum of all values before it, sent through an "
-    "activation, which lets the network bend."
+    "Each value of this layer is a weighted sum of all values before it, followed by an "
+    "activation function, which makes the network non-linear."
 )
 
 
-def _embedding(reading: TextTrace, name: str) -> Stage:
-    table = reading[name][0]  # (length, d_model)
+@dataclass(frozen=True)
+class Focus:
+    """What to show in more detail."""
+
+    layer: int | None = None
+    head: int | None = None
+    top: int = 5
+
+    @property
+    def links(self) -> int:
+        """How many links of each token: more, the fewer rows there are."""
+        if self.layer is None:
+            return LINKS
+        return CLOSER if self.head is None else self.top
+
+
+@dataclass(frozen=True)
+class Part:
+    """A trace point that a stage is made from, and the part of the network it belongs to."""
+
+    reading: TextTrace
+    name: str
+    focus: Focus
+    names: Sequence[str]  # all points of the walk
+
+    @property
+    def scope(self) -> str:
+        return self.name.rpartition(".")[0]
+
+    @property
+    def value(self) -> Tensor:
+        return self.reading[self.name][0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tokens along the point."""
+        return self.reading.words.along(self.name, "length")
+
+    def stage(
+        self, kind: Kind, what: str, sentence: str, *, address: str = "", **parts: Any
+    ) -> Stage:
+        """A stage of this part. address: of the point to show, by default its own."""
+        return Stage(
+            kind, chapter_of(self.reading, self.name), titled(self.name, what), sentence,
+            **{**at(self.reading, address or self.name), "layer": layer_of(self.name),
+               "points": self._points(), **parts},
+        )  # fmt: skip
+
+    def _points(self) -> tuple[Seen, ...]:
+        """All that the part computes, where one layer was asked for."""
+        if self.focus.layer is None:
+            return ()
+        scopes = (f"{self.scope}.", f"{self.scope}_residual.")
+        return tuple(
+            Seen(name, tuple(self.reading[name].shape), describe(name).meaning)
+            for name in self.names
+            if name.startswith(scopes)
+        )
+
+
+def stages_of(reading: TextTrace, names: Sequence[str], focus: Focus) -> Iterator[Stage]:
+    """In the order of the model, from these names of the trace; without the output head."""
+    for name in names:
+        part = Part(reading, name, focus, names)
+        match part.scope.rpartition(".")[2], name.rpartition(".")[2]:
+            case "embedding", "lookup":
+                yield _embedding(part)
+            case "characters", "output":
+                yield _characters(part)
+            case "positions", "encoding" | "angles" | "bias":
+                yield _positions(part)
+            case "self_attention" | "cross_attention" | "alignment", "pattern":
+                yield _attention(part)
+            case "feedforward", "output":
+                yield _feedforward(part)
+            case "lstm" | "gru" | "rnn", "hidden":
+                yield _cell(part)
+            case "bridge", "hidden":
+                yield _bridge(part)
+            case "final_norm", "output" if f"{part.scope}.normalised" in reading:
+                yield _final_norm(part)
+            case "standardise", "output":
+                yield _numbers(part, "inputs at one scale", STANDARDISED)
+            case "dense", "activation" if layer_of(name) is not None:
+                yield _numbers(part, "", DENSE)
+
+
+# ---- tokens as vectors ----
+
+
+def _embedding(part: Part) -> Stage:
     sentence = (
-        f"From here on a token is a vector of {table.shape[-1]:,} values, learnt in training; "
-        "tokens that are used alike have similar ones."
+        f"From here on a token is a vector of {part.value.shape[-1]:,} values, learnt in training; "
+        "tokens that are used alike have similar vectors."
     )
-    return Stage("vectors", chapter_of(reading, name), titled(name, "embedding"), sentence,
-                 **at(reading, name), rows=vector_rows(table, along(reading, name)))  # fmt: skip
+    rows = vector_rows(part.value, part.labels)
+    return part.stage("vectors", "embedding", sentence, rows=rows)
 
 
-def _characters(reading: TextTrace, name: str) -> Stage:
-    words = name.replace("characters.output", "embedding.lookup")
-    fractions = ratio(reading[name][0], reading[words][0])
+def _characters(part: Part) -> Stage:
+    words = part.name.replace("characters.output", "embedding.lookup")
     sentence = (
         "The characters of each word are read as well, so that a word the vocabulary lacks is not "
         "blank. The values: what they add, as a fraction of the length of its own vector."
     )
-    return Stage("sizes", chapter_of(reading, name), titled(name, "characters"), sentence,
-                 **at(reading, name), rows=size_rows(fractions, along(reading, name)))  # fmt: skip
+    rows = size_rows(ratio(part.value, part.reading[words][0]), part.labels)
+    return part.stage("sizes", "characters", sentence, rows=rows)
 
 
-def _positions(reading: TextTrace, name: str) -> Stage:
-    point = name.rpartition(".")[2]
-    value = reading[name][0]
+def _positions(part: Part) -> Stage:
+    point, value = part.name.rpartition(".")[2], part.value
     rows: tuple[OutputRow, ...] = ()
     sentence, happened = POSITIONS[point], ""
     match point:
         case "encoding":  # (length, d_model)
             sentence += " The values: how long it is."
-            rows = size_rows(torch.linalg.vector_norm(value.float(), dim=-1), along(reading, name))
+            rows = size_rows(_lengths(value), part.labels)
         case "angles":  # (length, pairs)
             happened = _turned(value)
         case _:  # (heads, queries, keys)
-            rows = size_rows(value[0, :, 0], along(reading, name))
-    return Stage("sizes", chapter_of(reading, name), titled(name, "positions"), sentence,
-                 **at(reading, name), rows=rows, happened=happened)  # fmt: skip
+            rows = size_rows(value[0, :, 0], part.labels)
+    return part.stage("sizes", "positions", sentence, rows=rows, happened=happened)
 
 
 def _turned(angles: Tensor) -> str:
@@ -119,31 +212,253 @@ def _turned(angles: Tensor) -> str:
     return f"position p: the fastest pair is turned by {fastest}p radians{more}"
 
 
-def _final_norm(reading: TextTrace, name: str) -> Stage:
+def _final_norm(part: Part) -> Stage:
     sentence = "After all layers, every vector is brought to the same scale."
-    lengths = floats(torch.linalg.vector_norm(reading[name][0].float(), dim=-1))
+    lengths = floats(_lengths(part.value))
     happened = f"all vectors are now {min(lengths):.2f} to {max(lengths):.2f} long"
     if len(lengths) == 1:
         happened = f"the vector is now {lengths[0]:.2f} long"
-    return Stage("sizes", chapter_of(reading, name), titled(name, "final norm"), sentence,
-                 **at(reading, name), happened=happened)  # fmt: skip
+    return part.stage("sizes", "final norm", sentence, happened=happened)
 
 
-def _numbers(
-    reading: TextTrace, name: str, title: str, sentence: str, names: Sequence[str], chosen: Chosen
-) -> Stage:
+def _numbers(part: Part, what: str, sentence: str) -> Stage:
     """One row of values: a layer of a network without text."""
-    values = reading[name][0]
-    scope = name.rpartition(".")[0]
-    inputs = reading.words.features if scope == "standardise" else ()
+    values = part.value
+    inputs = part.reading.words.features if part.scope == "standardise" else ()
     labels = inputs or tuple(map(str, range(len(values))))
     off = int((values == 0).sum())
     happened = (
         f"{len(values) - off} of {len(values)} values are above or below 0, the others exactly 0"
     )
-    return Stage(
-        "sizes", chapter_of(reading, name), title, sentence, **at(reading, name),
-        rows=size_rows(values, labels), worked=worked(reading, name),
-        happened=happened if off else "", layer=layer_of(name),
-        points=points_of(reading, scope, names, chosen),
+    return part.stage(
+        "sizes", what, sentence, rows=size_rows(values, labels),
+        worked=sums(part.reading, part.name), happened=happened if off else "",
     )  # fmt: skip
+
+
+# ---- layers of a Transformer ----
+
+
+def _attention(part: Part) -> Stage:
+    kind = part.scope.rpartition(".")[2]
+    pattern = part.value
+    if pattern.dim() == 2:  # an alignment has no heads
+        pattern = pattern[None]
+    what, sentence = ATTENTION[kind]
+    words, heads = part.reading.words, len(pattern)
+    # Who looks: the token that is read, or the one that is to be written.
+    queries = words.along(part.name, "queries") if kind == "self_attention" else words.follows
+    keys = words.along(part.name, "keys")
+    rows = [
+        OutputRow(label, cells, head)
+        for head in _heads(heads, part.focus)
+        for label, cells in zip(
+            queries,
+            strongest(pattern.float().mean(0) if head is None else pattern[head], keys,
+                      part.focus.links),
+            strict=True,
+        )
+    ]  # fmt: skip
+    happened = _sharpest(pattern, queries, keys, part.focus) if heads > 1 else ""
+    return part.stage(
+        "links", what, sentence, rows=tuple(rows), happened=happened, added=_added(part, queries),
+        heads=heads,
+    )  # fmt: skip
+
+
+def _heads(count: int, focus: Focus) -> list[int | None]:
+    if focus.head is not None:
+        return [focus.head]
+    return [None] if focus.layer is None or count == 1 else list(range(count))
+
+
+def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focus: Focus) -> str:
+    """The strongest link of the heads that are shown, but not of a token that has no choice."""
+    free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
+    values = pattern.float() * free
+    if focus.head is not None:
+        values[: focus.head] = values[focus.head + 1 :] = 0
+    # By hand: torch.unravel_index loads a library for algebra, half a second of it.
+    row, key = divmod(int(values.argmax()), values.shape[-1])
+    head, query = divmod(row, values.shape[-2])
+    value = float(values[head, query, key])
+    if not value:
+        return ""
+    link = f"{quoted(queries[query])} ← {quoted(keys[key])} {value:.2f}"
+    shown = f"means of {len(pattern)} heads; " if _heads(len(pattern), focus) == [None] else ""
+    return f"{shown}sharpest: head {head}, {link}"
+
+
+def _added(part: Part, labels: Sequence[str]) -> tuple[Cell, ...]:
+    """What a part adds to each token, as a fraction of the vector that it is added to."""
+    frame = f"{part.scope}_residual"
+    if f"{frame}.branch" not in part.reading:
+        return ()
+    fractions = ratio(part.reading[f"{frame}.branch"][0], part.reading[f"{frame}.skip"][0])
+    return tuple(Cell(label, value) for label, value in zip(labels, floats(fractions), strict=True))
+
+
+def _feedforward(part: Part) -> Stage:
+    active = part.reading[f"{part.scope}.activated"][0] != 0  # (length, d_ff)
+    fraction = float(active.float().mean())
+    happened = ""
+    if fraction < 0.99:  # an activation that switches units off; GELU hardly ever does
+        happened = f"{fraction:.0%} of {active.shape[-1]:,} hidden units are on"
+    return part.stage(
+        "sizes", "feed-forward", FEEDFORWARD, address=f"{part.scope}_residual.branch",
+        happened=happened, added=_added(part, part.labels),
+    )  # fmt: skip
+
+
+# ---- recurrent layers ----
+
+
+def _cell(part: Part) -> Stage:
+    kind = part.scope.rpartition(".")[2]
+    what, sentence = CELLS[kind]
+    ways = {"forward": ", left to right", "backward": ", right to left"}
+    what += ways.get(part.scope.split(".")[-2], "")
+    if kind == "rnn":
+        return part.stage("sizes", what, sentence, rows=_moved(part))
+    gates = GATES[kind]
+    means = {
+        does: floats(part.reading[f"{part.scope}.{gate}"][0].float().mean(-1))
+        for gate, does in gates.items()
+    }
+    rows = tuple(
+        OutputRow(label, tuple(Cell(does, values[place]) for does, values in means.items()))
+        for place, label in enumerate(part.labels)
+    )
+    meanings = [
+        f"{does}: {describe(f'{part.scope}.{gate}').meaning}" for gate, does in gates.items()
+    ]
+    return part.stage(
+        "gates", what, sentence, address=f"{part.scope}.{next(iter(gates))}", rows=rows,
+        happened=_most_open(means, part.labels, _start(part)), meaning="; ".join(meanings),
+    )  # fmt: skip
+
+
+def _start(part: Part) -> int | None:
+    """Which token is read first, where the memory is still empty; after an encoder it is not."""
+    if stack_of(part.scope) == "decoder" and part.reading.words.source:
+        return None
+    return len(part.labels) - 1 if "backward" in part.scope.split(".") else 0
+
+
+def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
+    """Where most was forgotten, but not where there was nothing to forget; and the like."""
+    keeps, other, *_ = means
+    places = [place for place in range(len(labels)) if place != start]
+    remarks = []
+    if places:
+        lowest = min(places, key=means[keeps].__getitem__)
+        kept = f"{keeps} {means[keeps][lowest]:.2f}"
+        if start is not None and means[keeps][start] < means[keeps][lowest]:
+            kept += f"; {labels[start]!r} is read first, when there is nothing to forget"
+        remarks = [f"at {labels[lowest]!r} most is forgotten ({kept})"]
+    highest = max(range(len(labels)), key=means[other].__getitem__)
+    remarks.append(f"at {labels[highest]!r} it {other} most ({means[other][highest]:.2f})")
+    return "; ".join(remarks)
+
+
+def _moved(part: Part) -> tuple[OutputRow, ...]:
+    """How far each token moves a state, as a fraction of the state's length after it."""
+    reading, name = part.reading, part.name
+    states = part.value  # (length, hidden)
+    start = states.new_zeros(1, states.shape[-1])
+    bridge = f"{name.partition('.recurrent.')[0]}.bridge."
+    if f"{bridge}hidden" in reading:
+        start = reading[f"{bridge}hidden"]
+    elif f"{bridge}copied_hidden" in reading:
+        start = reading[f"{bridge}copied_hidden"][:, layer_of(name)]
+    backward = "backward" in name.split(".")
+    before = torch.cat([states[1:], start]) if backward else torch.cat([start, states[:-1]])
+    return size_rows(ratio(states - before, states), part.labels)
+
+
+def _bridge(part: Part) -> Stage:
+    state = part.reading[part.name]
+    sentence = (
+        "The final state of the encoder holds the whole source. The decoder starts from these "
+        f"{state.shape[-1]:,} values."
+    )
+    return part.stage("vectors", "bridge", sentence, rows=vector_rows(state, ("start",)))
+
+
+# ---- what all stages share ----
+
+
+def at(reading: TextTrace, address: str) -> dict[str, Any]:
+    """What the trace and the catalogue know of a point, as a stage has it."""
+    point = describe(address)
+    shape = tuple(reading[address].shape)
+    return {"address": address, "shape": shape, "axes": point.axes, "meaning": point.meaning}
+
+
+def stack_of(name: str) -> str:
+    """Which of the model's stacks a name belongs to."""
+    for stack in ("encoder", "decoder"):
+        if stack in name.split("."):
+            return stack
+    return ""
+
+
+def chapter_of(reading: TextTrace, name: str) -> str:
+    both = bool(reading.words.source and reading.words.target)
+    match stack_of(name):
+        case "encoder":
+            return "Reading the source (encoder)" if both else "Reading (encoder)"
+        case "decoder":
+            return "Writing the target (decoder)" if both else "Reading (decoder)"
+        case _:
+            return "Through the network"
+
+
+def layer_of(name: str) -> int | None:
+    parts = name.split(".")
+    return int(parts[parts.index("layers") + 1]) if "layers" in parts else None
+
+
+def titled(name: str, what: str) -> str:
+    layer, stack = layer_of(name), stack_of(name)
+    where = stack if layer is None else f"{stack} layer {layer}".strip()
+    return ": ".join(filter(None, (where, what)))
+
+
+def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
+    """The first values of each vector, and its length."""
+    lengths = floats(_lengths(table))
+    return tuple(
+        OutputRow(label, (*(Cell("", value) for value in first), Cell("length", length)))
+        for label, first, length in zip(labels, floats(table[:, :FIRST]), lengths, strict=True)
+    )
+
+
+def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
+    """One number for each label."""
+    return tuple(
+        OutputRow(label, (Cell("", value),))
+        for label, value in zip(labels, floats(values), strict=True)
+    )
+
+
+def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:
+    """Of each row (rows, labels), the entries with the largest weights."""
+    top = weights.float().topk(min(most, weights.shape[-1]))
+    return [
+        tuple(
+            Cell(labels[place], value)
+            for value, place in zip(values, places, strict=True)
+            if value > 0  # a masked key is no link
+        )
+        for values, places in zip(floats(top.values), top.indices.tolist(), strict=True)
+    ]
+
+
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """How long vectors are, as fractions of the length of others. (..., values) -> (...)"""
+    return _lengths(part) / _lengths(whole).clamp(min=1e-30)
+
+
+def _lengths(vectors: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(vectors.float(), dim=-1)

@@ -1,205 +1,408 @@
-"""A walk through a model: from a text to what the model makes of it, one stage after the other.
+"""A walk through a model as data, stage after stage, and as text for the terminal.
 
-Every number is read off the trace; nothing is computed a second time by the model.
+The text, the page and the JSON are all written from the stages.
 """
 
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass
+from textwrap import wrap
+from typing import Any, Literal
 
-from translucid.core.errors import InputError
-from translucid.models.mlp import MLPConfig
-from translucid.models.recurrent import RecurrentConfig
-from translucid.models.sequence_config import SequenceConfig
-from translucid.models.transformer import TransformerConfig
-from translucid.see.adapters import adapter_norms, has_adapters
-from translucid.see.terms.terms import computation
-from translucid.see.text_trace import TextTrace
-from translucid.see.walk import data
-from translucid.see.walk.answer import answers
-from translucid.see.walk.data import Stage
-from translucid.see.walk.stage_parts import Chosen, layer_of
-from translucid.see.walk.stages import stages_of
-from translucid.see.walk.text import as_text
-from translucid.tasks.example import TokenInput
+from translucid.core.catalogue import describe
+from translucid.see.render.drawing import printable
+from translucid.see.render.plain_math import columns, pad
 from translucid.tasks.outputs import Cell, OutputRow
 
-UNKNOWN = "unknown"
-STARTS = "start: the end mark of the text before"
-GOES_IN = "What goes in"
-LISTED = 6  # unknown tokens in one line
-ADAPTERS = (
-    "Adapters (LoRA) learnt beside layers that were frozen. Of each: how many times as long what "
-    "it adds is as what the frozen layer gives, on average over the tokens."
-)
-SO_FAR = (
-    "The decoder reads what was written so far, from the start mark on, and from each token it "
-    "makes the next."
-)
+# What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
+# values of a vector and its length; where a token looks; how open its gates are; one number for
+# each token; probabilities, best first.
+Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
 
 
-class Walk(data.Walk):
-    """A walk that prints itself."""
+NOTHING = "(nothing: it ends at once)"  # an answer without words
+
+# Unicode categories of punctuation, and of signs such as + and $.
+SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
+
+# What a size along an axis is called.
+AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
+        "vocab": "scores", "outputs": "scores"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One point of the trace, for those who look closer."""
+
+    address: str
+    shape: tuple[int, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stop of the walk."""
+
+    kind: Kind
+    chapter: str
+    title: str
+    sentence: str  # for someone who meets this part for the first time
+    address: str = ""  # the name in the trace; nothing for what goes in
+    shape: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
+    meaning: str = ""  # as the catalogue has it
+    rows: tuple[OutputRow, ...] = ()
+    worked: tuple[str, ...] = ()  # the sums with their weights, where those are few
+    happened: str = ""  # the most remarkable of the numbers, in words
+    added: tuple[Cell, ...] = ()  # of each token: how many times as long as it what is added is
+    layer: int | None = None
+    heads: int = 0  # of attention
+    points: tuple[Seen, ...] = ()  # all there is in this part, where one layer was asked for
+    came: bool = False  # of choices: what is marked came next in a text, it was not chosen here
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Everything that happened between a text and what the model made of it."""
+
+    task: str
+    text: str
+    answer: str  # what the model says; for a translator, what it was given to read
+    introduction: str
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = ()  # what was left out
+    warning: str = ""  # why the answer may be worth little; shown beside it
+
+    def as_text(self, width: int = 96, *, colour: bool = False) -> str:
+        """For a terminal, at most `width` columns wide."""
+        return "\n".join(line.rstrip() for line in _Printer(width, colour).lines(self)) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: lists, words and numbers."""
+        return asdict(self)
 
     def __str__(self) -> str:
-        return as_text(self)
+        return self.as_text()
 
 
-def walk(
-    reading: TextTrace, *, layer: int | None = None, head: int | None = None, top: int = 5
-) -> Walk:
-    """What happened while a model read a text.
-
-    layer: show this one closer and leave the others out. head: of attention; by default the mean
-    over all, and with a layer each by itself. top: how many of the likeliest answers to show.
-    """
-    text = reading.example.text
-    names, notes = _of_one_member(reading)
-    _check(reading, names, layer, head, top)
-    stages = list(stages_of(reading, names, Chosen(layer, head, top)))
-    if layer is not None:
-        stages = [stage for stage in stages if stage.layer == layer]
-        notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
-    last, answer, note = answers(reading, names, top)
-    notes += [note] if note else []
-    return Walk(
-        reading.task.name, text, answer, _introduction(reading),
-        (*_with_inputs(reading, stages), *_adapters(reading, layer), *last), tuple(notes),
-        _unknown(reading),
-    )  # fmt: skip
+def quoted(label: str) -> str:
+    """A token; punctuation in quotes, or it would be lost between the signs around it."""
+    signs = all(unicodedata.category(letter) in SIGNS for letter in label)
+    return repr(label) if signs else label
 
 
-def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
-    """The names to walk along; of an ensemble, those of its first member."""
-    names = reading.names()
-    members = {name.split(".")[1] for name in names if name.startswith("members.")}
-    if not members:
-        return names, []
-    note = f"{len(members)} networks are an ensemble; up to the answer, number 0 is shown"
-    return [name for name in names if name.startswith("members.0.")], [note]
+def shortened(text: str, words: int = 15, characters: int = 120) -> str:
+    """The first words of a long text."""
+    first = " ".join(text.split()[:words])[:characters].rstrip()
+    return text.strip() if first == " ".join(text.split()) else f"{first} …"
 
 
-def _check(
-    reading: TextTrace, names: Sequence[str], layer: int | None, head: int | None, top: int
-) -> None:
-    if top < 1:
-        raise InputError(f"top = {top}: at least 1 answer is shown")
-    layers = {layer_of(name) for name in names} - {None}
-    if layer is not None and layer not in layers:
-        allowed = _counted("layer", len(layers))
-        raise InputError(f"layer = {layer}: the model has {allowed}")
-    patterns = [name for name in names if name.endswith("_attention.pattern")]
-    heads = reading[patterns[0]].shape[1] if patterns else 0
-    if head is not None and not 0 <= head < heads:
-        allowed = _counted("attention head", heads)
-        raise InputError(f"head = {head}: the model has {allowed}")
+def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
+    """(1, 4, 7, 7) -> 4 heads × 7 tokens × 7 tokens"""
+    named = [(size, axis) for size, axis in zip(shape, axes, strict=True) if axis != "batch"]
+    counted = [(size, AXES.get(axis, "values")) for size, axis in named]
+    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in counted)
 
 
-def _counted(what: str, count: int) -> str:
-    if count < 2:
-        return f"one {what}, number 0" if count else f"no {what}s; leave it out"
-    return f"{what}s 0 to {count - 1}"
+BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+ROWS, VECTORS = 24, 8  # tokens of a stage
+LABEL = 20  # characters of a token
+BAR = 24  # blocks of the longest bar
+BLOCKS = " ▏▎▍▌▋▊▉█"
+STEPS = "▁▂▃▄▅▆▇█"
+GAP = "   "
+LEAST = 0.001  # a probability below is not shown
 
 
-def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]:
-    """The stages, with what goes in before them, and what a translator reads of its own."""
-    example, words = reading.example, reading.words
-    if example.source is not None and example.target is not None:
-        yield _tokens(reading, GOES_IN, words.source, example.source)
-        writing = [stage for stage in stages if "decoder" in stage.address.split(".")]
-        yield from stages[: len(stages) - len(writing)]
-        yield replace(
-            _tokens(reading, writing[0].chapter, words.target, example.target),
-            title="decoder: what was written so far", sentence=SO_FAR,
-        )  # fmt: skip
-        yield from writing
-    elif example.source is not None:
-        yield _tokens(reading, GOES_IN, words.source, example.source)
-        yield from stages
-    elif example.target is not None:
-        tokens = _tokens(reading, GOES_IN, words.target, example.target)
-        first, *others = tokens.rows
-        starts = STARTS if example.target_ids[0] == example.target.tokenizer.eos_id else ""
-        yield replace(tokens, rows=(replace(first, remark=starts), *others))
-        yield from stages
-    else:
-        numbers = example.batch.inputs["x"][0].tolist()
-        yield Stage(
-            "values", GOES_IN, "the numbers",
-            " ".join(filter(None, ("The network reads numbers, not words.", example.note))),
-            rows=tuple(
-                OutputRow(label, (Cell("", value),))
-                for label, value in zip(words.features, numbers, strict=True)
-            ),
-        )  # fmt: skip
-        yield from stages
+class _Printer:
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width, self.colour = width, colour
+        self.explained: set[str] = set()  # what a part is, is said once
+
+    def lines(self, walk: Walk) -> Iterator[str]:
+        answer = walk.answer or NOTHING
+        yield from self._wrapped(f"“{walk.text.strip()}” → {answer}", "", BOLD)
+        yield from self._wrapped(walk.warning and f"! {walk.warning}", "", BOLD)
+        yield from self._wrapped(walk.introduction, "")
+        for note in walk.notes:
+            yield from self._wrapped(f"({note})", "")
+        for legend in _legends(walk.stages):
+            yield from self._wrapped(legend, "", DIM)
+        chapter = ""
+        for number, stage in enumerate(walk.stages, start=1):
+            if stage.chapter != chapter:
+                chapter = stage.chapter
+                yield self._styled(f"── {chapter} ".ljust(self.width, "─"), GREEN)
+            yield from self._stage(number, stage)
+
+    def _stage(self, number: int, stage: Stage) -> Iterator[str]:
+        yield from self._title(number, stage)
+        again = stage.sentence in self.explained
+        remarks = [_added(stage), stage.happened]
+        if not stage.rows and not stage.added:  # in one go with what it is
+            yield from self._wrapped(" ".join([self._explanation(stage), *remarks]).strip(), GAP)
+        else:
+            yield from self._wrapped(self._explanation(stage), GAP)
+            yield from self._rows(stage, again=again)
+            for line in stage.worked:
+                yield from self._wrapped(line, GAP)
+            yield from self._wrapped("; ".join(filter(None, remarks)), GAP)
+        yield from self._points(stage)
+
+    def _explanation(self, stage: Stage) -> str:
+        """What a part is, once."""
+        text = "" if stage.sentence in self.explained else stage.sentence
+        if stage.meaning and stage.meaning not in self.explained:
+            text += f" ({stage.meaning})"
+        self.explained |= {stage.sentence, stage.meaning}
+        return text.strip()
+
+    def _points(self, stage: Stage) -> Iterator[str]:
+        """All that a part computes; their names go on from the layer's."""
+        if not stage.points:
+            return
+        layer = re.sub(r"(layers\.\d+\.).*", r"\1", stage.points[0].address)
+        yield self._styled(f"{GAP}all of it, under {layer}", DIM)
+        names = [point.address.removeprefix(layer) for point in stage.points]
+        shapes = [_shape(point) for point in stage.points]
+        wide, deep = max(map(len, names)) + 2, max(map(len, shapes)) + 2
+        before = len(GAP) + wide + deep
+        indent = before if self.width - before >= 24 else 2 * len(GAP)  # else on lines of its own
+        for name, shape, point in zip(names, shapes, stage.points, strict=True):
+            meaning = wrap(point.meaning, self.width - indent)
+            line = f"{GAP}{name:<{wide}}{shape:<{deep}}"
+            if indent == before and meaning:
+                line += meaning.pop(0)
+            for part in (line, *(" " * indent + more for more in meaning)):
+                yield self._styled(_cut(part, self.width), DIM)
+
+    def _title(self, number: int, stage: Stage) -> Iterator[str]:
+        """The title, and where the numbers are: beside it, or below."""
+        left = f"{number:>2} {stage.title}"
+        full = f"{stage.address}  {sized(stage.shape, stage.axes)}" if stage.address else ""
+        room = self.width - len(left) - 2
+        for where in (full, stage.address):
+            if len(where) <= room:
+                yield self._styled(left, BOLD) + self._styled(where.rjust(room + 2), DIM)
+                return
+        yield self._styled(left, BOLD)
+        yield self._styled(_cut(f"{GAP}{stage.address}", self.width), DIM)
+
+    def _rows(self, stage: Stage, *, again: bool) -> Iterator[str]:
+        rows = stage.rows
+        if again and stage.kind == "vectors":  # the first time shows what they look like
+            lengths = [row.cells[-1].value for row in rows]
+            several = f"vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
+            yield GAP + (several if len(rows) > 1 else f"a vector, {lengths[0]:.2f} long")
+            return
+        shown = rows[: VECTORS if stage.kind == "vectors" else ROWS]
+        if stage.points and stage.kind == "links":  # so many for each head
+            shown = rows
+        match stage.kind:
+            case "tokens":
+                yield from self._flowing([_token(row) for row in shown])
+            case "values":
+                yield from self._flowing([_value(row) for row in shown])
+            case "sizes":
+                yield from self._flowing([_size(row) for row in shown])
+            case "vectors":
+                yield from self._packed(_vectors(shown))
+            case "gates":
+                yield from self._gates(shown)
+            case "links":
+                yield from self._links(shown)
+            case "choices":
+                yield from self._choices(shown, came=stage.came)
+        if len(rows) > len(shown):
+            yield from self._wrapped(
+                f"… and {len(rows) - len(shown)} more; --json has them all", GAP
+            )
+
+    def _links(self, rows: Sequence[OutputRow]) -> Iterator[str]:
+        for head in dict.fromkeys(row.head for row in rows):
+            texts = [_link(row) for row in rows if row.head == head]
+            yield from self._packed(texts, first="" if head is None else f"head {head}  ")
+
+    def _gates(self, rows: Sequence[OutputRow]) -> Iterator[str]:
+        """A line for each gate, the tokens from left to right; as many tokens as fit."""
+        wide = max(8, *(columns(_short(row.label)) + 2 for row in rows))
+        across = max(1, (self.width - len(GAP) - 8) // wide)
+        for start in range(0, len(rows), across):
+            part = rows[start : start + across]
+            yield GAP + " " * 8 + "".join(pad(_short(row.label), wide) for row in part)
+            for place, gate in enumerate(part[0].cells):
+                values = [row.cells[place].value for row in part]
+                shown = "".join(pad(f"{_step(v)} {_number(v)}", wide) for v in values)
+                yield f"{GAP}{gate.label:<8}{shown}"
+
+    def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
+        """One step: a bar for each answer. Several: a line for each step."""
+        if len(rows) == 1:
+            wide = max(columns(_short(cell.label)) for cell in rows[0].cells)
+            for cell in rows[0].cells:
+                bar = self._styled(_bar(cell.value, BAR), GREEN)
+                mark = ("  (came next)" if came else "  (chosen)") if cell.chosen else ""
+                label = pad(_short(cell.label), wide)
+                yield f"{GAP}{label} {bar} {_percent(cell.value):>6}{mark}{_wanted(cell)}"
+            return
+        taken = [next(cell for cell in row.cells if cell.chosen) for row in rows]
+        before = max(columns(_short(row.label)) for row in rows)
+        after = max(columns(_short(cell.label)) for cell in taken)
+        for row, cell in zip(rows, taken, strict=True):
+            step = f"{pad(_short(row.label), before)} → {pad(_short(cell.label), after)}"
+            bar = _bar(cell.value, BAR // 2)
+            sure = f"{_percent(cell.value):>6}{_wanted(cell)}"
+            room = self.width - columns(f"{GAP}{step} {bar} {sure}{GAP}")
+            others = self._styled(_cut(_others(row), room), DIM)
+            yield f"{GAP}{step} {self._styled(bar, GREEN)} {sure}{GAP}{others}"
+
+    def _packed(self, texts: Sequence[str], first: str = "") -> Iterator[str]:
+        """Texts in columns of one width; `first` precedes the first line."""
+        if not texts:
+            return
+        wide = max(map(columns, texts)) + 2
+        across = max(1, (self.width - len(GAP) - len(first)) // wide)
+        for start in range(0, len(texts), across):
+            line = "".join(pad(text, wide) for text in texts[start : start + across])
+            yield GAP + (first if start == 0 else " " * len(first)) + line
+
+    def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
+        """Texts one after the other, broken between two."""
+        line = ""
+        for text in texts:
+            if line and len(GAP) + columns(line) + 2 + columns(text) > self.width:
+                yield GAP + line
+                line = ""
+            line += f"  {text}" if line else text
+        if line:
+            yield GAP + line
+
+    def _wrapped(self, text: str, indent: str, style: str = "") -> Iterator[str]:
+        for line in wrap(printable(text), self.width, initial_indent=indent,
+                         subsequent_indent=indent):  # fmt: skip
+            yield self._styled(line, style)
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"{style}{text}{PLAIN}" if self.colour and style and text else text
 
 
-def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
-    """Where tuning changed the computation."""
-    norms = adapter_norms(computation(reading)) if has_adapters(reading.network) else ()
-    shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
-    if shown:
-        most = max(shown, key=lambda norm: norm.ratio)
-        rows = (
-            OutputRow(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown
+def _legends(stages: Sequence[Stage]) -> Iterator[str]:
+    """What the signs in these stages mean."""
+    linked = [stage for stage in stages if stage.kind == "links"]
+    if linked:
+        row = _telling(linked[0])
+        taken, head = row.cells[0], "" if row.head is None else f" in head {row.head}"
+        heads = linked[0].heads
+        over = f", on average over its {heads} heads" if heads > 1 and row.head is None else head
+        link = f"{_short(row.label)} ← {_short(taken.label)} {_number(taken.value)}"
+        yield (f"{link}  “{row.label}” attends {taken.value:.0%} to “{taken.label}”{over}.")
+    if any(stage.added for stage in stages):
+        yield (
+            "adds ▂▅█  length of the vector that a part adds to each token; 0.50× is half the "
+            "length of the token's own."
         )
-        yield Stage(
-            "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
-            happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
-        )  # fmt: skip
 
 
-def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: TokenInput) -> Stage:
-    tokenizer, ids = tokens.tokenizer, reading.example.batch.inputs[tokens.name]
-    rows = tuple(
-        OutputRow(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
-        for word, number in zip(words, ids[0].tolist(), strict=True)
-    )
-    lacking = sum(bool(row.remark) for row in rows)
-    sentence = (
-        "The text is cut into tokens: words, or pieces of words. Each has a number in the model's "
-        f"vocabulary of {len(tokenizer):,}."
-    )
-    happened = f"{lacking} of {len(rows)} tokens not in the vocabulary" if lacking else ""
-    return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
+def _telling(stage: Stage) -> OutputRow:
+    """A row to explain the signs by: the strongest link to another token."""
+    rows = [row for row in stage.rows if row.cells and row.cells[0].label != row.label]
+    return max(rows or stage.rows, key=lambda row: row.cells[0].value)
 
 
-def _unknown(reading: TextTrace) -> str:
-    """How much of what was typed the model cannot know; what it wrote itself it knows."""
-    example, words = reading.example, reading.words
-    sides = ((words.source, example.source), (words.target, example.target))
-    typed = next(((words, side) for words, side in sides if side is not None), None)
-    if typed is None:
+def _shape(point: Seen) -> str:
+    """Without the batch: there is one text."""
+    batch = int(describe(point.address).axes[:1] == ("batch",))
+    return " × ".join(map(str, point.shape[batch:])) or "1"
+
+
+def _token(row: OutputRow) -> str:
+    remark = f" ({row.remark})" if row.remark else ""
+    return f"{_short(row.label)} {row.cells[0].value:.0f}{remark}"
+
+
+def _value(row: OutputRow) -> str:
+    """x1 = 0.5"""
+    first, *others = row.cells
+    more = "".join(f" ({cell.label} {cell.value:.6g})" for cell in others)
+    return f"{row.label} = {first.value:.6g}{more}"
+
+
+def _size(row: OutputRow) -> str:
+    return f"{_short(row.label)} {_number(row.cells[0].value)}"
+
+
+def _vectors(rows: Sequence[OutputRow]) -> list[str]:
+    """Number below number."""
+    wide = max(columns(_short(row.label)) for row in rows)
+    texts = []
+    for row in rows:
+        *first, length = row.cells
+        numbers = " ".join(f"{_number(cell.value):>5}" for cell in first)
+        texts.append(f"{pad(_short(row.label), wide)} {numbers} …  length {length.value:.2f}")
+    return texts
+
+
+def _added(stage: Stage) -> str:
+    """A block for each token, and the largest and the smallest in words."""
+    cells = stage.added
+    if not cells:
         return ""
-    rows = _tokens(reading, GOES_IN, *typed).rows
-    lacking = [row.label for row in rows if row.remark == UNKNOWN]
-    if not lacking:
-        return ""
-    listed = ", ".join([*lacking[:LISTED], *["…"][: len(lacking) - LISTED]])
-    are = "is" if len(lacking) == 1 else "are"
-    return f"{len(lacking)} of {len(rows)} tokens {are} not in the model's vocabulary: {listed}"
+    full = max(1.0, *(cell.value for cell in cells))
+    blocks = "".join(_step(cell.value / full) for cell in cells[: 2 * ROWS])
+    more = "…" if len(cells) > 2 * ROWS else ""
+    most, least = max(cells, key=lambda c: c.value), min(cells, key=lambda c: c.value)
+    ends = f"to {_short(most.label)} {_number(most.value)}×"
+    if least is not most:
+        ends = f"most {ends}, least to {_short(least.label)} {_number(least.value)}×"
+    apart = stage.heads > 1 and stage.rows[0].head is not None
+    return f"{'all heads together add' if apart else 'adds'} {blocks}{more} {ends}"
 
 
-def _introduction(reading: TextTrace) -> str:
-    """What kind of model this is."""
-    weights = f"with {reading.network.parameters_count:,} weights"
-    match reading.network.config:
-        case TransformerConfig() as config:
-            writing = config.decoder_layers or config.layers
-            stacks = _stacks(config, config.layers, writing)
-            return f"A Transformer {weights}: {stacks}, {config.heads} attention heads in each."
-        case RecurrentConfig() as config:
-            stacks = _stacks(config, config.layers, config.layers)
-            return f"A recurrent network ({config.cell.upper()}) {weights}: {stacks}."
-        case MLPConfig() as config:
-            layers = len(config.hidden)
-            return f"A network of {layers} hidden layer{'s'[: layers - 1]} {weights}."
-        case config:
-            return f"A {type(config).__name__.removesuffix('Config').lower()} {weights}."
+def _link(row: OutputRow) -> str:
+    shown = [cell for place, cell in enumerate(row.cells) if place == 0 or cell.value >= 0.005]
+    links = ", ".join(f"{_short(cell.label)} {_number(cell.value)}" for cell in shown)
+    return f"{_short(row.label)} ← {links or 'nothing'}"
 
 
-def _stacks(config: SequenceConfig, reading: int, writing: int) -> str:
-    read = f"{reading} layer{'s'[: reading - 1]}"
-    if config.shape == "encoder-decoder":
-        return f"{read} to read the source (encoder), {writing} to write (decoder)"
-    return read
+def _others(row: OutputRow) -> str:
+    """What else was likely."""
+    others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
+    listed = ", ".join(f"{_short(c.label)} {_percent(c.value)}{_wanted(c)}" for c in others)
+    return f"{listed or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _wanted(cell: Cell) -> str:
+    return " (wanted)" if cell.wanted else ""
+
+
+def _bar(fraction: float, blocks: int) -> str:
+    """A fraction of 1 as a bar, to an eighth of a block."""
+    eighths = round(max(0.0, min(fraction, 1.0)) * blocks * 8)
+    whole, part = divmod(eighths, 8)
+    return ("█" * whole + (BLOCKS[part] if part else "")).ljust(blocks)
+
+
+def _step(fraction: float) -> str:
+    """A fraction as one block; 1 and more is a full one."""
+    return STEPS[min(7, max(0, int(fraction * 8)))]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def _short(label: str) -> str:
+    return _cut(quoted(printable(label)), LABEL)
+
+
+def _cut(text: str, wide: int) -> str:
+    if columns(text) <= wide:
+        return text
+    while text and columns(text) >= wide:
+        text = text[:-1]
+    return f"{text}…" if wide > 0 else ""

@@ -4,7 +4,7 @@ Formulas are LaTeX. Titles, notes and table cells are plain text in which `$...$
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | 
 
 
 @dataclass(frozen=True)
-class Table:
+class SolutionTable:
     """Rows of cells under a header; for what is no formula."""
 
     header: tuple[str, ...]
@@ -31,7 +31,7 @@ class Given:
     symbol: str
     text: str = ""  # LaTeX
     value: Value = None
-    table: Table | None = None  # instead of a formula; then the symbol is its heading
+    table: SolutionTable | None = None  # instead of a formula; then the symbol is its heading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Step:
     numbers: str = ""
     result: str = ""
     value: Value = None  # the result in full precision
-    table: Table | None = None
+    table: SolutionTable | None = None
     note: str = ""
 
     def sides(self) -> list[str]:
@@ -87,6 +87,13 @@ class Content:
         for number, step in enumerate(self.steps, 1):
             yield number, "" if step.section == section else step.section, step
             section = step.section
+
+
+def first_and_last(rows: Sequence[tuple[str, ...]], most: int) -> tuple[tuple[str, ...], ...]:
+    """The rows of a table; of more than `most`, the first ones and the last."""
+    if len(rows) <= most:
+        return tuple(rows)
+    return (*rows[: most - 1], tuple("…" for _ in rows[0]), rows[-1])
 
 
 def literal(text: str) -> str:

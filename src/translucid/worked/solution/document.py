@@ -1,10 +1,12 @@
-"""A solution as Markdown, and as a LaTeX document."""
+"""A solution as Markdown, as a LaTeX document, and as HTML whose formulas need no script."""
 
 import re
 
+from translucid.see.render.frame import escape, piece, table
 from translucid.see.render.latex import with_formulas
+from translucid.see.render.mathml import mathml
 from translucid.see.render.plain_math import words
-from translucid.worked.solution.content import Content, Given, Step, Table, dollars
+from translucid.worked.solution.content import Content, Given, SolutionTable, Step, dollars
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[T1]{fontenc}
@@ -67,7 +69,7 @@ def _md_given(given: tuple[Given, ...]) -> list[str]:
     return out
 
 
-def _md_table(table: Table) -> str:
+def _md_table(table: SolutionTable) -> str:
     lines = [table.header, tuple("---" for _ in table.header), *table.rows]
     return "\n".join(
         "| " + " | ".join(cell if cell == "---" else _md(cell) for cell in line) + " |"
@@ -101,7 +103,7 @@ def latex(solution: Content) -> str:
 
 
 def latex_body(solution: Content) -> str:
-    """What stands between \\begin{document} and \\end{document}."""
+    """The content between \\begin{document} and \\end{document}."""
     out = []
     if solution.opening:
         out.append(rf"\emph{{{_tex(solution.opening)}}}")
@@ -154,7 +156,7 @@ def _first(row: str) -> str:
     return f"{{{row[0]}}}{row[1:]}" if row.startswith(("[", "*")) else row
 
 
-def _tex_table(table: Table) -> str:
+def _tex_table(table: SolutionTable) -> str:
     columns = "l" * len(table.header)
     lines = [_first(" & ".join(_tex(cell) for cell in row)) + r" \\" for row in table.rows]
     head = " & ".join(_tex(cell) for cell in table.header) + r" \\ \hline"
@@ -182,3 +184,49 @@ def grown(formula: str) -> str:
     if r"\begin{bmatrix}" in whole:
         whole = whole.replace(r"\lVert", r"\left\lVert").replace(r"\rVert", r"\right\rVert")
     return whole
+
+
+def html(text: str) -> str:
+    """Plain text with its formulas."""
+    return with_formulas(text, escape, mathml)
+
+
+def page(solution: Content) -> str:
+    """One element with its own style: headings, numbered steps, formulas, tables."""
+    out = [f"<h2>{html(solution.title)}</h2>"]
+    if solution.opening:
+        out.append(f"<p><em>{html(solution.opening)}</em></p>")
+    if solution.given:
+        out += ["<h3>Given</h3>", *_given(solution.given)]
+    for number, heading, step in solution.numbered():
+        out += [f"<h3>{html(heading)}</h3>"] if heading else []
+        out += _step(number, step)
+    out += [f"<p>Note: {html(note)}</p>" for note in solution.notes]
+    out += [f"<p><b>{html(solution.closing)}</b></p>"] if solution.closing else []
+    out += [f"<p>Next: <code>{escape(solution.next)}</code></p>"] if solution.next else []
+    return dollars(piece(*out), "$")
+
+
+def _given(given: tuple[Given, ...]) -> list[str]:
+    formulas = [mathml(f"{item.symbol} = {grown(item.text)}") for item in given if not item.table]
+    out = [f'<div class="formula wide given">{"".join(formulas)}</div>'] if formulas else []
+    for item in given:
+        if item.table is not None:
+            out += [f"<p>{html(item.symbol)}</p>", _table(item.table)]
+    return out
+
+
+def _step(number: int, step: Step) -> list[str]:
+    out = [f"<p><b>{number}. {html(step.title)}</b></p>"]
+    if step.sides():
+        out.append(f'<div class="formula wide">{mathml(aligned(step), display=True)}</div>')
+    if step.table is not None:
+        out.append(_table(step.table))
+    if step.note:
+        out.append(f'<p class="pale">{html(step.note)}</p>')
+    return out
+
+
+def _table(content: SolutionTable) -> str:
+    rows = [[html(cell) for cell in row] for row in content.rows]
+    return table([html(cell) for cell in content.header], rows)

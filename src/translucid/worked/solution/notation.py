@@ -60,7 +60,7 @@ def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
     return r"\begin{bmatrix} " + r" \\ ".join(lines) + r" \end{bmatrix}"
 
 
-# While numbers are put into a template, these marks (of Unicode's private area) stand around them,
+# While numbers are put into a template, these marks (of Unicode's private area) enclose them,
 # so that what comes between two of them can be mended: 2 3 becomes 2 · 3.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")

@@ -91,7 +91,7 @@ def wholes(numbers: Numbers, name: str, *, least: int = 0) -> list[int]:
 
 
 def shape(table: Tensor) -> str:
-    """`3 x 2`, as a message says it."""
+    """`3 x 2`, for messages."""
     return " x ".join(str(size) for size in table.shape) or "one number"
 
 
@@ -172,8 +172,8 @@ def many(count: int, what: str = "number") -> str:
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     """The keys and values of a TOML or JSON file; `-` is standard input.
 
-    `kinds` has the keys that may stand in it, each a "word", a "flag" or "numbers"; what numbers
-    may look like, whoever uses them decides. Keys may be spelt in any way: W_Q, w_q, wq.
+    kinds: the keys that the file may have, each a "word", a "flag" or "numbers", which the exercise
+    checks. Keys may be spelt in any way: W_Q, w_q, wq.
     """
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")

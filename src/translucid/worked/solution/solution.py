@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 
-from translucid.worked.solution import document, text
+from translucid.worked.solution import document, plain_text
 from translucid.worked.solution.content import Content, dollars
-from translucid.worked.solution.page import page
+from translucid.worked.solution.document import page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,7 @@ class Solution(Content):
 
     def text(self, width: int = 80, *, color: bool = False) -> str:
         """For a terminal of this width."""
-        return text.render(self, width, color)
+        return plain_text.render(self, width, color)
 
     def markdown(self) -> str:
         """For notebooks and pages that set $$ formulas $$."""
@@ -32,7 +32,7 @@ class Solution(Content):
     def json(self) -> str:
         """Every step with its formula and its value in full precision."""
         content = asdict(self)
-        del content["more"]  # `next` says it
+        del content["more"]  # `next` contains it
         content["steps"] = [{"number": i, **step} for i, step in enumerate(content["steps"], 1)]
         written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         return dollars(written, "$")

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.models.base import DecoderModel
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid_lab.engine.experiment import Experiment

@@ -13,8 +13,7 @@ from translucid.generate.decode import find
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.loss import cross_entropy
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

@@ -10,8 +10,7 @@ from torch import Tensor
 from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.feedforward import FeedForward
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Heat
+from translucid.see.pictures import Axis, Heat
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 

@@ -9,8 +9,7 @@ import torch
 
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.attention.key_value_lookup import ASKING, CONTENTS, NAMES, dictionaries
 from translucid_lab.claims.shared.attention_tasks import Batch, right, train
 from translucid_lab.engine.experiment import Experiment

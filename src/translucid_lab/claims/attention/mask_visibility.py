@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from translucid.models import TransformerConfig, build
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat
 from translucid_lab.claims.attention.causal_mask import WORDS
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, average, by_case

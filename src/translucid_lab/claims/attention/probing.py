@@ -10,8 +10,7 @@ from torch import Tensor
 from translucid.core.trace import Trace
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Heat
+from translucid.see.pictures import Axis, Heat
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.shared.attention_tasks import Batch, right, train
 from translucid_lab.engine.experiment import Experiment

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from translucid.parts.activations import softmax
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (
     Data,

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Heat
+from translucid.see.pictures import Axis, Heat
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.shared.attention_tasks import Batch, patterns, right, train
 from translucid_lab.engine.experiment import Experiment

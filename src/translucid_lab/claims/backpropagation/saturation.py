@@ -12,8 +12,7 @@ from torch import nn
 
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.backpropagation.vanishing_gradients import slope
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, decide

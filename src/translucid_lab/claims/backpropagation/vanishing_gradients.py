@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from translucid.core.trace import Trace
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, ActivationName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.mlp_weights import layers_of
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

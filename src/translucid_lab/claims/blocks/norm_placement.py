@@ -11,8 +11,7 @@ from translucid.models import TransformerConfig, build
 from translucid.models.transformer import Layer
 from translucid.parts.norms import NormName
 from translucid.parts.residual import Placement
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.toyland_text import next_words
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

@@ -9,8 +9,7 @@ import torch
 from translucid.generate.beam_search import GenerationConfig, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.small_language_model import (
     MAX_LENGTH,
     STEPS,

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from translucid.generate.beam_search import GenerationConfig
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.table_model import Tables
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

@@ -14,8 +14,7 @@ from translucid.models import TransformerConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import KVCache
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.toyland_text import next_words
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

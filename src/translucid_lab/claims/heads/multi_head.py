@@ -11,8 +11,7 @@ from translucid.core.trace import Trace
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat, Lines
+from translucid.see.pictures import Axis, Grid, Heat, Lines
 from translucid.see.switches import choose, switches, together
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.shared.attention_tasks import (

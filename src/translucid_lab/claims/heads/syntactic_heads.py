@@ -18,8 +18,7 @@ from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.data.toyland import Toyland
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.switches import choose, switches
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.heads.sentence_links import Lexicon, Texts

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.language_models.next_word import made, new_loss, recurrent, train
 from translucid_lab.claims.shared.toyland_text import sentences
 from translucid_lab.engine.experiment import Experiment

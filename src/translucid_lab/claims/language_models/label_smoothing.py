@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.generate.beam_search import GenerationConfig
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.shared.small_language_model import STEPS, LanguageModel, language_model

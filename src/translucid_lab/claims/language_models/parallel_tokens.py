@@ -10,8 +10,7 @@ from torch import Tensor
 
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.language_models.next_word import made, recurrent, transformer
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

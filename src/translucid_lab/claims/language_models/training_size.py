@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.language_models.next_word import (
     made,
     new_loss,

@@ -9,8 +9,7 @@ from torch import Tensor
 from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.norms import BatchNorm
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

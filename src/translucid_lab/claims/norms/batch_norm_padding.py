@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from translucid.parts.norms import BatchNorm
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.norms.batch_norm_batch_size import FEATURES
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.norms import BatchNorm
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import Step, fit

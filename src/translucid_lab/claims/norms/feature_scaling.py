@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import mean_square
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.parts.norms import NormName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import Deep
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import Step, fit

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from translucid.parts.norms import NormName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.mlp_weights import set_weights
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.fit import fit

@@ -10,8 +10,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.perceptron.threshold_unit import CORNERS, XOR
 from translucid_lab.claims.shared.mlp_weights import set_weights
 from translucid_lab.engine.experiment import Experiment

@@ -8,8 +8,7 @@ from torch import Tensor
 from translucid.core.trace import NO_TRACE
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.position_tasks import (
     OTHER,
     ROWS,

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from translucid.parts.positions import Sinusoidal, period
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (
     Data,

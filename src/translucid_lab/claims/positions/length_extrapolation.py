@@ -11,8 +11,7 @@ import torch
 
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.position_tasks import (
     BACK,
     FOUR_TIMES,

@@ -7,8 +7,7 @@ import torch
 
 from translucid.parts.attention import SelfAttention
 from translucid.parts.positions import Sinusoidal
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.position_tasks import OTHER, SAME, TESTED
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, by_case, mean_of

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from translucid.parts.positions import Rotary, rotate
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Heat
+from translucid.see.pictures import Axis, Heat
 from translucid_lab.claims.shared.position_tasks import OTHER, SAME
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, average, column, decide

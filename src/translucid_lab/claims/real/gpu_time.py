@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import CellName, Recurrent
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (
     Data,

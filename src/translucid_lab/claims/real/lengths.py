@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.models import TransformerConfig, build
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.positions.length_extrapolation import COPYING, KEEPS, PLACES
 from translucid_lab.claims.real.files import lines
 from translucid_lab.claims.shared.position_tasks import FOUR_TIMES, TESTED, TRAINED, TWICE

@@ -16,8 +16,7 @@ from torch import Tensor
 from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.generate.beam_search import GenerationConfig
 from translucid.parts.tokens import Tokens
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.switches import choose, switches, together
 from translucid_lab.claims.attention import mask_visibility
 from translucid_lab.claims.real.weights import (

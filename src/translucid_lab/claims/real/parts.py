@@ -9,8 +9,7 @@ from torch import Tensor
 
 from translucid.core.trace import Edit, Trace
 from translucid.parts.norms import RMSNorm
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.see.switches import Switch, choose, switches, together
 from translucid_lab.claims.real.weights import stories, story_sentences
 from translucid_lab.claims.shared.toyland_text import padded

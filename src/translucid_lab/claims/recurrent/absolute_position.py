@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import Batch
 from translucid_lab.claims.shared.sequence_tasks import batch_of, recurrent_net, train
 from translucid_lab.engine.experiment import Experiment

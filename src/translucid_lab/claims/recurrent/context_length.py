@@ -9,8 +9,7 @@ from torch import Tensor
 
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.shared.sequence_tasks import Draw, batch_of, train
 from translucid_lab.engine.experiment import Experiment

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.models.recurrent import RecurrentEncoder
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import Batch
 from translucid_lab.claims.shared.sequence_tasks import (
     NEVER_CLIP,

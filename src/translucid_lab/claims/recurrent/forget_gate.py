@@ -10,8 +10,7 @@ from torch import Tensor
 
 from translucid.core.trace import Edit, Trace
 from translucid.parts.recurrent import Recurrent
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import IGNORE, Batch
 from translucid_lab.claims.recurrent.lstm_gates import HIDDEN, LEARNED, edited_logits, gate_values
 from translucid_lab.claims.shared.sequence_tasks import batch_of, recurrent_net, right, train

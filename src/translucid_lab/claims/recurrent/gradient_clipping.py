@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from translucid.core.trace import Trace
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid.tasks.loss import cross_entropy
 from translucid_lab.claims.recurrent.cells import PLAIN, RNN_UNIFORM, made
 from translucid_lab.claims.shared.sequence_tasks import NEVER_CLIP, accuracy, recall, train

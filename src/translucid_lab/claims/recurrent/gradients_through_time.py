@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.recurrent.cells import LSTMS, PLAIN, RNN, SHOWN, SPAN, reach_at_start
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

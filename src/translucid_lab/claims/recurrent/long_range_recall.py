@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.recurrent.cells import (
     GRU,
     GRU_UNIFORM,

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from translucid.core.trace import Trace
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import Recurrent
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (
     Data,

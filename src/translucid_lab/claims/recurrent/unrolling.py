@@ -10,8 +10,7 @@ from torch import Tensor
 from translucid.core.trace import NO_TRACE
 from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Lines
+from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, average, column, decide
 

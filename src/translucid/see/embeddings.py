@@ -1,5 +1,10 @@
-"""The tables a model looks things up in: where a word stands, and what it means."""
+"""Embedding and position tables: nearest neighbours of a word, how positions differ, and which
+texts fine-tuning moved closer together or apart.
+"""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import torch
@@ -20,14 +25,15 @@ from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.relative import RelativeBias
-from translucid.see.of_points import MOST, numbers
-from translucid.see.picture_data import Axis
-from translucid.see.pictures import Bars, Heat
+from translucid.see.pictures import Axis, Bars, Heat
 from translucid.see.predictions import check_count
+from translucid.see.trace_pictures import MOST, numbers
+from translucid.tasks.contrastive import cosines
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
 MAX_POSITIONS = 512  # positions that a picture can hold
+SHOWN = 5  # pairs of each kind that are written
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
@@ -201,3 +207,57 @@ def _unplaced(positions: NoPositions) -> InputError:
             "its trace points show what it computes"
         )
     return InputError("this model is told no positions (positions = none): there is nothing to see")
+
+
+@dataclass(frozen=True)
+class PairChange:
+    """The cosine of two texts in one model, and in another."""
+
+    one: str
+    other: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+    def line(self) -> str:
+        cosines = f"{self.before:7.4f} -> {self.after:7.4f}  {self.change:+.4f}"
+        return f"{cosines}  {self.one} | {self.other}"
+
+
+@dataclass(frozen=True)
+class EmbeddingChange:
+    """All pairs of some texts, those that moved nearer first."""
+
+    pairs: tuple[PairChange, ...]
+
+    def nearer(self, k: int = SHOWN) -> tuple[PairChange, ...]:
+        """Those that moved nearer most."""
+        return tuple(pair for pair in self.pairs[:k] if pair.change > 0)
+
+    def apart(self, k: int = SHOWN) -> tuple[PairChange, ...]:
+        """Those that moved apart most."""
+        return tuple(pair for pair in self.pairs[: -k - 1 : -1] if pair.change < 0)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, k: int = SHOWN) -> str:
+        """The k of each kind that moved most."""
+        parts = {"moved nearer": self.nearer(k), "moved apart": self.apart(k)}
+        blocks = [[title, *(f"  {pair.line()}" for pair in pairs)]
+                  for title, pairs in parts.items() if pairs]  # fmt: skip
+        return "\n".join(line for block in blocks for line in block) or "no pair has moved"
+
+
+def embedding_change(texts: Sequence[str], before: Tensor, after: Tensor) -> EmbeddingChange:
+    """before, after: the vectors of the texts in two models, which may be of different sizes.
+    (texts, dimensions)"""
+    was, now = cosines(before, before).tolist(), cosines(after, after).tolist()
+    pairs = [
+        PairChange(texts[i], texts[j], was[i][j], now[i][j])
+        for i, j in combinations(range(len(texts)), 2)
+    ]
+    return EmbeddingChange(tuple(sorted(pairs, key=lambda pair: -pair.change)))

@@ -1,6 +1,6 @@
-"""From points of a trace to a picture: the catalogue says what their axes are, and that decides.
+"""Pictures of trace points: the axes that the catalogue gives a point decide which one it makes.
 
-Only what is shown leaves the device it was computed on.
+Only what is shown leaves the device on which it was computed.
 """
 
 import re
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
-from translucid.see.picture_data import Axis, Numbers, Scale
-from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
+from translucid.core.trace import Trace
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Numbers, Picture, Scale
 from translucid.tasks.words import ALONG_TEXT, Words
 
 MOST = 64  # tokens on a side of a picture, or numbers of a vector
@@ -25,10 +25,15 @@ RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts whose pictures have tim
 UNIT_SCALE = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal",
               "window", "padding")  # fmt: skip
 SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
-
 AXIS_NAMES = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
-
 Head = int | Literal["mean"] | None
+# What a layer shows of each word, top to bottom; sums before a gate are left out.
+STATES_SHOWN = {
+    "lstm": ("forget_gate", "input_gate", "output_gate", "candidate", "cell", "hidden"),
+    "gru": ("reset_gate", "update_gate", "candidate", "hidden"),
+    "rnn": ("hidden",),
+}
+WRITTEN = 20  # words beside which the numbers are written too
 
 
 def scale_of(name: str) -> Scale:
@@ -40,8 +45,8 @@ def scale_of(name: str) -> Scale:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What is to be seen of the points."""
+class FigureOptions:
+    """What to show of the points."""
 
     words: Words
     head: Head = None
@@ -218,7 +223,7 @@ def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple
             f"tokens = {tokens}: give the first token and the one after the last of {size}, "
             "numbered from 0"
         )
-    return Chosen(Words(), tokens=tokens).window(size, notes)
+    return FigureOptions(Words(), tokens=tokens).window(size, notes)
 
 
 def numbers(value: Tensor) -> Numbers:
@@ -269,3 +274,63 @@ def _own(parts: list[str], same: list[bool]) -> str:
         for before, part, one in zip(["", *parts], parts, same, strict=False)
         if not one
     )
+
+
+def gates(trace: Trace, words: Words, pattern: str = "*", *, unit: int | None = None) -> Grid:
+    """A table for each recurrent layer that the pattern matches: gates and states by words.
+
+    Of all units together, a gate is their mean, and a state (which is positive or negative) the
+    root of its mean square; or it is what one `unit` shows.
+    """
+    scopes = list(
+        dict.fromkeys(
+            name.rpartition(".")[0]
+            for name in trace.names(pattern if "*" in pattern else f"{pattern}.*")
+            if name.split(".")[-2] in STATES_SHOWN
+        )
+    )
+    if not scopes:
+        raise InputError(
+            f"nothing that matches {pattern!r} in this trace has gates: they belong to recurrent "
+            "layers, such as decoder.recurrent.layers.0.lstm"
+        )
+    heats = tuple(_gates_of_layer(trace, words, scope, unit) for scope in scopes)
+    what = "mean of all units" if unit is None else f"unit {unit}"
+    note = heats[0].note
+    if unit is None:
+        states = "candidate, cell, hidden: root of the mean square; above 1 as 1"
+        note = "; ".join(filter(None, [states, note]))
+    return Grid(f"gates and states, {what}", heats, 1, note)
+
+
+def _gates_of_layer(trace: Trace, words: Words, scope: str, unit: int | None) -> Heat:
+    names = [
+        f"{scope}.{point}"
+        for point in STATES_SHOWN[scope.rpartition(".")[2]]
+        if f"{scope}.{point}" in trace
+    ]
+    rows = np.stack([_gate_row(trace[name][0, :MOST], name, unit) for name in names])
+    read = trace[names[0]].shape[1]
+    labels = words.along(names[0], "length")
+    symbols = tuple(f"{describe(name).symbol}  {_gate_name(name)}" for name in names)
+    note = f"tokens 0 to {MOST - 1} of {read}" if read > MOST else ""
+    texts = tuple(tuple(f"{value:.2f}" for value in row) for row in rows)
+    return Heat(
+        scope, rows, Axis("", symbols), Axis("tokens", labels[:MOST]),
+        "unit" if unit is None else "signed", 1.0, note=note, address=f"{scope}.*",
+        texts=texts if rows.shape[1] <= WRITTEN else (),
+    )  # fmt: skip
+
+
+def _gate_row(value: torch.Tensor, name: str, unit: int | None) -> np.ndarray:
+    if unit is not None:
+        if not 0 <= unit < value.shape[1]:
+            raise InputError(f"unit = {unit}: {name} has units 0 to {value.shape[1] - 1}")
+        return numbers(value[:, unit])
+    if name.endswith("_gate"):
+        return numbers(value.mean(dim=1))
+    return numbers(value.square().mean(dim=1).sqrt())
+
+
+def _gate_name(name: str) -> str:
+    return name.rpartition(".")[2].removesuffix("_gate").replace("_", " ")

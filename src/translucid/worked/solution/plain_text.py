@@ -4,7 +4,7 @@ import textwrap
 
 from translucid.see.render.plain_math import (
     OPERATORS,
-    Box,
+    TextBlock,
     columns,
     flow,
     in_row,
@@ -13,10 +13,10 @@ from translucid.see.render.plain_math import (
     spaced,
     words,
 )
-from translucid.worked.solution.content import Content, Given, Step, Table, dollars
+from translucid.worked.solution.content import Content, Given, SolutionTable, Step, dollars
 
 _INDENT = 4
-_COLUMNS = 6  # a table with more than this may lose inner columns; words do not stand in it
+_COLUMNS = 6  # a table with more than this may lose inner columns; it holds no words
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
 _CUT = "… stands for columns that do not fit here; --format json has all of them."
 
@@ -76,7 +76,7 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     """X = ..., as many on a line as fit."""
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
-    lines: list[list[Box]] = [[]]
+    lines: list[list[TextBlock]] = [[]]
     for box in (spaced(words(formula, room - 10)) for formula in formulas):
         if lines[-1] and sum(b.width + 3 for b in [*lines[-1], box]) - 3 > room:
             lines.append([])
@@ -111,14 +111,14 @@ def _formula(step: Step, width: int) -> list[str]:
         whole = spaced(left + [box for side in sides for box in side])
         if whole.width <= room:
             return _indented(whole, _INDENT)
-    lines: list[Box] = []
+    lines: list[TextBlock] = []
     first = left + sides[0]
     if len(sides) == 1 or all(box.height == 1 for box in first):
         lines += flow(first, room)
         sides = sides[1:]
     else:
         sides = [first, *sides[1:]]
-    row: list[Box] = []
+    row: list[TextBlock] = []
     for side in sides:
         if row and sum(box.width + 1 for box in row + side) - 1 > room - 2:
             lines += _inner(row, room)
@@ -128,17 +128,17 @@ def _formula(step: Step, width: int) -> list[str]:
     return [text for line in lines for text in _indented(line, _INDENT)]
 
 
-def _inner(row: list[Box], room: int) -> list[Box]:
-    """A line that continues a formula stands a little to the right."""
+def _inner(row: list[TextBlock], room: int) -> list[TextBlock]:
+    """A line that continues a formula is indented a little."""
     starts = row[0].lines[0] in OPERATORS
-    return [in_row([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
+    return [in_row([TextBlock(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
 
-def _indented(box: Box, indent: int) -> list[str]:
+def _indented(box: TextBlock, indent: int) -> list[str]:
     return [" " * indent + line for line in box.lines]
 
 
-def _table(table: Table, width: int) -> list[str]:
+def _table(table: SolutionTable, width: int) -> list[str]:
     """Cells under their header; numbers to the right, words to the left."""
     rows = [[inline(cell) for cell in row] for row in (table.header, *table.rows)]
     rows = _elided(rows, width - _INDENT)

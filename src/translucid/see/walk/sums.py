@@ -14,7 +14,7 @@ from translucid.see.text_trace import TextTrace
 WEIGHTS = 40  # of a network whose every sum is shown
 
 
-def worked(reading: TextTrace, name: str) -> tuple[str, ...]:
+def sums(reading: TextTrace, name: str) -> tuple[str, ...]:
     """A line for each value of a point; none of a network with more weights."""
     if reading.network.parameters_count > WEIGHTS:
         return ()

@@ -1,0 +1,271 @@
+"""A walk through a model: from a text to what the model makes of it, one stage after the other.
+
+Every number is read off the trace; nothing is computed a second time by the model.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from translucid.core.errors import InputError
+from translucid.models.adapters import is_adapted
+from translucid.models.mlp import MLPConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.sequence_config import SequenceConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.see.contributions import adapter_norms
+from translucid.see.terms.terms import computation
+from translucid.see.text_trace import TextTrace
+from translucid.see.walk.stages import Focus, at, layer_of, size_rows, stages_of, vector_rows
+from translucid.see.walk.sums import sums
+from translucid.see.walk.walk import Kind, Stage, Walk
+from translucid.tasks.example import TokenInput
+from translucid.tasks.outputs import Cell, OutputRow
+
+UNKNOWN = "unknown"
+STARTS = "start: the end token of the previous text"
+GOES_IN, COMES_OUT = "What goes in", "What comes out"
+LISTED = 6  # unknown tokens in one line
+ADAPTERS = (
+    "LoRA adapters were trained beside frozen layers. The values: the length of what each adapter "
+    "adds, relative to the output of its frozen layer, averaged over the tokens."
+)
+SO_FAR = (
+    "The decoder reads the target so far, beginning with the start token, and predicts the next "
+    "token at each position."
+)
+
+
+def walk(
+    reading: TextTrace, *, layer: int | None = None, head: int | None = None, top: int = 5
+) -> Walk:
+    """What happened while a model read a text.
+
+    layer: show this one closer and leave the others out. head: of attention; by default the mean
+    over all, and with a layer each by itself. top: how many of the likeliest answers to show.
+    """
+    text = reading.example.text
+    names, notes = _of_one_member(reading)
+    _check(reading, names, layer, head, top)
+    stages = list(stages_of(reading, names, Focus(layer, head, top)))
+    if layer is not None:
+        stages = [stage for stage in stages if stage.layer == layer]
+        notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
+    last, answer, note = _answers(reading, names, top)
+    notes += [note] if note else []
+    return Walk(
+        reading.task.name, text, answer, _introduction(reading),
+        (*_with_inputs(reading, stages), *_adapters(reading, layer), *last), tuple(notes),
+        _unknown(reading),
+    )  # fmt: skip
+
+
+def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
+    """The names to walk along; of an ensemble, those of its first member."""
+    names = reading.names()
+    members = {name.split(".")[1] for name in names if name.startswith("members.")}
+    if not members:
+        return names, []
+    note = f"{len(members)} networks are an ensemble; up to the answer, number 0 is shown"
+    return [name for name in names if name.startswith("members.0.")], [note]
+
+
+def _check(
+    reading: TextTrace, names: Sequence[str], layer: int | None, head: int | None, top: int
+) -> None:
+    if top < 1:
+        raise InputError(f"top = {top}: at least 1 answer is shown")
+    layers = {layer_of(name) for name in names} - {None}
+    if layer is not None and layer not in layers:
+        allowed = _counted("layer", len(layers))
+        raise InputError(f"layer = {layer}: the model has {allowed}")
+    patterns = [name for name in names if name.endswith("_attention.pattern")]
+    heads = reading[patterns[0]].shape[1] if patterns else 0
+    if head is not None and not 0 <= head < heads:
+        allowed = _counted("attention head", heads)
+        raise InputError(f"head = {head}: the model has {allowed}")
+
+
+def _counted(what: str, count: int) -> str:
+    if count < 2:
+        return f"one {what}, number 0" if count else f"no {what}s; leave it out"
+    return f"{what}s 0 to {count - 1}"
+
+
+def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]:
+    """The stages, with what goes in before them, and what a translator reads of its own."""
+    example, words = reading.example, reading.words
+    if example.source is not None and example.target is not None:
+        yield _tokens(reading, GOES_IN, words.source, example.source)
+        writing = [stage for stage in stages if "decoder" in stage.address.split(".")]
+        yield from stages[: len(stages) - len(writing)]
+        yield replace(
+            _tokens(reading, writing[0].chapter, words.target, example.target),
+            title="decoder: the target so far", sentence=SO_FAR,
+        )  # fmt: skip
+        yield from writing
+    elif example.source is not None:
+        yield _tokens(reading, GOES_IN, words.source, example.source)
+        yield from stages
+    elif example.target is not None:
+        tokens = _tokens(reading, GOES_IN, words.target, example.target)
+        first, *others = tokens.rows
+        starts = STARTS if example.target_ids[0] == example.target.tokenizer.eos_id else ""
+        yield replace(tokens, rows=(replace(first, remark=starts), *others))
+        yield from stages
+    else:
+        numbers = example.batch.inputs["x"][0].tolist()
+        yield Stage(
+            "values", GOES_IN, "the numbers",
+            " ".join(filter(None, ("The network reads numbers, not words.", example.note))),
+            rows=tuple(
+                OutputRow(label, (Cell("", value),))
+                for label, value in zip(words.features, numbers, strict=True)
+            ),
+        )  # fmt: skip
+        yield from stages
+
+
+def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
+    """Where tuning changed the computation."""
+    norms = adapter_norms(computation(reading)) if is_adapted(reading.network) else ()
+    shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
+    if shown:
+        most = max(shown, key=lambda norm: norm.ratio)
+        rows = (
+            OutputRow(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown
+        )
+        yield Stage(
+            "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
+            happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
+        )  # fmt: skip
+
+
+def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: TokenInput) -> Stage:
+    tokenizer, ids = tokens.tokenizer, reading.example.batch.inputs[tokens.name]
+    rows = tuple(
+        OutputRow(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
+        for word, number in zip(words, ids[0].tolist(), strict=True)
+    )
+    lacking = sum(bool(row.remark) for row in rows)
+    sentence = (
+        "The text is cut into tokens: words, or pieces of words. Each has a number in the model's "
+        f"vocabulary of {len(tokenizer):,}."
+    )
+    happened = f"{lacking} of {len(rows)} tokens not in the vocabulary" if lacking else ""
+    return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
+
+
+def _unknown(reading: TextTrace) -> str:
+    """How much of what was typed the model cannot know; what it wrote itself it knows."""
+    example, words = reading.example, reading.words
+    sides = ((words.source, example.source), (words.target, example.target))
+    typed = next(((words, side) for words, side in sides if side is not None), None)
+    if typed is None:
+        return ""
+    rows = _tokens(reading, GOES_IN, *typed).rows
+    lacking = [row.label for row in rows if row.remark == UNKNOWN]
+    if not lacking:
+        return ""
+    listed = ", ".join([*lacking[:LISTED], *["…"][: len(lacking) - LISTED]])
+    are = "is" if len(lacking) == 1 else "are"
+    return f"{len(lacking)} of {len(rows)} tokens {are} not in the model's vocabulary: {listed}"
+
+
+def _introduction(reading: TextTrace) -> str:
+    """What kind of model this is."""
+    weights = f"with {reading.network.parameters_count:,} weights"
+    match reading.network.config:
+        case TransformerConfig() as config:
+            writing = config.decoder_layers or config.layers
+            stacks = _stacks(config, config.layers, writing)
+            return f"A Transformer {weights}: {stacks}, {config.heads} attention heads in each."
+        case RecurrentConfig() as config:
+            stacks = _stacks(config, config.layers, config.layers)
+            return f"A recurrent network ({config.cell.upper()}) {weights}: {stacks}."
+        case MLPConfig() as config:
+            layers = len(config.hidden)
+            return f"A network of {layers} hidden layer{'s'[: layers - 1]} {weights}."
+        case config:
+            return f"A {type(config).__name__.removesuffix('Config').lower()} {weights}."
+
+
+def _stacks(config: SequenceConfig, reading: int, writing: int) -> str:
+    read = f"{reading} layer{'s'[: reading - 1]}"
+    if config.shape == "encoder-decoder":
+        return f"{read} to read the source (encoder), {writing} to write (decoder)"
+    return read
+
+
+# ---- what comes out ----
+
+
+def _answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[Stage], str, str]:
+    """The last stages, the answer in words, and a note for the end of the walk."""
+    output = reading.network.output_point
+    endings, answer = reading.outputs.endings(reading.example, reading.output_values, top)
+    if output == "perceptron.output":
+        sentence = (
+            "Above 0 the answer is 1, else it is 0: the sign of the sum is the side of a line."
+        )
+        last = _output(reading, output, "values", "the answer", sentence, endings[-1].rows)
+        return [_weighted_sum(reading), last], answer, ""
+    stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
+    stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
+    stages += [
+        replace(_output(reading, output, end.kind, end.title, end.sentence, end.rows),
+                came=end.came, happened=end.happened)
+        for end in endings
+    ]  # fmt: skip
+    if isinstance(reading.network.config, MLPConfig):
+        stages[-1] = replace(stages[-1], worked=sums(reading, output))
+    return stages, answer, endings[-1].note
+
+
+def _output(
+    reading: TextTrace,
+    name: str,
+    kind: Kind,
+    title: str,
+    sentence: str,
+    rows: tuple[OutputRow, ...],
+) -> Stage:
+    return Stage(kind, COMES_OUT, title, sentence, **at(reading, name), rows=rows)
+
+
+def _weighted_sum(reading: TextTrace) -> Stage:
+    name = "perceptron.sum"
+    sentence = "A perceptron weighs its inputs: each times its weight, all added up, plus the bias."
+    rows = size_rows(reading[name].reshape(-1), ("z",))
+    stage = _output(reading, name, "values", "the weighted sum", sentence, rows)
+    return replace(stage, worked=sums(reading, name))
+
+
+def _pools(reading: TextTrace, name: str) -> bool:
+    """One of two: the weights of the tokens, or, where a state is taken, the vector itself."""
+    scope, _, point = name.rpartition(".")
+    return point == "pool_pattern" or (point == "pooled" and f"{scope}.pool_pattern" not in reading)
+
+
+def _pooled(reading: TextTrace, name: str) -> Stage:
+    value, title = reading[name], "one vector for the text"
+    if name.endswith(".pooled"):  # (batch, d_model)
+        sentence = "The last state has read the whole text, so it represents all of it."
+        rows = vector_rows(value, ("text",))
+        return _output(reading, name, "vectors", title, sentence, rows)
+    sentence = "One vector is made of all: the mean of the tokens' vectors, with these weights."
+    if int((value > 0).sum()) == 1:
+        sentence = "One vector is taken for the whole text: that of the token with weight 1."
+    rows = size_rows(value[0], reading.words.along(name, "length"))
+    return _output(reading, name, "sizes", title, sentence, rows)
+
+
+def _ngrams(reading: TextTrace, name: str) -> Stage:
+    scope = name.rpartition(".")[0]
+    answer = reading.outputs.answer(reading.example, reading.output_values, None)
+    scores = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
+    sentence = (
+        "Beside the network, each token (and each pair of neighbours) adds to the labels' "
+        f"scores directly (n-gram features). The values: what it adds for {answer.name!r}."
+    )
+    rows = size_rows(scores[:, answer.choice], reading.words.along(name, "length"))
+    return _output(reading, name, "sizes", "n-gram features", sentence, rows)
