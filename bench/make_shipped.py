@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 import translucid as tl
 from translucid.core.atomic_files import write_manifest
 from translucid.models import build
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import Perceptron, PerceptronConfig
 from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.studio.plane import points
 from translucid.tasks import model_folder

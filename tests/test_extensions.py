@@ -22,7 +22,7 @@ from translucid.core import extensions
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import TransformerConfig
-from translucid.parts.positions import POSITIONS, NoPositions, make_positions
+from translucid.parts.positions import POSITIONS, NoPositions, PositionSetup
 from translucid.runs.recipe import recipe
 from translucid.runs.recipe.toml import dump, schema
 from translucid.tasks.registry import TASKS
@@ -103,7 +103,7 @@ def test_positions_of_ones_own_are_made_with_the_sizes_of_the_model() -> None:
     with pytest.raises(ConfigError, match=r"positions = 'ramp': no such position; .*sinusoidal"):
         recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
     extensions.load(EXAMPLES / "own_position.py")
-    scheme: Any = make_positions("ramp", d_model=12, heads=2, max_length=8)
+    scheme: Any = POSITIONS["ramp"].make(PositionSetup(d_model=12, heads=2, d_head=6, max_length=8))
     assert scheme.w.shape == (12,)
     recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
     with pytest.raises(ConfigError, match=r"class Wrong must derive from .*NoPositions"):

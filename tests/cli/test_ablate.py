@@ -10,7 +10,7 @@ import pytest
 from tests.forked import TRANSLUCID
 from tests.in_process import run
 
-from translucid.see.switches import KINDS
+from translucid.parts.switch import KINDS
 
 EN, DE = "the dog sleeps\na cat eats\n" * 6, "der Hund schläft\neine Katze frisst\n" * 6
 LABELLED = "good\ta fine day\nbad\ta poor day\n" * 6

@@ -174,6 +174,25 @@ def test_a_snapshot_sees_the_change(name: str) -> None:
     assert Snapshot(model).as_made is unchanged(parts_of(model))
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "none"])
+def test_a_subclass_within_the_package_does_not_inherit_that_the_step_knows_it(
+    positions: str,
+) -> None:
+    model = randomised(transformer("encoder-decoder", positions=positions))
+    assert DecodeStep.fits(model)
+    scheme = model.decoder.positions
+    scheme.__class__ = type("Other", (type(scheme),), {"__module__": type(scheme).__module__})
+    assert not DecodeStep.fits(model)
+
+
+def test_a_part_that_the_step_knows_elsewhere_is_not_known_in_this_place() -> None:
+    model = randomised(transformer("decoder", qk_norm=True))
+    assert DecodeStep.fits(model)
+    attention: Any = model.decoder.blocks()[0].self_attention
+    attention.query_norm = LayerNorm(attention.d_head).double().eval()  # only RMS norms fit here
+    assert not DecodeStep.fits(model)
+
+
 def test_a_norm_behind_the_last_layer() -> None:
     model = copy.deepcopy(POST)
     model.decoder.final_norm = LayerNorm(model.decoder.d_output).double().eval()

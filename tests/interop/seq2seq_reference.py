@@ -14,7 +14,7 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.interop.importing import OpenedNetwork, open_network
 from translucid.models.autoregressive import GenerationInputs
-from translucid.parts.tokens import Tokens
+from translucid.parts.embedding import Tokens
 
 
 def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> OpenedNetwork:

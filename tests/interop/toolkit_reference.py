@@ -18,7 +18,7 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.interop.importing import OpenedNetwork, open_network
 from translucid.models.autoregressive import GenerationInputs
-from translucid.parts.tokens import Tokens
+from translucid.parts.embedding import Tokens
 
 FLOAT64 = 1e-10
 MAX_TOKENS = 8

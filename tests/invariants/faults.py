@@ -15,6 +15,7 @@ class Fault:
 
 
 CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/recurrent.py"
+CELLS = "parts/recurrent_cells.py"
 NORMS, POSITIONS = "parts/norms.py", "parts/positions.py"
 BEAM, SEARCH = "generate/beam.py", "generate/beam_search.py"
 TRANSFORMER, TRACE = "models/transformer.py", "core/trace.py"
@@ -288,7 +289,7 @@ FAULTS = (
         "fused_recurrent::the_state_passes_padding",
     ),
     Fault(
-        "parts/recurrent_kernel.py",
+        CELLS,
         "the states of packed rows are not put back in place",
         "return output, _rows(RecurrentState(*after), packed.unsorted_indices)",
         "return output, RecurrentState(*after)",
@@ -439,21 +440,21 @@ FAULTS = (
     ),
     # torch.nn
     Fault(
-        RECURRENT,
+        CELLS,
         "the GRU's update gate is turned round",
         "(1 - update) * candidate + update * hidden",
         "update * candidate + (1 - update) * hidden",
         "torch_cells::one_step",
     ),
     Fault(
-        RECURRENT,
+        CELLS,
         "the LSTM's input and forget blocks are swapped",
         "input_sum, forget_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)",
         "forget_sum, input_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)",
         "torch_cells::one_step",
     ),
     Fault(
-        RECURRENT,
+        CELLS,
         "the RNN forgets its second bias",
         "F.linear(state[0], u, b_hidden)",
         "F.linear(state[0], u)",
@@ -474,7 +475,7 @@ FAULTS = (
         "torch_transformer::self_attention",
     ),
     Fault(
-        "parts/residual.py",
+        "parts/norms.py",
         "the pre order normalises the skip too",
         'total = trace("sum", trace("skip", x)',
         'x = self.enter(x, mask)\n        total = trace("sum", trace("skip", x)',
@@ -503,7 +504,7 @@ FAULTS = (
         "gradients::alignment",
     ),
     Fault(
-        RECURRENT,
+        CELLS,
         "no gradient through time in the unrolled LSTM",
         'cell = trace("cell", forget * cell + write * candidate)',
         'cell = trace("cell", forget * cell.detach() + write * candidate)',

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from translucid.core.trace import NO_TRACE, Trace
 from translucid.parts.cache import RecurrentState
-from translucid.parts.recurrent import CellName, Recurrent
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.recurrent_cells import CellName
 
 pytestmark = pytest.mark.invariant("fused = by hand")
 

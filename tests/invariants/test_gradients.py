@@ -17,10 +17,9 @@ from translucid.parts.cache import RecurrentState
 from translucid.parts.characters import Characters
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import Dense, make_feedforward
-from translucid.parts.norms import Standardise, make_norm
-from translucid.parts.positions import make_positions, rotate
+from translucid.parts.norms import Residual, Standardise, make_norm
+from translucid.parts.positions import POSITIONS, PositionSetup, Rotary, rotate
 from translucid.parts.recurrent import STEPS, CellName, Recurrent
-from translucid.parts.residual import Residual
 
 pytestmark = pytest.mark.invariant("gradients = finite differences")
 PATHS = pytest.mark.parametrize("traced", [False, True], ids=["fused", "by hand"])
@@ -112,9 +111,7 @@ def test_softmax(traced: bool) -> None:
 @PATHS
 @pytest.mark.parametrize("causal", [False, True], ids=["masked", "causal"])
 def test_self_attention(causal: bool, traced: bool) -> None:
-    angles = make_positions("rotary", d_model=8, heads=4, max_length=8).angles(
-        torch.arange(3)[None]
-    )
+    angles = Rotary(d_head=2).angles(torch.arange(3)[None])
     layout = Layout(None if causal else MASK, causal=causal, angles=angles)
     check(
         SelfAttention(8, 4, 2),
@@ -193,7 +190,8 @@ def test_standardise() -> None:
 @pytest.mark.parametrize("name", ["sinusoidal", "learned", "rotary", "alibi", "none"])
 def test_positions(name: str) -> None:
     places = torch.tensor([[0, 1, 2], [0, 0, 1]])
-    scheme = make_positions(name, d_model=8, heads=4, max_length=8)
+    setup = PositionSetup(d_model=8, heads=4, d_head=2, max_length=8)
+    scheme = POSITIONS[name].make(setup)
 
     def call(scheme: nn.Module, x: Tensor) -> Tensor:
         x = scheme.add(x, places)

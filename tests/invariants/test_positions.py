@@ -8,7 +8,7 @@ from tests.invariants.cases import close
 from torch import Tensor
 
 from translucid.models import TransformerConfig, build
-from translucid.parts.positions import Alibi, Learned, Rotary, Sinusoidal, make_positions, rotate
+from translucid.parts.positions import Alibi, Learned, Rotary, Sinusoidal, rotate
 
 pytestmark = pytest.mark.invariant("relative positions see distance alone")
 D_HEAD, HEADS, FAR = 6, 4, 17
@@ -68,8 +68,7 @@ def test_sinusoidal() -> None:
 
 
 def test_learned() -> None:
-    scheme = make_positions("learned", d_model=D_HEAD, heads=1, max_length=10).double()
-    assert isinstance(scheme, Learned)
+    scheme = Learned(D_HEAD, max_length=10).double()
     torch.nn.init.normal_(scheme.table)
     x = drawn(2, 4, D_HEAD)
     close(scheme.add(x, PLACES) - x, torch.stack([scheme.table[row] for row in PLACES]))

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from translucid.models import Network
 from translucid.models.transformer import Layer
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention
+from translucid.parts.embedding import Tokens
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
-from translucid.parts.tokens import Tokens
 
 pytestmark = pytest.mark.invariant("ours = torch.nn.Transformer")
 HEADS, D_FF, LAYERS = 4, 12, 2

@@ -13,7 +13,7 @@ from torch import Tensor
 from translucid.core.trace import NoTrace, Trace
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel
-from translucid.parts.tokens import Tokens
+from translucid.parts.embedding import Tokens
 from translucid.see.switches import choose, switches, together
 from translucid_lab.claims import real_experiments
 from translucid_lab.claims.real import gpu_time, lengths, order, parts, trained_heads, writing

@@ -11,7 +11,7 @@ from translucid.models.base import EncoderModel
 from translucid.models.heads import make_head
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.models.transformer import TransformerEncoder
-from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.embedding import InputPart, Tokens
 
 IDS = torch.tensor([[5, 6, 7, 6], [6, 5, 5, 7]])
 CASE = torch.tensor([[1, 0, 0, 2], [0, 0, 1, 1]])

@@ -14,7 +14,7 @@ from translucid.models import (
     TransformerConfig,
     build,
 )
-from translucid.models.perceptron import Perceptron
+from translucid.models.mlp import Perceptron
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.models.summary import rows
 

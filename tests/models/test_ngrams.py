@@ -6,7 +6,7 @@ import torch
 from translucid.core.errors import ConfigError
 from translucid.core.trace import Trace
 from translucid.models import RecurrentConfig, TransformerConfig, build
-from translucid.parts.tokens import Tokens
+from translucid.parts.embedding import Tokens
 
 LABELS = {"shape": "encoder", "head": "classify", "outputs": 3, "vocab": 9, "d_model": 8}
 IDS = torch.tensor([[4, 5, 6], [7, 8, 0]])

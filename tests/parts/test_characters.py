@@ -6,7 +6,8 @@ from torch import Tensor
 
 from translucid.core.trace import Trace
 from translucid.data.tokenizers.pipelines import UNK
-from translucid.parts.characters import NUMBERS, Characters, WordDropout
+from translucid.parts.characters import NUMBERS, Characters
+from translucid.parts.dropout import WordDropout
 
 WORDS = torch.tensor([[[8, 3, 5, 9], [7, 0, 0, 0]], [[2, 4, 0, 0], [0, 0, 0, 0]]])
 

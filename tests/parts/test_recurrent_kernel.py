@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.parts import recurrent_kernel
+from translucid.parts import recurrent_cells
 from translucid.parts.cache import RecurrentState
-from translucid.parts.recurrent_kernel import CELLS, run_layer, run_stack
+from translucid.parts.recurrent_cells import CELLS, run_layer, run_stack
 
 KINDS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -28,7 +28,7 @@ def test_a_stack_runs_in_the_dtype_of_autocast(
     theirs, their_state = run_stack(double, x.double(), lengths, wide)
     theirs.square().sum().backward()
 
-    monkeypatch.setattr(recurrent_kernel, "_autocast_dtype", lambda _: torch.float64)
+    monkeypatch.setattr(recurrent_cells, "_autocast_dtype", lambda _: torch.float64)
     ours, our_state = run_stack(stack, x, lengths, state)
     assert ours.dtype == our_state.hidden.dtype == torch.float64
     ours.square().sum().backward()
@@ -46,7 +46,7 @@ def test_a_layer_runs_in_the_dtype_of_autocast(monkeypatch: pytest.MonkeyPatch) 
     assert CELLS[stack.mode] == "lstm"
     weights: list[Tensor] = list(stack.parameters())
     x, zero = torch.randn(3, 7, 5), RecurrentState(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4))
-    monkeypatch.setattr(recurrent_kernel, "_autocast_dtype", lambda _: torch.float64)
+    monkeypatch.setattr(recurrent_cells, "_autocast_dtype", lambda _: torch.float64)
     ours, _ = run_layer("lstm", weights, x, None, zero)
     theirs, _ = copy.deepcopy(stack).double()(x.double())
     assert torch.allclose(ours, theirs, rtol=0, atol=1e-12)

@@ -7,7 +7,7 @@ import torch
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.models import TransformerConfig, build
-from translucid.parts.relative import RelativeBias
+from translucid.parts.positions import RelativeBias
 
 
 def bucket(offset: int, buckets: int, distance: int, both_ways: bool) -> int:

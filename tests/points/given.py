@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from translucid.core.catalogue import CATALOGUE, entry
 from translucid.core.trace import Trace
 from translucid.models import MLPConfig, Network, PerceptronConfig
-from translucid.models.variants import variant_of
+from translucid.parts.computation import variant_of
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
 MASK = torch.tensor(

@@ -11,10 +11,10 @@ import translucid as tl
 from translucid.core.trace import Trace
 from translucid.models import build
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.computation import Computation
 from translucid.parts.lora import AdaptedLinear
 from translucid.see.contributions import adapter_norms
-from translucid.see.terms.computation import Computation
-from translucid.see.terms.terms import computation
+from translucid.see.terms import computation
 from translucid.see.walk.make_walk import walk
 
 EVERYWHERE: dict[str, Any] = {"lora_rank": 2, "lora_alpha": 3.0, "lora_where": ("*",)}

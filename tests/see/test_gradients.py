@@ -19,7 +19,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError, UnknownPointError
 from translucid.core.trace import NO_TRACE, NoTrace, Trace
-from translucid.models.modes import evaluating
+from translucid.models.base import evaluating
 from translucid.see.gradients import gradients
 from translucid.tasks.batch import IGNORE
 

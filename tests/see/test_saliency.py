@@ -19,7 +19,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
-from translucid.models.modes import evaluating
+from translucid.models.base import evaluating
 from translucid.see.saliency import Saliency, saliency, saliency_map
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())

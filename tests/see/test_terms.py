@@ -15,12 +15,11 @@ from torch import Tensor
 from translucid.core.catalogue import entry
 from translucid.core.errors import InputError, UnknownPointError
 from translucid.models import MLPConfig, PerceptronConfig
+from translucid.parts.computation import Computation, read_address, written
+from translucid.parts.expression import Expression, Operation, evaluate, leaves
 from translucid.see.reading import read
-from translucid.see.terms.computation import Computation, read_address, written
-from translucid.see.terms.expression import Expression, Operation, evaluate, leaves
-from translucid.see.terms.opened import Opened, as_json, shown
-from translucid.see.terms.terms import computation as of
-from translucid.see.terms.terms import terms
+from translucid.see.terms import OpenedNumber, as_json, shown, terms
+from translucid.see.terms import computation as of
 
 DEEPEST = 400  # lines from an output to a weight, through six tokens and two layers
 
@@ -52,7 +51,7 @@ def somewhere(c: Computation, name: str, generator: random.Random) -> str:
     return written(name, tuple(generator.randrange(size) for size in c.tensor(name).shape))
 
 
-def adds_up(c: Computation, opened: Opened) -> None:
+def adds_up(c: Computation, opened: OpenedNumber) -> None:
     """The terms give the value; so do the digits that are shown, within their rounding; and every
     address leads to its number."""
     assert not math.isnan(opened.value), opened
@@ -87,7 +86,7 @@ def _rounded(expression: Expression, which: int | None) -> Expression:
     return of(expression)
 
 
-def walk(c: Computation, address: str, generator: random.Random) -> Iterator[Opened]:
+def walk(c: Computation, address: str, generator: random.Random) -> Iterator[OpenedNumber]:
     """Down to the bottom, by any of the terms that were computed."""
     for _ in range(DEEPEST):
         opened = terms(c, address)

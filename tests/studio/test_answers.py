@@ -12,7 +12,7 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 
 from translucid.core.catalogue import describe, entry
 from translucid.core.errors import TraceBudgetError
-from translucid.models.variants import formulas
+from translucid.parts.computation import formulas
 from translucid.see.render.mathml import mathml
 from translucid.see.switches import switches, together
 from translucid.see.trace_pictures import pooled, scale_of

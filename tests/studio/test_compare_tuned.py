@@ -12,7 +12,7 @@ from tests.tuning.test_lora import tuned
 
 import translucid as tl
 from translucid.see.contributions import AdapterNorm, adapter_norms
-from translucid.see.terms.terms import computation
+from translucid.see.terms import computation
 from translucid.studio.answers import compare
 from translucid.studio.terms import with_adapters
 

@@ -20,7 +20,7 @@ import translucid as tl
 from translucid import shipped_models
 from translucid.model import Model
 from translucid.models import build
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import Perceptron, PerceptronConfig
 from translucid.studio import lesson_answers, plane
 from translucid.studio.handlers import Handlers
 from translucid.studio.lesson_run import LessonRun, PageState

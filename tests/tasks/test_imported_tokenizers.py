@@ -23,7 +23,7 @@ from translucid.generate.beam_search import GenerationConfig, harvest
 from translucid.generate.sampling import SamplingConfig
 from translucid.interop.tokenizers.specs import spec_text, split_on
 from translucid.models import GenerationInputs, RecurrentConfig, build
-from translucid.parts.characters import WordDropout
+from translucid.parts.dropout import WordDropout
 from translucid.runs.checks.overfitting import _renumbered
 from translucid.runs.recipe import recipe
 from translucid.runs.setup import set_up

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from translucid import worked
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import Perceptron, PerceptronConfig
 
 CORNERS = "0 0; 0 1; 1 0; 1 1"
 TARGETS = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}

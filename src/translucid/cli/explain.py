@@ -16,7 +16,7 @@ from translucid.core.errors import InputError, SaveError, TraceBudgetError
 if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
-    from translucid.see.terms.opened import Opened
+    from translucid.see.terms import OpenedNumber
     from translucid.see.walk.walk import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
@@ -91,8 +91,8 @@ def explain(
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
 
 
-def _say_terms(opened: "Opened", *, as_json: bool) -> None:
-    from translucid.see.terms.opened import as_json as terms_as_json
+def _say_terms(opened: "OpenedNumber", *, as_json: bool) -> None:
+    from translucid.see.terms import as_json as terms_as_json
 
     if as_json:
         typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
@@ -170,7 +170,7 @@ def _command(folder: Path, option: str, text: str) -> str:
 def _sum_of(reading: "Reading", walked: "Walk") -> str:
     """The address of the weighted sum behind the output of a regression model; empty for models
     that read text."""
-    from translucid.see.terms.expression import Number
+    from translucid.parts.expression import Number
 
     if any(stage.kind == "tokens" for stage in walked.stages):
         return ""

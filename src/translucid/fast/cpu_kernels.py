@@ -156,18 +156,18 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
     return y
 
 
-class Norm(ctypes.Structure):
+class NormArguments(ctypes.Structure):
     _fields_ = _fields("x y branch gain shift", "width keep_sum rms", "eps")
 
 
 def norm_job(
     x: Tensor, branch: Tensor | None, y: Tensor, norm: nn.Module, *, keep_sum: bool
-) -> Norm:
+) -> NormArguments:
     """y = norm(x + branch), as the C reads it; all must live as long as it is used."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     rms = isinstance(norm, RMSNorm)
     shift = None if isinstance(norm, RMSNorm) else norm.shift
-    return Norm(
+    return NormArguments(
         x.data_ptr(), y.data_ptr(), _at(branch), norm.gain.data_ptr(), _at(shift), x.shape[1],
         keep_sum, rms, norm.eps,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from translucid.core.device import has_triton
 from translucid.fast import cpu_kernels, plain_kernels
-from translucid.fast.known import BIASED, known
+from translucid.fast.known import known
 from translucid.fast.layers_at_once import LayersAtOnce
 from translucid.fast.packed_linear import of_rows
 from translucid.fast.precision import Merged
@@ -30,7 +30,7 @@ from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timelin
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import NoNorm
-from translucid.parts.positions import Rotary, Sinusoidal
+from translucid.parts.positions import Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
 D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
@@ -60,7 +60,7 @@ class DecodeStep:
         assert isinstance(decoder, TransformerDecoder)
         assert isinstance(head, LanguageHead)
         self.model, self.decoder, self.head = model, decoder, head
-        self.biased = isinstance(decoder.positions, BIASED)
+        self.biased = decoder.positions.point == "bias"
         self.kernels = _kernels(model.device, decoder.embedding.table.weight.dtype, self.biased)
         self.table, self.factor = decoder.embedding.table.weight, decoder.embedding.factor
         self.logits_of = of_rows(head.linear)
@@ -94,7 +94,7 @@ class DecodeStep:
             return network is not None
         assert isinstance(network.decoder, TransformerDecoder)
         layers = network.decoder.blocks()
-        if isinstance(network.decoder.positions, BIASED) or layers[0].parallel:
+        if network.decoder.positions.point == "bias" or layers[0].parallel:
             return (
                 False  # the GPU's kernels have no bias, and no captured graph has shown the other
             )
@@ -179,10 +179,8 @@ class DecodeStep:
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         """Cosines and sines for rotary positions, in float64: (rows, pairs)."""
-        if not isinstance(self.decoder.positions, Rotary):
-            return None
-        angles = self.decoder.positions.angles(positions.reshape(-1, 1)).squeeze(1)
-        return angles.cos(), angles.sin()
+        angles = self.decoder.positions.angles(positions.reshape(-1, 1))
+        return None if angles is None else (angles.squeeze(1).cos(), angles.squeeze(1).sin())
 
     def _now(self, state: DecoderState, index: Tensor, positions: Tensor, like: Tensor) -> Now:
         timeline, encoder_output, kernels = state.timeline, state.encoder_output, self.kernels

@@ -19,7 +19,6 @@ from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.cache import DecoderState, KVCache
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
-from translucid.parts.positions import Rotary
 
 LINEAR, NORM, ATTEND_NEWEST, ATTEND_SOURCE = range(4)  # kinds of operations, as the C has them
 
@@ -45,7 +44,7 @@ class LayersAtOnce:
         return (
             cpu_kernels.available()
             and not layers[0].parallel
-            and not isinstance(decoder.positions, Rotary)
+            and decoder.positions.point != "angles"
             and all(map(_fits, layers))
         )
 

@@ -17,7 +17,7 @@ from translucid.interop.kinds import kind_of, read_source, refusal, tool_of
 from translucid.interop.placing import grouped, place_weights
 from translucid.interop.tokenizers.agreement import check_labels, check_vocabularies, without_unused
 from translucid.models import Network
-from translucid.models.undrawn import build_undrawn
+from translucid.models.build import build_undrawn
 from translucid.tasks import model_folder
 from translucid.tasks.language import Language
 from translucid.tasks.model_folder import Bundle

@@ -10,6 +10,8 @@ padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregr
 decoding is.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic
 
@@ -25,9 +27,9 @@ from translucid.models.heads import Head, make_head
 from translucid.models.inputs import check_generation
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
-from translucid.parts.embedding import Embedding, LanguageHead
+from translucid.parts.computation import Scope
+from translucid.parts.embedding import Embedding, InputPart, LanguageHead, Tokens
 from translucid.parts.ngrams import NGramFeatures
-from translucid.parts.tokens import InputPart, Tokens
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,14 @@ class Encoder(nn.Module):
             x = part.add(x, tokens.more.get(name), trace.at(name))
         return x
 
+    def embedded(self, at: Scope, before: str = "") -> str:
+        """The point that holds the vectors of the tokens, with what all parts of the input have
+        added, or only those in front of one of them."""
+        parts = self.input_parts()
+        names = list(parts)[: list(parts).index(before)] if before else list(parts)
+        added = [name for name in names if parts[name].adds()]
+        return at.name(f"{added[-1]}.sum") if added else at.part("embedding").output_name
+
 
 class Decoder(nn.Module):
     """Reads a sequence from left to right, whole or step by step; in an
@@ -116,9 +126,13 @@ class Decoder(nn.Module):
         moves on."""
         raise NotImplementedError
 
+    def embedded(self, at: Scope, before: str = "") -> str:
+        """The point that holds the vectors of the tokens; a decoder has no other input parts."""
+        return at.part("embedding").output_name
+
 
 class Network(nn.Module):
-    """Any model of the house; `config` says which."""
+    """A model of any family; `config` describes it."""
 
     config: Config
 
@@ -136,7 +150,7 @@ class Network(nn.Module):
 
     @property
     def output_point(self) -> str:
-        """Where the trace holds what the network says in the end."""
+        """The trace point that holds the network's output."""
         raise InputError(
             f"nobody knows where a trace holds the outputs of {type(self).__name__}; give the "
             "class a property output_point: the name of the last point that it writes"
@@ -155,7 +169,7 @@ class EncoderModel(Network):
         head: Head,
         ngrams: NGramFeatures | None = None,
     ) -> None:
-        """ngrams: n-gram features that add to what the head says."""
+        """ngrams: n-gram features, whose scores are added to the head's."""
         super().__init__()
         self.config, self.encoder, self.head, self.ngrams = config, encoder, head, ngrams
 
@@ -180,6 +194,11 @@ class EncoderModel(Network):
     @property
     def output_point(self) -> str:
         return f"head.{self.head.output_point}" if self.ngrams is None else "ngrams.sum"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        if part == "ngrams":
+            return at.part("head").output_name
+        return at.part("encoder").output_name if part == "head" else None
 
 
 class AutoregressiveNetwork(Network, Generic[S]):
@@ -239,6 +258,9 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
     @property
     def output_point(self) -> str:
         return f"head.{self.head.output_point}"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return at.part("decoder").output_name if part == "head" else None
 
 
 class DecoderModel(DecoderNetwork):
@@ -317,3 +339,18 @@ class EncoderDecoderModel(DecoderNetwork):
         inputs.check_ids(source, mask, self.config.vocab, "source", packed=packed)
         encoded = self.encoder(Tokens(source, mask), trace.at("encoder"))
         return self.decoder.project(encoded, trace.at("decoder"))
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Without dropout and with kept statistics. Afterwards, also after an error, every module is in
+    the mode it was in. A network that does not train is not touched, so that threads can share it.
+    """
+    training = [module for module in network.modules() if module.training]
+    if training:
+        network.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -3,14 +3,19 @@
 Shapes: a state is (layers * directions, rows, hidden).
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from translucid.core.catalogue import Variant, variant
-from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.parts.cache import RecurrentState
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, Terms, apply
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.switch import Switch
 
 BridgeName = Literal["project", "copy", "last", "zero"]
 
@@ -51,6 +56,20 @@ class Bridge(nn.Module):
             cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
         return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN wants them contiguous
 
+    def state_terms(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
+        """What a layer of the decoder starts from."""
+        return at.run.vector(label, at.name(point), row, None)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, d = index
+        letter = point[0]
+        last = _last_states(at, -1, row, point)
+        total = at.linear(point, d, last, f"W_{letter}", f"b_{letter}")
+        return total if point == "cell" else apply("tanh", total)
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        yield _off(path, ["hidden"] + (["cell"] if self.cell is not None else []))
+
 
 class CopyBridge(nn.Module):
     """The decoder's first state is the encoder's last, both directions side by side: layer by
@@ -79,6 +98,30 @@ class CopyBridge(nn.Module):
         if self.top:
             joined = joined[:, -1:].expand(-1, layers, -1)
         return joined
+
+    def state_terms(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
+        """What a layer of the decoder starts from."""
+        return at.run.vector(label, at.name(f"copied_{point}"), row, layer, None)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, layer, d = index
+        return _last_states(at, -1 if self.top else layer, row, point.removeprefix("copied_")).at(d)
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        yield _off(path, ["copied_hidden"] + (["copied_cell"] if self.with_cell else []))
+
+
+def _last_states(at: Scope, layer: int, row: int, point: str) -> Terms:
+    """The states of a layer of the encoder after the last token; -1: of the top layer."""
+    source = at.encoder.part("recurrent")
+    part = source.module
+    assert isinstance(part, Recurrent)
+    return part.last_states(source, layer % part.layers, row, point, point[0])
+
+
+def _off(path: str, points: Sequence[str]) -> Switch:
+    edit: dict[str, Edit] = {f"{path}.{point}": 0.0 for point in points}
+    return Switch(path, "decoder starts from nothing", "bridge", edit)
 
 
 def _layers_first(states: Tensor) -> Tensor:

@@ -1,9 +1,13 @@
 """From a configuration to a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from translucid.core.errors import ConfigError
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from translucid.core.errors import ConfigError, InputError
 from translucid.models.adapters import adapt
 from translucid.models.base import (
     Decoder,
@@ -15,8 +19,7 @@ from translucid.models.base import (
 )
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import Head, MaskedLanguageHead, make_head
-from translucid.models.mlp import MLP, MLPConfig
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import (
     TransformerConfig,
@@ -24,10 +27,10 @@ from translucid.models.transformer import (
     TransformerEncoder,
     norm_of,
 )
-from translucid.parts.characters import Characters, WordDropout
+from translucid.parts.characters import Characters
+from translucid.parts.dropout import WordDropout
+from translucid.parts.embedding import InputPart, Segments
 from translucid.parts.ngrams import make_ngram_features
-from translucid.parts.segments import Segments
-from translucid.parts.tokens import InputPart
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
@@ -124,3 +127,76 @@ def _decoder(config: RecurrentConfig | TransformerConfig) -> Decoder:
     if isinstance(config, RecurrentConfig):
         return RecurrentDecoder(config)
     return TransformerDecoder(config)
+
+
+FILLS = {Tensor.bernoulli_, Tensor.exponential_, Tensor.normal_, Tensor.random_, Tensor.uniform_}
+DRAWS = {
+    torch.bernoulli, torch.multinomial, torch.normal, torch.rand, torch.rand_like, torch.randint,
+    torch.randint_like, torch.randn, torch.randn_like, torch.randperm,
+}  # fmt: skip
+
+
+MAKES = {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.zeros}
+SPARE_TENSORS, SPARE_VALUES = 1000, 1 << 24  # beyond the weights: tables that are computed
+
+
+def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
+    """A network whose weights are about to be read: no random generator of the process is drawn
+    from, and little time is spent on what is overwritten.
+
+    declared: how many values each tensor of its file has. A configuration that wants far more is
+    refused before memory is taken for it.
+    """
+    with _Undrawn(declared):
+        return build(config)
+
+
+def build_shapes(config: ModelConfig) -> Network:
+    """A network without memory, however large: what can be counted of it. To fill such tensors
+    torch would import its compiler, which takes three seconds."""
+    with torch.device("meta"), _Unfilled():
+        return build(config)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Nothing is filled, in this thread alone."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
+        if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
+            return (
+                kwargs["tensor"] if "tensor" in kwargs else args[0]
+            )  # as it is: no page is touched
+        if func in DRAWS:  # in a part of the user's own
+            with torch.random.fork_rng(devices=[]):
+                return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+class _Undrawn(_Unfilled):
+    """And not more is made than was declared."""
+
+    def __init__(self, declared: Sequence[int]) -> None:
+        super().__init__()
+        # A tied or shared table is made twice, and once is thrown away.
+        self._tensors = 4 * len(declared) + SPARE_TENSORS
+        self._values = 4 * sum(declared) + SPARE_VALUES
+
+    def _count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._tensors -= 1
+        self._values -= func(*args, **{**kwargs, "device": "meta"}).numel()
+        if self._tensors < 0 or self._values < 0:
+            raise InputError(
+                "the configuration describes a larger model than the weights beside it are; "
+                "do not use this folder unless you know who made it"
+            )
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in MAKES:
+            self._count(func, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs)

@@ -20,6 +20,8 @@ from translucid.models.autoregressive import GenerationInputs, GenerationState
 from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderModel, Network
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import as_log_probs
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, add, apply, constant, over
 
 Member = EncoderModel | DecoderModel
 
@@ -60,6 +62,17 @@ class Ensemble(Network):
     @property
     def output_point(self) -> str:
         return f"ensemble.{self.networks()[0].head.output_point}"
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        outputs = [
+            f"members.{n}.{member.output_point.rpartition('.')[0]}"
+            for n, member in enumerate(self.members)
+            if isinstance(member, Network)
+        ]
+        probabilities = [
+            at.run.number("softmax", f"{scope}.softmax.probabilities", *index) for scope in outputs
+        ]
+        return apply("log", over(add(*probabilities), constant("n", len(probabilities))))
 
 
 @dataclass

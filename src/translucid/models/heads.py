@@ -1,5 +1,5 @@
-"""What stands on top of a reader: one label or vector for the text, one for each token, or the
-words that were masked.
+"""Output heads: one label or vector for a text, one for each token, or the tokens that were
+masked.
 
 Shapes: x (batch, length, d_model); `mask` (batch, length) True at real tokens, None when all are.
 """
@@ -14,8 +14,19 @@ from translucid.core.catalogue import Variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import ActivationName, identity, softmax, symbol
 from translucid.parts.cache import RecurrentState
+from translucid.parts.computation import Index, Scope
 from translucid.parts.embedding import Embedding
+from translucid.parts.expression import (
+    Expression,
+    Terms,
+    activation,
+    apply,
+    constant,
+    dot,
+    over,
+)
 from translucid.parts.feedforward import Dense
+from translucid.parts.recurrent import Recurrent
 
 HeadName = Literal["language", "classify", "tag", "none", "fill", "embed"]
 Pooling = Literal["mean", "last", "first", "attention"]
@@ -39,6 +50,10 @@ class Tagger(nn.Module):
     ) -> Tensor:
         return trace("logits", self.linear(x))  # (batch, length, outputs)
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place, tag = index
+        return at.linear("linear", tag, at.inputs(row, place, None))
+
 
 class HiddenStates(nn.Module):
     """The reader's outputs as they are."""
@@ -53,6 +68,9 @@ class HiddenStates(nn.Module):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         return trace("hidden", x)  # (batch, length, d_model)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        return at.input(*index)
 
 
 class MaskedLanguageHead(nn.Module):
@@ -94,6 +112,16 @@ class MaskedLanguageHead(nn.Module):
         x = trace("transformed", self.dense(x))
         return trace("logits", self.linear(self.norm(x, mask, trace.at("norm"))))
 
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return at.name("transformed") if part == "norm" else None
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place, d = index
+        if point == "transformed":
+            return _dense_terms(self.dense, at, d, at.inputs(row, place, None))
+        normed = at.run.vector("normed", at.name("norm.output"), row, place, None)
+        return at.linear("linear", d, normed)
+
 
 class _Pooled(nn.Module):
     """One vector made of all tokens, perhaps with a dense layer behind it.
@@ -118,7 +146,7 @@ class _Pooled(nn.Module):
         return Variant(words, symbols=symbols)
 
     def _words(self) -> list[str]:
-        """What else it says of itself."""
+        """Further words of its variant."""
         return []
 
     def _vector(
@@ -150,6 +178,44 @@ class _Pooled(nn.Module):
         weight = trace("pool_pattern", weight)  # (batch, length)
         return (weight[:, None] @ x).squeeze(1)
 
+    def _vector_terms(self, at: Scope, row: int) -> Terms:
+        """The vector of a text, as the output reads it."""
+        return at.vector("pooled" if self.dense is None else "dense", row, None)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place = index
+        match point:
+            case "pool_scores":
+                query = at.weights("w", "query.weight", 0, None)
+                return at.run.total(dot(query, at.inputs(row, place, None)))
+            case "pool_pattern":
+                return self._pattern_terms(at, row, place)
+            case "dense":
+                assert self.dense is not None
+                return _dense_terms(self.dense, at, place, at.vector("pooled", row, None))
+        if at.has("pool_pattern"):
+            weights = at.vector("pool_pattern", row, None)
+            return at.run.total(dot(weights, at.inputs(row, None, place)))
+        source = at.run.at(at.run.reads(at.path).rpartition(".")[0])
+        recurrent = source.module
+        assert isinstance(recurrent, Recurrent)
+        return recurrent.last_states(source, recurrent.layers - 1, row, "hidden", "h").at(place)
+
+    def _pattern_terms(self, at: Scope, row: int, place: int) -> Expression:
+        if self.pooling == "attention":
+            name = at.name("pool_softmax.probabilities")
+            return at.run.number("pool_scores", name, row, place)
+        length = at.run.tensor(at.name("pool_pattern")).shape[1]
+        there = [t for t in range(length) if at.is_token(row, t)]
+        if self.pooling == "mean":
+            return over(constant("t", place in there), constant("n", max(len(there), 1)))
+        return constant("t", place in (there[:1] if self.pooling == "first" else there[-1:]))
+
+
+def _dense_terms(dense: Dense, at: Scope, d: int, x: Terms) -> Expression:
+    """act(W_d x + b_d)"""
+    return activation(dense.activation, at.linear("dense.linear", d, x, "W_d", "b_d"))
+
 
 class Classifier(_Pooled):
     """Logits W p + b, where p is one vector made of all tokens, or W act(W_d p + b_d) + b."""
@@ -178,6 +244,12 @@ class Classifier(_Pooled):
     ) -> Tensor:
         vector = self._vector(x, mask, state, trace)
         return trace("class_logits", self.linear(vector))  # (batch, outputs)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point != "class_logits":
+            return super().terms(at, point, index)
+        row, label = index
+        return at.linear("linear", label, self._vector_terms(at, row))
 
 
 class TextEmbedding(_Pooled):
@@ -215,6 +287,15 @@ class TextEmbedding(_Pooled):
     ) -> Tensor:
         vector = self._vector(x, mask, state, trace)
         return trace("embedding", F.normalize(vector, dim=-1) if self.normalise else vector)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point != "embedding":
+            return super().terms(at, point, index)
+        row, d = index
+        vector = self._vector_terms(at, row)
+        if not self.normalise:
+            return vector.at(d)
+        return over(vector.at(d), apply("sqrt", at.run.total(dot(vector, vector))))
 
 
 Head = Classifier | Tagger | HiddenStates | MaskedLanguageHead | TextEmbedding

@@ -1,21 +1,27 @@
-"""The multi-layer perceptron: affine layers with an activation between them.
+"""Networks that read numbers: the perceptron, one threshold unit with the rule by which it learns
+(Rosenblatt 1958), and the multi-layer perceptron, affine layers with an activation between them.
 
-Shapes: x (batch, inputs); outputs (batch, outputs).
+Shapes: x (batch, inputs); outputs (batch, outputs), for a perceptron (batch,), 0 or 1.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
+import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from translucid.core.config import Config, key
-from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.models import initialise, inputs
 from translucid.models.base import Network
 from translucid.parts.activations import ActivationName
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, apply, constant, dot
 from translucid.parts.feedforward import Dense
 from translucid.parts.norms import Standardise
+from translucid.parts.switch import Switch, in_words
 
 
 class MLPConfig(Config):
@@ -60,3 +66,69 @@ class MLP(Network):
     @property
     def output_point(self) -> str:
         return "output.dense.activation"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        if part == "standardise":
+            return "x"
+        number = len(self.layers) if part == "output" else int(part.removeprefix("layers."))
+        if number:
+            before = self.layers[number - 1]
+            assert isinstance(before, Dense)
+            return at.name(f"layers.{number - 1}.{before.output_point}")
+        return "x" if self.standardise is None else at.name("standardise.output")
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        for number in range(len(self.layers)):
+            scope = f"{path}.layers.{number}" if path else f"layers.{number}"
+            edit: dict[str, Edit] = {f"{scope}.dense.activation": 0.0}
+            yield Switch(scope, in_words(scope), "layers", edit, layer=number)
+
+
+class PerceptronConfig(Config):
+    """A threshold unit with this many inputs."""
+
+    kind: Literal["perceptron"] = "perceptron"
+    inputs: int = key(..., "input dimensions", gt=0)
+
+
+class Perceptron(Network):
+    """y = 1 where w · x + b > 0, else 0. No gradient passes; it learns by its own rule.
+
+    All weights start at 0: the rule's success does not depend on the start.
+    """
+
+    config: PerceptronConfig
+
+    def __init__(self, config: PerceptronConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.weight = nn.Parameter(torch.zeros(config.inputs), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_numbers(x, self.config.inputs)
+        scope = trace.at("perceptron")
+        total = scope("sum", x @ self.weight + self.bias)  # (batch,)
+        return scope("output", (total > 0).to(x.dtype))
+
+    @property
+    def output_point(self) -> str:
+        return "perceptron.output"
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point == "output":
+            return apply(">", at.number("sum", *index), constant("0", 0))
+        x = at.run.vector("x", "x", *index, None)
+        return at.run.total(dot(at.weights("w", "weight", None), x), at.weight("b", "bias"))
+
+    def learn(self, x: Tensor, y: Tensor, rate: float = 1.0, *, trace: NoTrace = NO_TRACE) -> int:
+        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes
+        made. A trace holds the answer to one sample, before the weights move."""
+        mistakes = 0
+        for sample, wanted in zip(x, y, strict=True):
+            error = wanted.to(x.dtype) - self(sample[None], trace)[0]
+            self.weight.add_(rate * error * sample)
+            self.bias.add_(rate * error)
+            mistakes += int(error != 0)
+        return mistakes

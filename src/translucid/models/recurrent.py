@@ -4,7 +4,7 @@ Shapes: x (batch, length, d_model) before the recurrence, (batch, length, direct
 after it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -20,11 +20,39 @@ from translucid.models.bridge import Bridge, BridgeName, CopyBridge, make_bridge
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
+from translucid.parts.computation import Index, Scope
 from translucid.parts.dropout import EmbeddingDropout, make_dropout
-from translucid.parts.embedding import Embedding
-from translucid.parts.input_feeding import OneStep
-from translucid.parts.recurrent import CellName, Recurrent
-from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.embedding import Embedding, InputPart, Tokens
+from translucid.parts.expression import Expression, Terms, constant
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.recurrent_cells import CellName
+
+
+class OneStep(NoTrace):
+    """A trace for parts that read one token of a loop, as input feeding needs it: what they write
+    is for position t, but for the `known` points, which are the same at all positions and were
+    written before the loop. Within the loop values are (rows, 1, features), as in a step."""
+
+    def __init__(self, trace: NoTrace, position: int, known: Collection[str] = ()) -> None:
+        self._trace, self._position, self._known = trace, position, known
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if name in self._known:
+            return value
+        step = self._trace.step(self._position)
+        if value.shape[1] != 1:  # several beams of a source
+            return step(name, value)
+        return step(name, value.squeeze(1)).unsqueeze(1)
+
+    def at(self, scope: str) -> NoTrace:
+        return OneStep(self._trace.at(scope), self._position, self._known)
+
+    def step(self, position: int) -> NoTrace:
+        """For a cell, whose loop has one token."""
+        return self._trace.step(self._position + position)
+
+    def wants(self, *names: str) -> bool:
+        return self._trace.wants(*names)
 
 
 class RecurrentConfig(SequenceConfig):
@@ -100,6 +128,8 @@ class RecurrentConfig(SequenceConfig):
 class RecurrentEncoder(Encoder):
     """Reads a text with a recurrent stack, in one or both directions."""
 
+    output_point = "recurrent.output"
+
     def __init__(self, config: RecurrentConfig, parts: Mapping[str, InputPart]) -> None:
         super().__init__()
         self.embedding = Embedding(config.vocab, config.d_model)
@@ -117,9 +147,17 @@ class RecurrentEncoder(Encoder):
         outputs, state = self.recurrent(x, tokens.mask, trace=trace.at("recurrent"))
         return Encoded(self.dropout(outputs), tokens.mask, state)
 
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return self.embedded(at, before="" if part == "recurrent" else part)
+
 
 class RecurrentDecoder(Decoder):
-    """Reads a text from left to right; with an encoder, aligns each position to the source."""
+    """Reads a text from left to right; with an encoder, aligns each position to the source.
+
+    With input feeding it also reads what its attention gave at the token before, x_t =
+    [embedding_t; output_{t-1}], so that a known target is read in a loop too. Luong, Pham & Manning
+    2015, https://arxiv.org/abs/1508.04025, section 3.3
+    """
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -240,6 +278,35 @@ class RecurrentDecoder(Decoder):
         if not outputs:  # no token in any text
             outputs.append(x.new_zeros(x.shape[0], 0, self.d_output))
         return torch.cat(outputs, dim=1), replace(state, fed=fed)
+
+    @property
+    def output_point(self) -> str:
+        return "recurrent.output" if self.alignment is None else "alignment.output"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        if part == "alignment":
+            return at.name("recurrent.output")
+        fed = part == "recurrent" and self.feeding
+        return at.name("input_feeding.input") if fed else self.embedded(at)
+
+    def initial_terms(
+        self, at: Scope, layer: int, row: int, point: str, label: str
+    ) -> Terms | None:
+        if self.bridge is None:
+            return None
+        return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        """Input feeding: the embedding, and what attention gave at the token before."""
+        row, place, d = index
+        size = self.embedding.table.embedding_dim
+        if d < size:
+            return at.run.number("x", self.embedded(at.run.at(at.path)), row, place, d)
+        last = at.token_before(row, place)
+        if last is None:
+            return constant("output_before", 0)
+        name = f"{at.path}.alignment.output"
+        return at.run.number("output_before", name, row, last, d - size)
 
 
 def _stack(

@@ -3,25 +3,34 @@
 Shapes: x (batch, length, d_model). Every combination of positions, norm, placement and activation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder
 from translucid.models.transformer_config import TransformerConfig as TransformerConfig
 from translucid.parts import masks
-from translucid.parts.attention import CrossAttention, Layout, SelfAttention
+from translucid.parts.attention import CrossAttention, Layout, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Slots, Timeline
-from translucid.parts.embedding import Embedding
+from translucid.parts.computation import Index, Scope
+from translucid.parts.embedding import Embedding, InputPart, Tokens
+from translucid.parts.expression import Expression
 from translucid.parts.feedforward import make_feedforward
-from translucid.parts.norms import EPSILON, NoNorm, RMSNorm, make_norm
-from translucid.parts.positions import PositionOptions, make_positions
-from translucid.parts.residual import Residual
-from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.norms import EPSILON, NoNorm, Norm, Residual, RMSNorm, make_norm
+from translucid.parts.positions import POSITIONS, PositionSetup
+from translucid.parts.switch import Kind, Switch, in_words, switches_of
+
+# Sub-layers in the order of a layer, and how people write them.
+SUBLAYERS = {
+    "self_attention": "self-attention",
+    "cross_attention": "cross-attention",
+    "feedforward": "feed-forward",
+}
 
 
 class Layer(nn.Module):
@@ -30,6 +39,8 @@ class Layer(nn.Module):
     With a parallel residual, attention and feed-forward both read x, and both are added to it
     (Wang & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
     """
+
+    decode_slots = ("layer",)
 
     def __init__(self, config: TransformerConfig, *, cross: bool) -> None:
         super().__init__()
@@ -90,12 +101,77 @@ class Layer(nn.Module):
         y = self.feedforward(y, trace.at("feedforward"))
         return frame.leave(x, y, mask, scope)
 
+    def frames(self) -> dict[str, Residual]:
+        """The residual frame of each sub-layer, by the name of the sub-layer."""
+        frames = {name: getattr(self, f"{name}_residual", None) for name in SUBLAYERS}
+        return {name: frame for name, frame in frames.items() if isinstance(frame, Residual)}
+
+    @property
+    def output_point(self) -> str:
+        return f"feedforward_residual.{self.feedforward_residual.output_point}"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        frames, (name, *rest) = self.frames(), part.split(".")
+        sublayer = name.removesuffix("_residual")
+        frame, own = frames[sublayer], f"{sublayer}_residual"
+        is_norm = rest[:1] == ["norm"]
+        if name == sublayer and frame.placement == "pre":
+            return at.name(f"{own}.norm.output")
+        if is_norm and frame.placement == "post":
+            return at.name(f"{own}.sum")
+        if name == sublayer or is_norm:
+            return at.name(f"{'self_attention_residual' if self.parallel else own}.skip")
+        place = list(frames).index(sublayer)  # the frame itself
+        if place == 0:
+            return None  # what the layer reads
+        earlier = list(frames)[place - 1]
+        return at.name(f"{earlier}_residual.{frames[earlier].output_point}")
+
+    def switches(self, path: str, *, biased: bool = False) -> Iterator[Switch]:
+        """biased: positions add to the scores of self-attention."""
+        place, number = in_words(path), int(path.rpartition(".")[2])
+        frames = self.frames()
+        branches: dict[str, Edit] = {f"{path}.{name}_residual.branch": 0.0 for name in frames}
+        yield Switch(path, place, "layers", branches, layer=number)
+        for name, frame in frames.items():
+            scope, block = f"{path}.{name}", SUBLAYERS[name]
+            norm = f"{scope}_residual.norm"
+            if isinstance(frame.norm, Norm) and (edit := frame.norm.off(norm)):
+                where = "before" if frame.placement == "pre" else "after"
+                yield Switch(norm, f"{place}, norm {where} {block}", "norms", edit, layer=number)
+            kind: Kind = "feedforward" if name == "feedforward" else "attention"
+            off: dict[str, Edit] = {f"{scope}_residual.branch": 0.0}
+            yield Switch(scope, f"{place}, {block}", kind, off, layer=number)
+            sublayer = self.get_submodule(name)
+            yield from switches_of(sublayer, scope)
+            if isinstance(sublayer, MultiHead):
+                last = "biased" if biased and name == "self_attention" else "scaled"
+                yield Switch(
+                    f"{scope}.pattern", f"{place}, {block} looks everywhere alike", "patterns",
+                    {f"{scope}.{last}": 0.0}, layer=number,
+                )  # fmt: skip
+                which = f"{block} " if self.cross_attention is not None else ""
+                stack = in_words(path.rpartition(".layers.")[0])
+                for head in range(sublayer.heads):
+                    yield Switch(
+                        f"{scope}.head.{head}", f"{place}, {which}head {head}", "heads",
+                        {f"{scope}.mixed": partial(_without_head, head)},
+                        part=f"{stack} {block}", layer=number, head=head,
+                    )  # fmt: skip
+
+
+def _without_head(head: int, mixed: Tensor) -> Tensor:
+    """mixed: (batch, heads, queries, d_head)"""
+    mixed = mixed.clone()
+    mixed[:, head] = 0
+    return mixed
+
 
 def _residual(config: TransformerConfig) -> Residual:
     return Residual(norm_of(config), config.placement, config.dropout)
 
 
-def norm_of(config: TransformerConfig) -> nn.Module:
+def norm_of(config: TransformerConfig) -> Norm:
     """A norm of the kind that the whole model has."""
     return make_norm(
         config.norm,
@@ -113,8 +189,13 @@ def _qk_norms(config: TransformerConfig) -> tuple[RMSNorm, RMSNorm] | None:
     return RMSNorm(config.head_size, eps), RMSNorm(config.head_size, eps)
 
 
+NORMS = {"embedding_norm": "norm of the embedding", "final_norm": "last norm"}
+
+
 class Stack(nn.Module):
     """Embedding, positions and layers: what encoder and decoder share."""
+
+    output_point = "final_norm.output"
 
     def __init__(
         self,
@@ -131,18 +212,14 @@ class Stack(nn.Module):
         self.embedding = Embedding(vocab, config.d_model, scale=config.embedding_scale)
         for name, part in (parts or {}).items():
             self.add_module(name, part)
-        self.positions = make_positions(
-            config.positions,
-            d_model=config.d_model,
-            heads=config.heads,
-            d_head=config.head_size,
-            max_length=config.max_length,
-            base=config.rotary_base,
-            options=PositionOptions(
-                config.rotary, config.rotary_fraction, config.sinusoid_layout,
-                config.first_position, config.relative_buckets, config.relative_distance,
-                both_ways=not causal,
-            ),
+        self.positions = POSITIONS[config.positions].make(
+            PositionSetup(
+                d_model=config.d_model, heads=config.heads, d_head=config.head_size,
+                max_length=config.max_length, base=config.rotary_base, rotary=config.rotary,
+                fraction=config.rotary_fraction, layout=config.sinusoid_layout,
+                first=config.first_position, buckets=config.relative_buckets,
+                distance=config.relative_distance, both_ways=not causal,
+            )
         )  # fmt: skip
         self.embedding_norm = norm_of(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
@@ -163,7 +240,7 @@ class Stack(nn.Module):
     def place(
         self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
     ) -> Tensor:
-        """The vectors of tokens, told where they stand."""
+        """The vectors of tokens with their positions."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, mask, trace.at("embedding_norm"))
@@ -244,6 +321,63 @@ class Stack(nn.Module):
             attention_mask = attention_mask & scope("padding", seen[:, None])
         return Layout(attention_mask, bias=bias, angles=angles)
 
+    def embedded(self, at: Scope, before: str = "") -> str:
+        """The point that holds the vectors of the tokens, as an encoder or a decoder has it."""
+        raise NotImplementedError
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        match part.split("."):
+            case ["layers", number, *_]:
+                return self._into_layer(int(number), at)
+            case ["final_norm"]:
+                return self._into_layer(len(self.layers), at)
+            case ["embedding_norm"]:
+                return self._placed(at)
+            case ["positions"]:
+                return self.embedded(at)
+        return self.embedded(at, before=part)
+
+    def _into_layer(self, number: int, at: Scope) -> str:
+        """What a layer reads; for the number after the last one, what the last layer gives."""
+        if number:
+            return at.part(f"layers.{number - 1}").output_name
+        normed = self.embedding_norm is not None
+        return at.name("embedding_norm.output") if normed else self._placed(at)
+
+    def _placed(self, at: Scope) -> str:
+        """The vectors of the tokens, with their positions."""
+        return at.name("positions.output") if at.has("positions.output") else self.embedded(at)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        return masks.terms(at, point, index, self.window)
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        place = in_words(path)
+        yield from self.positions.switches(f"{path}.positions")
+        if self.causal:
+            scope = f"{path}.masks.causal"
+            name = f"{place} causal mask (later tokens can be seen)"
+            yield Switch(scope, name, "masks", {scope: torch.ones_like})
+        if self.window is not None:
+            scope = f"{path}.masks.window"
+            name = f"{place} window (words far away can be seen)"
+            yield Switch(scope, name, "masks", {scope: torch.ones_like})
+        if self.blocks()[0].self_attention.scaled:
+            name = f"{place} scale = 1 (scores are not divided)"
+            edit: dict[str, Edit] = {f"{path}.layers.*_attention.scale": 1.0}
+            yield Switch(f"{path}.scale", name, "scale", edit)
+        for name, part in self.named_children():
+            scope = f"{path}.{name}"
+            if isinstance(part, Norm):
+                if off := part.off(scope):
+                    yield Switch(scope, f"{place}, {NORMS[name]}", "norms", off)
+            elif name == "layers":
+                for number, layer in enumerate(self.blocks()):
+                    biased = self.positions.point == "bias"
+                    yield from layer.switches(f"{scope}.{number}", biased=biased)
+            elif name != "positions":
+                yield from switches_of(part, scope)
+
 
 class TransformerEncoder(Encoder, Stack):
     """Every token sees every token of its text."""
@@ -264,6 +398,8 @@ class TransformerEncoder(Encoder, Stack):
 
 class TransformerDecoder(Decoder, Stack):
     """Every token sees itself and the tokens before it, and the encoder's output, if any."""
+
+    decode_slots = ("decoder",)
 
     def __init__(self, config: TransformerConfig) -> None:
         cross = config.shape == "encoder-decoder"

@@ -9,9 +9,8 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.attention import check_heads
 from translucid.parts.feedforward import GatedName
-from translucid.parts.norms import NormName
+from translucid.parts.norms import NormName, Placement
 from translucid.parts.positions import POSITIONS, PositionName, SinusoidLayout, check_rotary
-from translucid.parts.residual import Placement
 from translucid.parts.rotary_scaling import (
     BY_PARTS,
     RotaryScaling,

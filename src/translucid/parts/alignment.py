@@ -6,6 +6,7 @@ https://arxiv.org/abs/1508.04025), so that all positions of a known target are a
 the score is Bahdanau's or Luong's.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -14,6 +15,19 @@ from torch import Tensor, nn
 from translucid.core.catalogue import Variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import softmax
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import (
+    Expression,
+    Terms,
+    add,
+    apply,
+    dot,
+    joined,
+    minus,
+    over,
+    times,
+)
+from translucid.parts.switch import Switch
 
 AlignmentName = Literal["additive", "dot"]
 
@@ -54,6 +68,48 @@ class Alignment(nn.Module):
         output = torch.tanh(self.output(torch.cat([context, hidden], dim=-1)))
         return trace("output", output).view(rows, queries, -1)
 
+    def switches(self, path: str) -> Iterator[Switch]:
+        name = "decoder looks at all source words alike"
+        yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
+
+    def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
+        """The score of one query and one key."""
+        raise NotImplementedError
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        (row, *place), run, source = index, at.run, at.encoder
+        match point:
+            case "key":
+                key, d = place
+                read = run.vector("encoder_output", source.output_name, row, key, None)
+                return at.linear("key", d, read, "W_k")
+            case "scores":
+                query, key = place
+                asked = at.vector("query", row, query, None)
+                return self.score_terms(at, asked, at.vector("key", row, key, None))
+            case "shift":
+                return run.largest(source.tokens(row, at.vector("scores", row, place[0], None)))
+            case "exponentials":
+                shifted = minus(at.number("scores", *index), at.number("shift", *index))
+                grown, mask = apply("exp", shifted), source.mask
+                return times(run.number(mask, mask, row, place[1]), grown) if mask else grown
+            case "normaliser":
+                return run.total(at.vector("exponentials", row, place[0], None))
+            case "pattern":
+                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "context":
+                query, d = place
+                values = run.vector("encoder_output", source.output_name, row, None, d)
+                return run.total(dot(at.vector("pattern", row, query, None), values))
+        query, d = place
+        both = joined(at.vector("context", row, query, None), _hidden(at, row, query))
+        return apply("tanh", at.linear("output", d, both))
+
+
+def _hidden(at: Scope, row: int, query: int) -> Terms:
+    """The decoder's state at a target position."""
+    return at.run.vector("hidden", at.run.reads(at.path), row, query, None)
+
 
 class AdditiveAlignment(Alignment):
     """score = vᵀ tanh(W h + U m). Bahdanau, Cho & Bengio 2015, https://arxiv.org/abs/1409.0473"""
@@ -70,6 +126,19 @@ class AdditiveAlignment(Alignment):
         key = trace("key", keys)  # (rows, keys, d_query)
         return self.energy(torch.tanh(query[:, :, None] + key[:, None])).squeeze(-1)
 
+    def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
+        v = at.weights("v", "energy.weight", 0, None)
+        values = v.values * (query.values + key.values).tanh()
+        return at.run.total(
+            Terms(values, lambda d: times(v.at(d), apply("tanh", add(query.at(d), key.at(d)))))
+        )
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point != "query":
+            return super().terms(at, point, index)
+        row, query, d = index
+        return at.linear("query", d, _hidden(at, row, query), "W_q", "b_q")
+
 
 class DotAlignment(Alignment):
     """score = hᵀ W m: Luong's dot product, the encoder's output m brought to the decoder's size."""
@@ -80,6 +149,15 @@ class DotAlignment(Alignment):
         query = trace("query", hidden)
         key = trace("key", keys)
         return query @ key.transpose(1, 2)
+
+    def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
+        return at.run.total(dot(query, key))
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point != "query":
+            return super().terms(at, point, index)
+        row, query, d = index
+        return _hidden(at, row, query).at(d)
 
 
 def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:

@@ -1,4 +1,4 @@
-"""Attention: each query takes a weighted mean of the values, by how well it matches the keys.
+"""Attention: each query takes a mean of the values, weighted by how well it matches the keys.
 
 Shapes: x (batch, positions, d_model); per head (batch, heads, positions, d_head).
 Masks are boolean and broadcast to (batch, heads, queries, keys); True means "may attend".
@@ -18,6 +18,19 @@ from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import (
+    Expression,
+    Terms,
+    add,
+    apply,
+    constant,
+    dot,
+    joined,
+    minus,
+    over,
+    times,
+)
 from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
@@ -40,7 +53,7 @@ INSIDE = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What all layers of a stack share: who may see whom, and where everyone stands."""
+    """What all layers of a stack share: the attention mask and the positions of the tokens."""
 
     mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: all may attend
     causal: bool = False  # with mask None: only the past, without building the mask
@@ -197,8 +210,83 @@ class MultiHead(nn.Module):
             kernel=self.kernel, trace=trace,
         )  # fmt: skip
         mixed = trace("mixed", mixed)  # (batch, heads, queries, d_head)
-        joined = mixed.transpose(1, 2).flatten(2)
-        return trace("output", linear(self.output, joined, trace.at("output")))
+        side_by_side = mixed.transpose(1, 2).flatten(2)
+        return trace("output", linear(self.output, side_by_side, trace.at("output")))
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return at.name("mixed") if part.startswith("output") else None
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point == "scale":  # one number for all
+            return self._scale_terms()
+        (row, *place), run = index, at.run
+        match point:
+            case "query" | "key" | "value":
+                return self._projected(at, point, index)
+            case "scores":
+                head, query, key = place
+                asked, offered = _matched(at, "query"), _matched(at, "key")
+                return run.total(
+                    dot(
+                        at.vector(asked, row, head, query, None),
+                        at.vector(offered, row, self._served_by(head), key, None),
+                    )
+                )
+            case "scaled":
+                return times(at.number("scale"), at.number("scores", *index))
+            case "biased":
+                return add(
+                    at.number("scaled", *index), at.stack.part("positions").number("bias", *index)
+                )
+            case "mask":
+                return self._mask_terms(at, index)
+            case "masked":
+                before = "biased" if at.has("biased") else "scaled"
+                return apply("where", at.number("mask", *index), at.number(before, *index))
+            case "shift":
+                return run.largest(at.vector("masked", row, *place[:2], None))
+            case "exponentials":
+                return apply("exp", minus(at.number("masked", *index), at.number("shift", *index)))
+            case "normaliser":
+                return run.total(at.vector("exponentials", row, *place[:2], None))
+            case "pattern":
+                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "mixed":
+                head, query, d = place
+                values = at.vector("value", row, self._served_by(head), None, d)
+                return run.total(dot(at.vector("pattern", row, head, query, None), values))
+        query, d = place
+        heads = (at.vector("mixed", row, head, query, None) for head in range(self.heads))
+        return at.linear("output", d, joined(*heads), "W_O", "b_O")
+
+    def _scale_terms(self) -> Expression:
+        if not self.scaled:
+            return constant("scale", self.factor)
+        above = constant("factor", self.factor) if self.factor != 1 else constant("1", 1)
+        return over(above, apply("sqrt", constant("d_head", self.d_head)))
+
+    def _served_by(self, head: int) -> int:
+        """The key/value head of a query head."""
+        return head // (self.heads // self.kv_heads)
+
+    def _projected(self, at: Scope, point: str, index: Index) -> Expression:
+        row, head, place, d = index
+        layer, first = self._rows_of(point)
+        letter, own = point[0].upper(), (first + head) * self.d_head + d
+        x = self._read_by(at, point, row, place)
+        return at.linear(layer, own, x, f"W_{letter}", f"b_{letter}")
+
+    def _rows_of(self, point: str) -> tuple[str, int]:
+        """The layer that makes queries, keys or values, and which of its heads is their first."""
+        raise NotImplementedError
+
+    def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
+        """What queries, keys or values are made of."""
+        return at.inputs(row, place, None)
+
+    def _mask_terms(self, at: Scope, index: Index) -> Expression:
+        """Everything that decides whether a query may attend to a key."""
+        raise NotImplementedError
 
 
 class SelfAttention(MultiHead):
@@ -207,6 +295,8 @@ class SelfAttention(MultiHead):
     With `norms`, the queries and keys of each head are normalised before they are turned (Henry et
     al. 2020, https://arxiv.org/abs/2010.04245), which keeps the scores from growing in training.
     """
+
+    decode_slots = ("self_attention",)
 
     def __init__(
         self,
@@ -266,10 +356,66 @@ class SelfAttention(MultiHead):
             k, v = cache.append(k, v, slots)
         return self._mix(q, k, v, layout, trace)
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        kind, _, side = point.partition("_")
+        match kind:
+            case "normed":
+                return self._normed_terms(at, side, index)
+            case "rotated":
+                return _turned_terms(at, side, index)
+        return super().terms(at, point, index)
+
+    def _rows_of(self, point: str) -> tuple[str, int]:
+        return "qkv", {"query": 0, "key": self.heads, "value": self.heads + self.kv_heads}[point]
+
+    def _normed_terms(self, at: Scope, side: str, index: Index) -> Expression:
+        """gain · q / sqrt(mean(q²) + eps), over the dimensions of a head."""
+        *place, d = index
+        whole, norm = at.vector(side, *place, None), getattr(self, f"{side}_norm")
+        gain = at.weight(f"gain_{side[0].upper()}", f"{side}_norm.gain", d)
+        mean = over(at.run.total(dot(whole, whole)), constant("n", len(whole.values)))
+        size = apply("sqrt", add(mean, constant("epsilon", norm.eps)))
+        return over(times(gain, whole.at(d)), size)
+
+    def _mask_terms(self, at: Scope, index: Index) -> Expression:
+        row, _, query, key = index
+        masks = at.stack.part("masks")
+        asked = [
+            masks.number(name, row, 0, query, key)
+            for name in ("causal", "window", "padding")
+            if masks.has(name)
+        ]
+        if not asked:
+            return constant("1", 1)
+        return asked[0] if len(asked) == 1 else times(*asked)
+
+
+def _matched(at: Scope, side: str) -> str:
+    """The last form of queries or keys before they meet."""
+    forms = (f"rotated_{side}", f"normed_{side}", side)
+    return next(form for form in forms if at.has(form))
+
+
+def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
+    """A pair (even, odd) turned by its angle; a pair that has no angle stays as it is."""
+    row, head, place, d = index
+    before = f"normed_{side}" if at.has(f"normed_{side}") else side
+    positions, pair = at.stack.part("positions"), d // 2
+    if pair >= at.run.tensor(positions.name("angles")).shape[-1]:
+        return at.number(before, *index)
+    even, odd = (at.number(before, row, head, place, 2 * pair + n) for n in (0, 1))
+    angle = positions.number("angles", row, place, pair)
+    cos, sin = apply("cos", angle), apply("sin", angle)
+    if d % 2 == 0:
+        return minus(times(cos, even), times(sin, odd))
+    return add(times(sin, even), times(cos, odd))
+
 
 class CrossAttention(MultiHead):
     """Queries from the decoder, keys and values from an encoder's output, which stays while
     decoding."""
+
+    decode_slots = ("cross_attention",)
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, self.heads * self.d_head, bias=bias)
@@ -293,6 +439,22 @@ class CrossAttention(MultiHead):
         q = trace("query", self._heads(linear(self.query, x, trace.at("query")), self.heads))
         k, v = trace("key", encoder_output[0]), trace("value", encoder_output[1])
         return self._mix(q, k, v, layout, trace)
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return at.encoder.output_name if part.startswith("kv") else super().feeds(part, at)
+
+    def _rows_of(self, point: str) -> tuple[str, int]:
+        return {"query": ("query", 0), "key": ("kv", 0), "value": ("kv", self.kv_heads)}[point]
+
+    def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
+        if point == "query":
+            return super()._read_by(at, point, row, place)
+        return at.run.vector("encoder_output", at.encoder.output_name, row, place, None)
+
+    def _mask_terms(self, at: Scope, index: Index) -> Expression:
+        row, _, _, key = index
+        mask = at.encoder.mask
+        return at.run.number(mask, mask, row, key) if mask else constant("1", 1)
 
 
 def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | None = None) -> None:

@@ -4,8 +4,7 @@ Characters here are bytes of UTF-8: byte b of the word is number b + 1, and 0 st
 has ended. So no alphabet is needed, and no character is unknown.
 """
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -13,17 +12,20 @@ from torch import Tensor, nn
 
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
-from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.computation import Index, Scope
+from translucid.parts.embedding import InputPart, Tokens
+from translucid.parts.expression import Expression, Terms, add, apply, constant, joined, times
+from translucid.parts.switch import Switch, in_words
 
 NUMBERS = 257  # of characters: padding, and the bytes
 
 
 class Characters(InputPart):
-    """Filters slide over the characters of a word, and of each the loudest answer counts.
+    """A convolution over the characters of a word, with the maximum over the word of each filter.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
-    No dropout in here: what is loudest among noisy answers is louder than without the noise, so a
-    model trained with it would hear too little afterwards. The model drops parts of the sum.
+    There is no dropout inside: the maximum of noisy values is larger than that of the values, so a
+    model trained with it would see smaller ones afterwards. The model drops parts of the sum.
     dos Santos & Zadrozny 2014; Ma & Hovy 2016, https://arxiv.org/abs/1603.01354
     """
 
@@ -53,7 +55,7 @@ class Characters(InputPart):
         return trace("output", self.linear(loudest))  # (batch, length, d_model)
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The embedding x of each word, with what its characters say."""
+        """The embedding x of each word plus the vector of its characters."""
         assert features is not None, "the reader looked whether they were given"
         return trace("sum", x + self(features, trace))
 
@@ -91,32 +93,42 @@ class Characters(InputPart):
         around = F.pad(characters > 0, (self.width - 1, self.width - 1))
         return around.unfold(-1, self.width, 1).any(dim=-1)[..., None]
 
+    def switches(self, path: str) -> Iterator[Switch]:
+        yield Switch(path, in_words(path), "characters", {f"{path}.output": 0.0})
 
-class WordDropout(InputPart):
-    """While training, this fraction of the words is read as unknown: a model that has met no
-    unknown word does not know what to do with one."""
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place, *more = index
+        ids = at.run.tensor("characters")[row, place]
+        match point:
+            case "lookup":
+                looked_up = at.row_of("table.weight", "characters", *index)
+                padding = bool(ids[more[0]] == 0)
+                return times(constant("characters", 0), looked_up) if padding else looked_up
+            case "convolved":
+                window, out = more
+                return at.linear("filters", out, self._window_terms(at, row, place, window))
+            case "activated":
+                window, _ = more
+                answer = apply("relu", at.number("convolved", *index))
+                first = max(window - self.width + 1, 0)
+                inside = bool((ids[first : window + 1] > 0).any())
+                return answer if inside else times(constant("w", 0), answer)
+            case "loudest":
+                return at.run.largest(at.vector("activated", row, place, None, *more))
+            case "output":
+                loudest = at.vector("loudest", row, place, None)
+                return at.linear("linear", more[0], loudest, "V", "c")
+        return add(at.input(*index), at.number("output", *index))
 
-    def __init__(
-        self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
-    ) -> None:
-        """unknown, special: ids of the tokenizer, as those that are trained here have them; what
-        is special is read as it is."""
-        super().__init__()
-        self.probability = probability
-        self.kept: Tensor
-        self.register_buffer("kept", torch.empty(0, dtype=torch.long), persistent=False)
-        self.set_ids(unknown, special)
-
-    def set_ids(self, unknown: int, special: Collection[int]) -> None:
-        self.unknown = unknown
-        self.kept = torch.tensor(sorted({unknown, *special}), device=self.kept.device)
-
-    def read(self, tokens: Tokens) -> Tokens:
-        return replace(tokens, ids=self(tokens.ids))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        if not self.training or self.probability == 0:
-            return ids
-        hidden = torch.rand(ids.shape, device=ids.device) < self.probability
-        words = (ids[..., None] != self.kept).all(dim=-1)
-        return ids.masked_fill(hidden & words, self.unknown)
+    def _window_terms(self, at: Scope, row: int, place: int, window: int) -> Terms:
+        """The characters of a window in the order of the filters' weights: by dimension."""
+        count, size = at.run.tensor(at.name("lookup")).shape[2:]
+        characters = range(window - self.width + 1, window + 1)
+        vectors = [
+            at.vector("lookup", row, place, n, None)
+            if 0 <= n < count
+            else at.run.zeros("lookup", size)
+            for n in characters
+        ]
+        by_dimension = [n * size + d for d in range(size) for n in range(self.width)]
+        return joined(*vectors).pick(by_dimension)

@@ -1,6 +1,14 @@
-"""Dropout that hides the same numbers at every position of a row, or the same tokens everywhere."""
+"""Dropout that hides the same numbers at every position of a row, the same tokens everywhere, or
+whole words.
+"""
 
+from collections.abc import Collection
+from dataclasses import replace
+
+import torch
 from torch import Tensor, nn
+
+from translucid.parts.embedding import InputPart, Tokens
 
 
 class LockedDropout(nn.Module):
@@ -23,8 +31,8 @@ class LockedDropout(nn.Module):
 
 
 class EmbeddingDropout(nn.Module):
-    """While training, the vectors of a fraction of all tokens of the vocabulary are 0, wherever the
-    token stands. Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287"""
+    """While training, the vectors of a fraction of the vocabulary are 0, wherever they occur.
+    Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287"""
 
     def __init__(self, vocab: int, probability: float) -> None:
         super().__init__()
@@ -36,6 +44,36 @@ class EmbeddingDropout(nn.Module):
             return x
         kept = x.new_empty(self.vocab).bernoulli_(1 - self.probability)
         return x * (kept / (1 - self.probability))[ids][..., None]
+
+
+class WordDropout(InputPart):
+    """While training, this fraction of the words is read as unknown: a model that has met no
+    unknown word does not know what to do with one."""
+
+    def __init__(
+        self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
+    ) -> None:
+        """unknown, special: ids of the tokenizer, as those that are trained here have them; what
+        is special is read as it is."""
+        super().__init__()
+        self.probability = probability
+        self.kept: Tensor
+        self.register_buffer("kept", torch.empty(0, dtype=torch.long), persistent=False)
+        self.set_ids(unknown, special)
+
+    def set_ids(self, unknown: int, special: Collection[int]) -> None:
+        self.unknown = unknown
+        self.kept = torch.tensor(sorted({unknown, *special}), device=self.kept.device)
+
+    def read(self, tokens: Tokens) -> Tokens:
+        return replace(tokens, ids=self(tokens.ids))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if not self.training or self.probability == 0:
+            return ids
+        hidden = torch.rand(ids.shape, device=ids.device) < self.probability
+        words = (ids[..., None] != self.kept).all(dim=-1)
+        return ids.masked_fill(hidden & words, self.unknown)
 
 
 def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:

@@ -3,7 +3,7 @@
 Shapes: x (..., d_model); hidden (..., d_ff).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from torch import Tensor, nn
@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from translucid.core.catalogue import Variant, variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, add, times
+from translucid.parts.expression import activation as activated
 from translucid.parts.lora import linear
+from translucid.parts.switch import Switch, in_words
 
 GatedName = Literal["swiglu", "geglu", "geglu_tanh"]
 GATES: dict[GatedName, ActivationName] = {
@@ -47,9 +51,24 @@ class Dense(nn.Module):
         h = trace("activation", self.activation(z))
         return trace("sum", trace("skip", x) + h) if self.residual else h
 
+    @property
+    def output_point(self) -> str:
+        return "dense.sum" if self.residual else "dense.activation"
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        *place, d = index
+        match point:
+            case "preactivation":
+                return at.linear("linear", d, at.inputs(*place, None))
+            case "activation":
+                return activated(self.activation, at.number("preactivation", *index))
+            case "skip":
+                return at.input(*index)
+        return add(at.number("skip", *index), at.number("activation", *index))
+
 
 class _TwoLayers(nn.Module):
-    """What plain and gated feed-forward say of themselves."""
+    """What plain and gated feed-forward layers share."""
 
     output: nn.Linear
     activation: Callable[[Tensor], Tensor]
@@ -62,9 +81,27 @@ class _TwoLayers(nn.Module):
             identity=self.activation is identity,
         )
 
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return at.name("activated") if part.startswith("output") else None
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place, d = index
+        if point == "hidden":
+            return self._expanded(at, index, 0, "W_1", "b_1")
+        if point == "activated":
+            return activated(self.activation, at.number("hidden", *index))
+        return at.linear("output", d, at.vector("activated", row, place, None), "W_2", "b_2")
+
+    def _expanded(self, at: Scope, index: Index, first: int, weight: str, bias: str) -> Expression:
+        """A hidden unit of the first layer, counted from one of its rows."""
+        row, place, d = index
+        return at.linear("expand", first + d, at.inputs(row, place, None), weight, bias)
+
 
 class FeedForward(_TwoLayers):
     """W₂ act(W₁ x + b₁) + b₂: the same two layers at every position."""
+
+    decode_slots = ("feedforward",)
 
     def __init__(
         self,
@@ -84,16 +121,17 @@ class FeedForward(_TwoLayers):
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         hidden = linear(self.expand, x, trace.at("expand"))
         hidden = trace("hidden", hidden)  # (batch, length, d_ff)
-        activated = trace("activated", self.activation(hidden))
-        dropped = self.dropout(activated)
+        dropped = self.dropout(trace("activated", self.activation(hidden)))
         return trace("output", linear(self.output, dropped, trace.at("output")))
 
 
 class GatedFeedForward(_TwoLayers):
-    """W₂ (act(W_g x) ⊙ W₁ x): one half says what, the other how much.
+    """W₂ (act(W_g x) ⊙ W₁ x): the hidden layer, multiplied by a gate.
 
     SwiGLU with act = silu, GEGLU with act = gelu. Shazeer 2020, https://arxiv.org/abs/2002.05202
     """
+
+    decode_slots = ("feedforward",)
 
     def __init__(
         self,
@@ -115,9 +153,24 @@ class GatedFeedForward(_TwoLayers):
         gate, hidden = both.chunk(2, dim=-1)  # (batch, length, d_ff) each
         hidden = trace("hidden", hidden)
         gate = trace("gate", self.activation(gate))
-        activated = trace("activated", gate * hidden)
-        dropped = self.dropout(activated)
+        dropped = self.dropout(trace("activated", gate * hidden))
         return trace("output", linear(self.output, dropped, trace.at("output")))
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        match point:
+            case "gate":  # its rows come first
+                return activated(self.activation, self._expanded(at, index, 0, "W_g", "b_g"))
+            case "hidden":
+                return self._expanded(at, index, self.output.in_features, "W_1", "b_1")
+            case "activated":
+                return times(at.number("gate", *index), at.number("hidden", *index))
+        return super().terms(at, point, index)
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        layer, _, _ = path.rpartition(".")
+        name = f"{in_words(layer)}, feed-forward gate = 1 (everything passes)"
+        number = int(layer.rpartition(".")[2])
+        yield Switch(f"{path}.gate", name, "gates", {f"{path}.gate": 1.0}, layer=number)
 
 
 def make_feedforward(

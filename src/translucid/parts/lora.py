@@ -6,11 +6,15 @@ Hu et al. 2021, https://arxiv.org/abs/2106.09685. Shapes: x (..., d_input); down
 from torch import Tensor, nn
 
 from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, constant, joined, times
 
 
 class LoRA(nn.Module):
     """(alpha / rank) B A x: A goes down to `rank` dimensions, B up again. B begins at zero, so that
     nothing is added at first."""
+
+    decode_slots = ("lora",)
 
     def __init__(
         self, d_input: int, d_output: int, rank: int, alpha: float, dropout: float = 0.0
@@ -26,6 +30,21 @@ class LoRA(nn.Module):
         down = trace("down", self.down(self.dropout(x)))
         return trace("up", self.scale * self.up(down))
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        *place, d = index
+        if point == "up":
+            added = at.linear("up", d, at.vector("down", *place, None), "B")
+            return times(constant("scale", self.scale), added)
+        source, _, read = at.run.reads(at.path).rpartition(".")
+        if read == "mixed":  # of attention: the heads side by side
+            row, query = place
+            mixed, heads = at.run.at(source), range(at.run.tensor(f"{source}.mixed").shape[1])
+            x = joined(*(mixed.vector("mixed", row, head, query, None) for head in heads))
+        else:
+            label = "activated" if read == "activated" else "x"
+            x = at.run.vector(label, f"{source}.{read}", *place, None)
+        return at.linear("down", d, x, "A")
+
     @property
     def weight(self) -> Tensor:
         """The matrix that it adds: (alpha / rank) B A."""
@@ -33,8 +52,10 @@ class LoRA(nn.Module):
 
 
 class AdaptedLinear(nn.Module):
-    """W x + b + (alpha / rank) B A x. Whoever asks for its weight gets W + (alpha / rank) B A, with
-    which it is the linear layer that it computes."""
+    """W x + b + (alpha / rank) B A x. Its `weight` is W + (alpha / rank) B A: with it, the layer is
+    an ordinary linear layer."""
+
+    decode_slots = ("qkv", "query", "kv", "output", "expand", "linear")
 
     def __init__(self, base: nn.Linear, rank: int, alpha: float, dropout: float = 0.0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who may see whom. Masks are boolean, True means "may attend", everywhere.
+"""Attention masks: which keys each query may see. Masks are boolean, and True means "may attend".
 
 A token mask is (batch, length), True at real tokens. Where several texts share a row (sequence
 packing), it holds the number of each token's text instead, from 1 on, and 0 at padding. An
@@ -7,6 +7,9 @@ attention mask broadcasts to (batch, heads, queries, keys).
 
 import torch
 from torch import Tensor
+
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, apply, constant, minus
 
 
 def causal(queries: Tensor, keys: Tensor) -> Tensor:
@@ -30,12 +33,12 @@ def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
 
 
 def padding(mask: Tensor) -> Tensor:
-    """Nobody sees padding. mask: (batch, keys), True at real tokens."""
+    """No query sees padding. mask: (batch, keys), True at real tokens."""
     return mask[:, None, None, :]  # (batch, 1, 1, keys)
 
 
 def seen(queries: Tensor, keys: Tensor) -> Tensor:
-    """By token masks (batch, queries) and (batch, keys): nobody sees padding, or another text."""
+    """From token masks (batch, queries), (batch, keys): no query sees padding or another text."""
     if keys.dtype is torch.bool:
         return keys[:, None]  # (batch, 1, keys)
     return (queries[:, :, None] == keys[:, None]) & (keys != 0)[:, None]  # (batch, queries, keys)
@@ -66,3 +69,15 @@ def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
     return positions(mask)
+
+
+def terms(at: Scope, point: str, index: Index, reach: int | None) -> Expression:
+    """Why a query may attend to a key, by the mask of this name. reach: that of a window."""
+    row, _, query, key = index
+    if point == "causal":
+        return apply("<=", constant("k", key), constant("q", query))
+    if point == "window":
+        assert reach is not None
+        ends = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
+        return apply("<", apply("abs", minus(*ends)), constant("w", reach))
+    return at.run.number(at.mask, at.mask, row, key)

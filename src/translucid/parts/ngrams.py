@@ -3,14 +3,19 @@
 Shapes: ids (batch, length); a feature has a weight for each class, (outputs,).
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
 from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, Terms, add, apply, constant
+from translucid.parts.switch import Switch, in_words
 
 
 class NGramFeatures(nn.Module):
-    """What the network says, plus the sum over the text of words[w_t] + pairs[w_{t-1}, w_t].
+    """The network's logits plus the sum over the text of words[w_t] + pairs[w_{t-1}, w_t].
 
     On few examples such sums are hard to beat (Wang & Manning 2012); beside a network they leave it
     what needs more than two words (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). There are
@@ -29,7 +34,7 @@ class NGramFeatures(nn.Module):
     def forward(
         self, logits: Tensor, ids: Tensor, mask: Tensor | None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """logits: (batch, outputs), what the network says; mask: (batch, length)."""
+        """logits: (batch, outputs), of the network; mask: (batch, length)."""
         counted = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
         words = trace("words", self.words(ids))  # (batch, length, outputs)
         pairs = trace("pairs", self.pairs(self._row(ids, counted)))
@@ -43,7 +48,32 @@ class NGramFeatures(nn.Module):
         last = torch.where(mask, places, -1).cummax(dim=1).values  # the newest real place so far
         last = nn.functional.pad(last, (1, -1), value=-1)  # and so far without this one
         before = torch.where(last < 0, 0, ids.gather(1, last.clamp(min=0)))
+        return self._hash(before, ids)
+
+    def _hash(self, before: Tensor, ids: Tensor) -> Tensor:
         return (before * 1000003 + ids * 7919) % self.pairs.num_embeddings
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        for point in ("words", "pairs"):
+            name = f"{in_words(path)} of {point}"
+            yield Switch(f"{path}.{point}", name, "ngrams", {f"{path}.{point}": 0.0})
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if point == "sum":
+            logits = at.run.number("class_logits", at.run.reads(at.path), *index)
+            return at.run.total(logits, at.tokens(index[0], self._feature_terms(at, *index)))
+        if point == "words":
+            return at.row_of("words.weight", "ids", *index)
+        row, place, out = index
+        last, token = at.token_before(row, place), at.run.number("ids", "ids", row, place)
+        before = constant("ids", 0) if last is None else at.run.number("ids", "ids", row, last)
+        pair = self._hash(torch.tensor(int(before.value)), torch.tensor(int(token.value)))
+        return apply("table", at.weight("table", "pairs.weight", int(pair), out), before, token)
+
+    def _feature_terms(self, at: Scope, row: int, out: int) -> Terms:
+        """What each place of a text adds to a class: its word and its pair."""
+        words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
+        return Terms(words.values + pairs.values, lambda i: add(words.at(i), pairs.at(i)))
 
 
 def make_ngram_features(

@@ -1,10 +1,12 @@
-"""Normalisation: over the features of a token (layer, RMS), or over a batch (batch norm).
+"""Normalisation: over the features of a token (layer, RMS), or over a batch (batch norm); and the
+residual frame x + f(x) in which a norm stands.
 
 Shapes: x (batch, length, d_model). `mask` is the token mask (batch, length); only batch norm
 needs it, since only batch norm lets tokens meet.
 """
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,16 +14,63 @@ from torch import Tensor, nn
 
 from translucid.core.catalogue import Variant, variant
 from translucid.core.errors import InputError
-from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, Edit, NoTrace
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import (
+    Expression,
+    Terms,
+    add,
+    apply,
+    constant,
+    minus,
+    over,
+    times,
+)
 
 NormName = Literal["layer", "rms", "batch", "none"]
+Placement = Literal["pre", "post"]
 
 
-class LayerNorm(nn.Module):
+class Norm(nn.Module):
+    """What norms share: statistics of x, then a trained gain and perhaps a shift."""
+
+    eps: float
+    gain: nn.Parameter
+    # Its statistics, at values with which it leaves x as it is, but for gain and shift.
+    neutral: ClassVar[Mapping[str, float]] = {"mean": 0.0, "variance": 1.0}
+
+    def off(self, scope: str) -> dict[str, Edit]:
+        """The edit of a trace with which it normalises nothing; gain and shift stay."""
+        return {f"{scope}.{statistic}": value for statistic, value in self.neutral.items()}
+
+    def linearised(
+        self, direction: Tensor, statistic: Callable[[str], Tensor]
+    ) -> tuple[Tensor, float]:
+        """With its statistics held fixed, a norm is affine: norm(x) · direction = x · d + constant.
+        Returns d and the constant; `statistic` gives the statistics of this x, by trace point."""
+        raise NotImplementedError
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        """The norm's output; the statistics are those of each kind."""
+        scaled = times(at.weight("gain", "gain", index[-1]), at.number("normalised", *index))
+        if getattr(self, "shift", None) is None:
+            return scaled
+        return add(scaled, at.weight("beta", "shift", index[-1]))
+
+    def _standardised(self, at: Scope, index: Index) -> Expression:
+        """(x - mean) / sqrt(variance + eps)"""
+        centred = minus(at.input(*index), at.number("mean", *index))
+        variance = add(at.number("variance", *index), constant("epsilon", self.eps))
+        return over(centred, apply("sqrt", variance))
+
+
+class LayerNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * gain + shift, over the features of each token.
 
     Ba, Kiros & Hinton 2016, https://arxiv.org/abs/1607.06450; without `bias` there is no shift.
     """
+
+    decode_slots = ("norm", "embedding_norm", "final_norm")
 
     def __init__(self, d_model: int, eps: float = 1e-5, *, bias: bool = True) -> None:
         super().__init__()
@@ -42,14 +91,41 @@ class LayerNorm(nn.Module):
         output = normalised * self.gain
         return trace("output", output if self.shift is None else output + self.shift)
 
+    def linearised(
+        self, direction: Tensor, statistic: Callable[[str], Tensor]
+    ) -> tuple[Tensor, float]:
+        shifted = 0.0 if self.shift is None else float(self.shift.detach().double() @ direction)
+        scale = (statistic("variance") + self.eps).sqrt()
+        direction = self.gain.detach().double() * direction / scale
+        return direction - direction.mean(-1, keepdim=True), shifted  # centring is symmetric
 
-class RMSNorm(nn.Module):
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        *place, _ = index
+        match point:
+            case "mean":
+                x = at.inputs(*place, None)
+                return over(at.run.total(x), constant("n", len(x.values)))
+            case "variance":
+                x, mean = at.inputs(*place, None), at.number("mean", *index)
+                squares = Terms(
+                    (x.values - x.values.mean()) ** 2,
+                    lambda i: apply("^", minus(x.at(i), mean), constant("2", 2)),
+                )
+                return over(at.run.total(squares), constant("n", len(x.values)))
+            case "normalised":
+                return self._standardised(at, index)
+        return super().terms(at, point, index)
+
+
+class RMSNorm(Norm):
     """x / sqrt(mean(x²) + eps) * gain: the scale is normalised, the mean is left alone.
 
     Zhang & Sennrich 2019, https://arxiv.org/abs/1910.07467
     """
 
     variant = Variant(["rms"], absent=["beta"])
+    neutral: ClassVar[Mapping[str, float]] = {"rms": 1.0}
+    decode_slots = ("norm", "embedding_norm", "final_norm", "query_norm", "key_norm")
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -63,8 +139,25 @@ class RMSNorm(nn.Module):
         normalised = trace("normalised", x / rms)
         return trace("output", normalised * self.gain)
 
+    def linearised(
+        self, direction: Tensor, statistic: Callable[[str], Tensor]
+    ) -> tuple[Tensor, float]:
+        return self.gain.detach().double() * direction / statistic("rms"), 0.0
 
-class BatchNorm(nn.Module):
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        *place, _ = index
+        match point:
+            case "rms":
+                x = at.inputs(*place, None)
+                squares = Terms(x.values**2, lambda i: apply("^", x.at(i), constant("2", 2)))
+                mean = over(at.run.total(squares), constant("n", len(x.values)))
+                return apply("sqrt", add(mean, constant("epsilon", self.eps)))
+            case "normalised":
+                return over(at.input(*index), at.number("rms", *index))
+        return super().terms(at, point, index)
+
+
+class BatchNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * gain + shift, per feature over all tokens of the batch.
 
     In training the statistics are the batch's and a running average is kept; afterwards the
@@ -113,14 +206,40 @@ class BatchNorm(nn.Module):
             self.running_variance.lerp_(unbiased.to(self.running_variance), self.momentum)
         return mean, variance
 
+    def linearised(
+        self, direction: Tensor, statistic: Callable[[str], Tensor]
+    ) -> tuple[Tensor, float]:
+        shifted = float(self.shift.detach().double() @ direction)
+        scale = (statistic("variance") + self.eps).sqrt()
+        direction = self.gain.detach().double() * direction / scale
+        return direction, shifted - float(statistic("mean") @ direction)
 
-class NoNorm(nn.Module):
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        match point:
+            case "mean" | "variance":
+                return at.weight(point, f"running_{point}", index[-1])
+            case "normalised":
+                return self._standardised(at, index)
+        return super().terms(at, point, index)
+
+
+class NoNorm(Norm):
     """x, unchanged: the contrast."""
 
     variant = Variant(["none"])
+    neutral: ClassVar[Mapping[str, float]] = {}
+    decode_slots = ("final_norm",)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", x)
+
+    def linearised(
+        self, direction: Tensor, statistic: Callable[[str], Tensor]
+    ) -> tuple[Tensor, float]:
+        return direction, 0.0
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        return at.input(*index)
 
 
 class Standardise(nn.Module):
@@ -146,6 +265,10 @@ class Standardise(nn.Module):
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", (x - self.mean) / self.deviation)
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        mean, deviation = (at.weight(name, name, index[-1]) for name in ("mean", "deviation"))
+        return over(minus(at.input(*index), mean), deviation)
+
 
 EPSILON: dict[NormName, float] = {"layer": 1e-5, "rms": 1e-6, "batch": 1e-5, "none": 0.0}
 
@@ -157,7 +280,7 @@ def make_norm(
     eps: float | None = None,
     bias: bool = True,
     count_padding: bool = False,
-) -> nn.Module:
+) -> Norm:
     """The norm of this name; eps None: the usual one of its kind."""
     eps = EPSILON[name] if eps is None else eps
     match name:
@@ -169,3 +292,45 @@ def make_norm(
             return BatchNorm(d_model, eps, count_padding=count_padding)
         case "none":
             return NoNorm()
+
+
+class Residual(nn.Module):
+    """The frame around a sub-layer f: `leave(x, f(enter(x)))`, with a norm before or after.
+
+    "post" is the original order, norm(x + f(x)); "pre" is x + f(norm(x)), which keeps a straight
+    path from the output to every layer and trains without warm-up (Xiong et al. 2020,
+    https://arxiv.org/abs/2002.04745).
+    """
+
+    decode_slots = (
+        "self_attention_residual", "cross_attention_residual", "feedforward_residual",
+    )  # fmt: skip
+
+    def __init__(self, norm: Norm, placement: Placement, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm, self.placement = norm, placement
+        self.dropout = nn.Dropout(dropout)
+
+    def enter(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        """What the sub-layer gets."""
+        return self.norm(x, mask, trace.at("norm")) if self.placement == "pre" else x
+
+    def leave(
+        self, x: Tensor, branch: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Tensor:
+        """What the next layer gets."""
+        total = trace("sum", trace("skip", x) + trace("branch", self.dropout(branch)))
+        return self.norm(total, mask, trace.at("norm")) if self.placement == "post" else total
+
+    @property
+    def output_point(self) -> str:
+        return "norm.output" if self.placement == "post" else "sum"
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        match point:
+            case "skip":
+                return at.input(*index)
+            case "branch":
+                sublayer = at.path.removesuffix("_residual")
+                return at.run.number("f", f"{sublayer}.output", *index)
+        return add(at.number("skip", *index), at.number("branch", *index))

@@ -1,14 +1,18 @@
-"""Where a token stands: six ways to tell an attention layer, which by itself cannot know. A seventh
-of your own registers itself with `@position("name")`.
+"""Position encodings: how an attention layer, which by itself cannot know, learns the order of
+tokens. A scheme of your own registers itself with `@position("name")`.
 
 A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
 (sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores
-(ALiBi, relative). Positions are (batch, length) and come from the token mask or the decoder state,
-never from the padded index.
+(ALiBi, relative). Beside the computation it says what others need to know about it: the trace
+point through which it acts (`point`), where its numbers come from (`terms`), and whether the fast
+decode step can run it (`decode_slots`).
+
+Shapes: positions (batch, length), from the token mask or the decoder state, never from the padded
+index; bias (batch, heads, queries, keys).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
@@ -19,8 +23,11 @@ from translucid.core.catalogue import Variant, variant
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.registry import Registry, place_of
 from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.parts.computation import Index, Scope
+from translucid.parts.expression import Expression, add, apply, constant, minus, over, times
 from translucid.parts.rotary_scaling import BY_PARTS, RotaryScaling
 from translucid.parts.rotary_scaling import frequencies as frequencies
+from translucid.parts.switch import Switch, in_words
 
 
 def _check(cls: "type[NoPositions]") -> None:
@@ -30,14 +37,9 @@ def _check(cls: "type[NoPositions]") -> None:
         )
 
 
+OWN = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
 POSITIONS: "Registry[type[NoPositions]]" = Registry(
-    "position",
-    {
-        **dict.fromkeys(("sinusoidal", "learned", "rotary", "alibi"), __name__),
-        "relative": "translucid.parts.relative",
-        "none": __name__,
-    },
-    _check,
+    "position", dict.fromkeys(OWN, __name__), _check
 )
 PositionName = Annotated[str, POSITIONS]
 Scheme = TypeVar("Scheme", bound="type[NoPositions]")
@@ -56,10 +58,15 @@ def position(name: str) -> Callable[[Scheme], Scheme]:
 SinusoidLayout = Literal["interleaved", "halves", "fairseq"]
 
 
-@dataclass(frozen=True)
-class PositionOptions:
-    """What a model's config says to one scheme or another, beyond sizes."""
+@dataclass(frozen=True, kw_only=True)
+class PositionSetup:
+    """What a model's config says about positions: its sizes, and the options of each scheme."""
 
+    d_model: int
+    heads: int
+    d_head: int
+    max_length: int
+    base: float = 10000.0  # of rotary positions
     rotary: RotaryScaling = RotaryScaling()  # noqa: RUF009 (frozen)
     fraction: float = 1.0  # of each head that rotary positions turn
     layout: SinusoidLayout = "interleaved"
@@ -72,25 +79,18 @@ class PositionOptions:
 class NoPositions(nn.Module):
     """No position at all; also the shape of every scheme."""
 
+    # The trace point that holds what positions add or turn. At 0 the order of tokens is lost.
+    point: ClassVar[Literal["encoding", "angles", "bias"] | None] = None
     limited: ClassVar[bool] = False  # it knows max_length positions and no more
+    decode_slots = ("positions",)
 
     @classmethod
-    def make(
-        cls,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        max_length: int,
-        base: float,
-        scaling: float,
-        options: PositionOptions,
-    ) -> Self:
+    def make(cls, setup: PositionSetup) -> Self:
         """The scheme for a model of these sizes."""
         return cls()
 
     def check(self, farthest: int) -> None:
-        """Raise if this position cannot be told."""
+        """Raise if the scheme has no such position."""
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         """x (batch, length, d_model), with the positions added."""
@@ -105,6 +105,17 @@ class NoPositions(nn.Module):
         """What to add to the scores (batch, heads, queries, keys)."""
         return None
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
+        """Where the numbers of its trace points come from. A scheme adds those of its own points;
+        what it adds to the embeddings is `encoding`, and the sum is `output`."""
+        if point == "output":
+            return add(at.input(*index), at.number("encoding", *index))
+        return None
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        if self.point is not None:
+            yield Switch(path, in_words(path), "positions", {f"{path}.{self.point}": 0.0})
+
 
 POSITIONS.add("none", NoPositions)
 
@@ -117,23 +128,16 @@ class Sinusoidal(NoPositions):
     base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
+    point = "encoding"
+    decode_slots = ("positions",)
+
     @property
     def variant(self) -> Variant:
         return Variant(["sinusoidal" if self.layout == "interleaved" else self.layout])
 
     @classmethod
-    def make(
-        cls,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        max_length: int,
-        base: float,
-        scaling: float,
-        options: PositionOptions,
-    ) -> Self:
-        return cls(d_model, layout=options.layout, first=options.first)  # the base is rotary's
+    def make(cls, setup: PositionSetup) -> Self:
+        return cls(setup.d_model, layout=setup.layout, first=setup.first)  # the base is rotary's
 
     def __init__(
         self,
@@ -167,6 +171,17 @@ class Sinusoidal(NoPositions):
         encoding = trace("encoding", self.encode(positions).to(x.dtype))
         return trace("output", x + encoding)
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
+        if point != "encoding":
+            return super().terms(at, point, index)
+        row, place, d = index
+        half = self.d_model // 2
+        pair, cosine = divmod(d, 2) if self.layout == "interleaved" else (d % half, d // half)
+        power = pair / (half - 1) if self.layout == "fairseq" else 2 * pair / self.d_model
+        slow = apply("^", constant("base", self.base), constant("2i/d", power))
+        p = constant("p", at.position(row, place) + self.first)
+        return apply("cos" if cosine else "sin", over(p, slow))
+
 
 @position("learned")
 class Learned(NoPositions):
@@ -174,21 +189,13 @@ class Learned(NoPositions):
     never used."""
 
     variant = Variant(["learned"])
+    point = "encoding"
     limited = True
+    decode_slots = ("positions",)
 
     @classmethod
-    def make(
-        cls,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        max_length: int,
-        base: float,
-        scaling: float,
-        options: PositionOptions,
-    ) -> Self:
-        return cls(d_model, max_length, options.first)
+    def make(cls, setup: PositionSetup) -> Self:
+        return cls(setup.d_model, setup.max_length, setup.first)
 
     def __init__(self, d_model: int, max_length: int, first: int = 0) -> None:
         super().__init__()
@@ -212,6 +219,13 @@ class Learned(NoPositions):
         encoding = trace("encoding", self.table[rows])
         return trace("output", x + encoding)
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
+        if point != "encoding":
+            return super().terms(at, point, index)
+        row, place, d = index
+        p = at.position(row, place) + self.first
+        return apply("table", at.weight("table", "table", p, d), constant("p", p))
+
 
 @position("rotary")
 class Rotary(NoPositions):
@@ -223,19 +237,12 @@ class Rotary(NoPositions):
     Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
 
+    point = "angles"
+    decode_slots = ("positions",)
+
     @classmethod
-    def make(
-        cls,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        max_length: int,
-        base: float,
-        scaling: float,
-        options: PositionOptions,
-    ) -> Self:
-        return cls(d_head, base, options.rotary, options.fraction)
+    def make(cls, setup: PositionSetup) -> Self:
+        return cls(setup.d_head, setup.base, setup.rotary, setup.fraction)
 
     def __init__(
         self,
@@ -261,9 +268,13 @@ class Rotary(NoPositions):
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("angles", self.scaling.angles(positions, self.d_rotary, self.base))
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, place, pair = index
+        return self.scaling.terms(at.position(row, place), pair, self.d_rotary, self.base)
+
 
 def check_rotary(d_head: int, fraction: float = 1.0) -> int:
-    """How many dimensions of a head turn; refused where they are no pairs."""
+    """How many dimensions of a head turn; raises if they do not form pairs."""
     turned = int(d_head * fraction)
     if turned % 2 or not turned:
         of = "" if fraction == 1 else f" times rotary_fraction {fraction} is {turned}"
@@ -280,7 +291,7 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The same by cosines and sines (batch, length, pairs), for who has them at hand."""
+    """The same with given cosines and sines (batch, length, pairs)."""
     cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, pairs)
     paired = 2 * cos.shape[-1]
     even, odd = x[..., 0:paired:2], x[..., 1:paired:2]
@@ -297,20 +308,12 @@ class Alibi(NoPositions):
     """
 
     slopes: Tensor
+    point = "bias"
+    decode_slots = ("positions",)
 
     @classmethod
-    def make(
-        cls,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        max_length: int,
-        base: float,
-        scaling: float,
-        options: PositionOptions,
-    ) -> Self:
-        return cls(heads)
+    def make(cls, setup: PositionSetup) -> Self:
+        return cls(setup.heads)
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -321,27 +324,61 @@ class Alibi(NoPositions):
         distance = (queries[:, :, None] - keys[:, None, :]).abs()  # (batch, queries, keys)
         return trace("bias", -self.slopes[:, None, None] * distance[:, None])
 
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, head, query, key = index
+        ends = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
+        slope = at.weight("m_h", "slopes", head)
+        return times(constant("-1", -1), slope, apply("abs", minus(*ends)))
 
-def make_positions(
-    name: PositionName,
-    *,
-    d_model: int,
-    heads: int,
-    max_length: int,
-    d_head: int | None = None,
-    base: float = 10000.0,
-    options: PositionOptions = PositionOptions(),  # noqa: B008 (frozen)
-) -> NoPositions:
-    """The scheme of this name; d_head not set: d_model / heads."""
-    return POSITIONS[name].make(
-        d_model=d_model,
-        heads=heads,
-        d_head=d_head or d_model // heads,
-        max_length=max_length,
-        base=base,
-        scaling=options.rotary.factor,
-        options=options,
-    )
+
+@position("relative")
+class RelativeBias(NoPositions):
+    """Adds table[bucket(p_k - p_q)] to each score, a number for each head; all layers of a stack
+    share the table. Half of the buckets are exact, the other half grow logarithmically up to
+    `distance`; `both_ways`, keys behind and before the query have half of them each.
+
+    Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1
+    """
+
+    variant = Variant(["relative"])
+    point = "bias"
+    decode_slots = ("positions",)
+
+    @classmethod
+    def make(cls, setup: PositionSetup) -> Self:
+        return cls(setup.heads, setup.buckets, setup.distance, both_ways=setup.both_ways)
+
+    def __init__(
+        self, heads: int, buckets: int = 32, distance: int = 128, *, both_ways: bool = True
+    ) -> None:
+        super().__init__()
+        self.table = nn.Embedding(buckets, heads)
+        self.distance, self.both_ways = distance, both_ways
+
+    def bucket(self, offset: Tensor) -> Tensor:
+        """The row of the table for each offset of a key from its query (negative: before it)."""
+        buckets = self.table.num_embeddings
+        if self.both_ways:
+            buckets //= 2
+            first, away = (offset > 0) * buckets, offset.abs()
+        else:
+            first, away = torch.zeros_like(offset), (-offset).clamp(min=0)
+        exact = buckets // 2
+        # In float32, as it was trained: which bucket has a power of 2 is a matter of rounding.
+        grown = (away.float() / exact).log() / math.log(self.distance / exact) * (buckets - exact)
+        far = exact + grown.clamp(min=0).long()
+        return first + torch.where(away < exact, away, far.clamp(max=buckets - 1))
+
+    def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        buckets = self.bucket(keys[:, None, :] - queries[:, :, None])  # (batch, queries, keys)
+        return trace("bias", self.table(buckets).permute(0, 3, 1, 2))
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        row, head, query, key = index
+        p_q, p_k = at.position(row, query), at.position(row, key)
+        bucket = int(self.bucket(torch.tensor(p_k - p_q, device=self.table.weight.device)))
+        table = at.weight("table", "table.weight", bucket, head)
+        return apply("table", table, constant("p_k", p_k), constant("p_q", p_q))
 
 
 def period(pair: int, d_model: int, base: float = 10000.0) -> float:

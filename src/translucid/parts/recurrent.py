@@ -1,104 +1,51 @@
 """Recurrent layers: a cell applied position after position.
 
 The weights live in torch's own RNN, LSTM or GRU module, so they load from one and into one as
-they are. When nobody looks, torch's fused kernel runs; when someone does, the cells below run,
-one step at a time, with every gate in the open. Both give the same numbers and gradients.
+they are. Without a trace, torch's fused kernel runs; with one, the steps of `recurrent_cells` run,
+one token at a time, with every gate in the trace. Both give the same numbers and gradients.
 
 Shapes: x (batch, length, inputs); hidden and cell (batch, hidden) within a step.
-Conventions are torch's: the GRU's reset gate acts after the recurrent product, and its update gate
-says how much of the OLD state stays.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.core.catalogue import Variant, variant
-from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.parts.activations import SYMBOLS
 from translucid.parts.cache import RecurrentState
+from translucid.parts.computation import Index, Scope
 from translucid.parts.dropout import make_dropout
-from translucid.parts.recurrent_kernel import CellName as CellName
-from translucid.parts.recurrent_kernel import run_layer, run_stack
+from translucid.parts.expression import (
+    Expression,
+    Terms,
+    add,
+    apply,
+    constant,
+    dot,
+    joined,
+    minus,
+    times,
+)
+from translucid.parts.recurrent_cells import (
+    BLOCKS,
+    GATES,
+    INSIDE,
+    STEPS,
+    SUMS,
+    CellName,
+    Step,
+    Weights,
+    run_layer,
+    run_stack,
+)
+from translucid.parts.switch import Switch, in_words
 
-Weights = tuple[
-    Tensor, Tensor, Tensor, Tensor
-]  # W (blocks * hidden, inputs), U, b and b' as torch keeps them
-Step = tuple[Tensor, Tensor | None]  # hidden, and for an LSTM the cell
 Stack = dict[tuple[int, str], Weights]  # by layer and direction
-
-
-def rnn_step(
-    x: Tensor,
-    state: Step,
-    weights: Weights,
-    trace: NoTrace = NO_TRACE,
-    act: Callable[[Tensor], Tensor] = torch.tanh,
-) -> Step:
-    """h' = tanh(W x + U h + b). Elman 1990."""
-    w, u, b, b_hidden = weights
-    total = trace("preactivation", F.linear(x, w, b) + F.linear(state[0], u, b_hidden))
-    return trace("hidden", act(total)), None
-
-
-def rnn_relu_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
-    """h' = relu(W x + U h + b)."""
-    return rnn_step(x, state, weights, trace, torch.relu)
-
-
-def lstm_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
-    """f, i, o = σ(W x + U h + b); g = tanh(W x + U h + b); c' = f ⊙ c + i ⊙ g; h' = o ⊙ tanh(c').
-
-    Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
-    """
-    hidden, cell = state
-    assert cell is not None, "an LSTM needs a cell state"
-    w, u, b, b_hidden = weights
-    total = F.linear(x, w, b) + F.linear(hidden, u, b_hidden)  # (batch, 4 * hidden)
-    input_sum, forget_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)
-    forget = trace("forget_gate", torch.sigmoid(trace("forget_sum", forget_sum)))
-    write = trace("input_gate", torch.sigmoid(trace("input_sum", input_sum)))
-    candidate = trace("candidate", torch.tanh(trace("candidate_sum", candidate_sum)))
-    show = trace("output_gate", torch.sigmoid(trace("output_sum", output_sum)))
-    cell = trace("cell", forget * cell + write * candidate)
-    return trace("hidden", show * torch.tanh(cell)), cell
-
-
-def gru_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
-    """r, z = σ(W x + U h + b); n = tanh(W x + b + r ⊙ (U h + b')); h' = (1 - z) ⊙ n + z ⊙ h. Cho
-    et al. 2014."""
-    hidden = state[0]
-    w, u, b, b_hidden = weights
-    from_x, from_h = F.linear(x, w, b), F.linear(hidden, u, b_hidden)  # (batch, 3 * hidden)
-    x_reset, x_update, x_candidate = from_x.chunk(3, dim=-1)
-    h_reset, h_update, h_candidate = from_h.chunk(3, dim=-1)
-    reset = trace("reset_gate", torch.sigmoid(trace("reset_sum", x_reset + h_reset)))
-    update = trace("update_gate", torch.sigmoid(trace("update_sum", x_update + h_update)))
-    candidate_sum = trace("candidate_sum", x_candidate + reset * h_candidate)
-    candidate = trace("candidate", torch.tanh(candidate_sum))
-    return trace("hidden", (1 - update) * candidate + update * hidden), None
-
-
-STEPS: dict[CellName, Callable[[Tensor, Step, Weights, NoTrace], Step]] = {
-    "rnn": rnn_step,
-    "rnn_relu": rnn_relu_step,
-    "lstm": lstm_step,
-    "gru": gru_step,
-}
-INSIDE: dict[CellName, tuple[str, ...]] = {
-    "rnn": ("preactivation", "hidden"),
-    "rnn_relu": ("preactivation", "hidden"),
-    "lstm": (
-        "forget_sum", "input_sum", "candidate_sum", "output_sum",
-        "forget_gate", "input_gate", "candidate", "output_gate", "cell", "hidden",
-    ),
-    "gru": (
-        "reset_sum", "update_sum", "candidate_sum",
-        "reset_gate", "update_gate", "candidate", "hidden",
-    ),
-}  # fmt: skip
 
 
 class Recurrent(nn.Module):
@@ -185,6 +132,16 @@ class Recurrent(nn.Module):
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
 
+    def kind(self) -> str:
+        """The name of its cells in the trace."""
+        return "rnn" if self.cell == "rnn_relu" else self.cell
+
+    def cells(self, layer: int) -> list[str]:
+        """The scopes of a layer's cells within this part, one for each direction."""
+        if len(self.directions) == 1:
+            return [f"layers.{layer}.{self.kind()}"]
+        return [f"layers.{layer}.{way}.{self.kind()}" for way in self.directions]
+
     def _thinned(self) -> Stack:
         """The weights of one pass: while training, part of each U is 0."""
         stack = {
@@ -198,9 +155,7 @@ class Recurrent(nn.Module):
         }
 
     def _scope(self, trace: NoTrace, layer: int, way: str) -> NoTrace:
-        part = "rnn" if self.cell == "rnn_relu" else self.cell
-        one_way = len(self.directions) == 1
-        return trace.at(f"layers.{layer}.{part}" if one_way else f"layers.{layer}.{way}.{part}")
+        return trace.at(self.cells(layer)[self.directions.index(way)])
 
     # ---- by hand: one step at a time, every gate in the open ----
 
@@ -299,3 +254,128 @@ class Recurrent(nn.Module):
             if layer < self.layers - 1:
                 x = self.between(x)
         return x, RecurrentState(torch.cat(hiddens), torch.cat(cells) if cells else None)
+
+    # ---- what others ask ----
+
+    def switches(self, path: str) -> Iterator[Switch]:
+        for number in range(self.layers):
+            layer = f"{path}.layers.{number}"
+            scopes = [f"{path}.{cell}" for cell in self.cells(number)]
+            silent: dict[str, Edit] = {f"{scope}.hidden": 0.0 for scope in scopes}
+            yield Switch(layer, f"{in_words(layer)} is silent", "layers", silent, layer=number)
+            for scope in scopes if len(scopes) > 1 else ():
+                way = scope.rpartition(".")[0]
+                yield Switch(
+                    way, f"{in_words(way)} is silent", "layers", {f"{scope}.hidden": 0.0},
+                    layer=number,
+                )  # fmt: skip
+            for scope in scopes:
+                place = in_words(scope.rpartition(".")[0])
+                for (gate, value), does in GATES.get(self.cell, {}).items():
+                    point = f"{scope}.{gate}_gate"
+                    yield Switch(
+                        f"{point}={value:.0f}", f"{place}, {gate} gate = {value:.0f} ({does})",
+                        "gates", {point: value}, layer=number,
+                    )  # fmt: skip
+
+    def states_at(self, at: Scope, layer: int, row: int, place: int, label: str) -> Terms:
+        """The states of a layer at one place, its directions side by side; 0 at padding."""
+        if not at.is_token(row, place):
+            return at.run.zeros(label, self.hidden * len(self.directions))
+        names = (f"{at.path}.{cell}.hidden" for cell in self.cells(layer))
+        return joined(*(at.run.vector(label, name, row, place, None) for name in names))
+
+    def last_states(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
+        """The states of a layer after the last token, its directions side by side."""
+        length = at.run.tensor(at.ids).shape[1]
+        ends: list[Terms] = []
+        for cell, way in zip(self.cells(layer), self.directions, strict=True):
+            backward = way == "backward"
+            place = at.token_before(row, -1 if backward else length, backward=backward)
+            ends.append(
+                at.run.zeros(label, self.hidden)
+                if place is None
+                else at.run.vector(label, f"{at.path}.{cell}.{point}", row, place, None)
+            )
+        return joined(*ends)
+
+    def terms(self, at: Scope, point: str, index: Index) -> Expression:
+        if at.scope == at.path:
+            row, place, d = index
+            return self.states_at(at, self.layers - 1, row, place, "h").at(d)
+        if point in SUMS:
+            letter = "_n" if (self.cell, point) == ("gru", "candidate_sum") else SUMS[point]
+            return self._sum_terms(at, index, letter)
+        match self.cell, point:
+            case "rnn" | "rnn_relu", "hidden":
+                act = "relu" if self.cell == "rnn_relu" else "tanh"
+                return apply(act, at.number("preactivation", *index))
+            case "lstm", "cell":
+                before = self._state_before(at, index, "cell", "c_before").at(index[2])
+                old = times(at.number("forget_gate", *index), before)
+                return add(
+                    old, times(at.number("input_gate", *index), at.number("candidate", *index))
+                )
+            case "lstm", "hidden":
+                shown = apply("tanh", at.number("cell", *index))
+                return times(at.number("output_gate", *index), shown)
+            case "gru", "hidden":
+                stays = at.number("update_gate", *index)
+                new = times(minus(constant("1", 1), stays), at.number("candidate", *index))
+                before = self._state_before(at, index, "hidden", "h_before").at(index[2])
+                return add(new, times(stays, before))
+            case _, "candidate":
+                return apply("tanh", at.number("candidate_sum", *index))
+        return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
+
+    def _sum_terms(self, at: Scope, index: Index, letter: str) -> Expression:
+        """W x + U h + b of one block; torch keeps b as two."""
+        row = BLOCKS[self.kind()].index(letter) * self.hidden + index[2]
+        end = f"l{_layer(at)}" + ("_reverse" if ".backward." in at.scope else "")
+        x, state = self._below(at, index), self._state_before(at, index, "hidden", "h_before")
+        from_x = dot(at.weights(f"W{letter}", f"fused.weight_ih_{end}", row, None), x)
+        from_h = dot(at.weights(f"U{letter}", f"fused.weight_hh_{end}", row, None), state)
+        bias = at.weight(f"b{letter}", f"fused.bias_ih_{end}", row)
+        if letter == "_n":
+            other = at.weight("b_hn", f"fused.bias_hh_{end}", row)
+            reset = at.number("reset_gate", *index)
+            return at.run.total(from_x, bias, times(reset, at.run.total(from_h, other)))
+        other = at.weight(f"b{letter}", f"fused.bias_hh_{end}", row)
+        return at.run.total(from_x, from_h, bias, other)
+
+    def _below(self, at: Scope, index: Index) -> Terms:
+        """What a layer reads at this token."""
+        row, place, _ = index
+        layer = _layer(at)
+        if layer:
+            return self.states_at(at, layer - 1, row, place, "x")
+        return at.inputs(row, place, None)
+
+    def _state_before(self, at: Scope, index: Index, point: str, label: str) -> Terms:
+        """The state before this token: that of the token before it, or the initial one."""
+        row, place, _ = index
+        last = at.token_before(row, place, backward=".backward." in at.scope)
+        if last is not None:
+            return at.run.vector(label, at.name(point), row, last, None)
+        reader = at.parent
+        if isinstance(reader.module, InitialState):
+            first = reader.module.initial_terms(reader, _layer(at), row, point, label)
+            if first is not None:
+                return first
+        return at.run.zeros(label, self.hidden)
+
+
+@runtime_checkable
+class InitialState(Protocol):
+    """A container that gives a recurrent stack its first state."""
+
+    def initial_terms(
+        self, at: Scope, layer: int, row: int, point: str, label: str
+    ) -> Terms | None:
+        """The hidden or cell state (`point`) that a layer starts from; None: zeros."""
+        ...
+
+
+def _layer(at: Scope) -> int:
+    """The number of the layer whose cell writes under this scope."""
+    return int(at.scope.partition(".layers.")[2].partition(".")[0])

@@ -18,6 +18,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from translucid.parts.expression import Expression, add, apply, constant, minus, over, times
+
 ScalingName = Literal["linear", "dynamic", "llama3", "yarn"]
 BY_PARTS: dict[ScalingName, float] = {"llama3": 4.0, "yarn": 32.0}  # what `high` is by default
 
@@ -57,6 +59,21 @@ class RotaryScaling:
         grown = base * (self.factor * longer - self.factor + 1) ** (d / (d - 2))
         pairs = torch.arange(0, d, 2, dtype=torch.float64, device=places.device)
         return grown ** -(pairs / d)
+
+    def terms(self, position: int, pair: int, d: int, base: float) -> Expression:
+        """One angle, p / base^(2i/d) where nothing is scaled, as an expression."""
+        p, factor, one = constant("p", position), constant("scaling", self.factor), constant("1", 1)
+        whole, power = constant("base", base), constant("2i/d", 2 * pair / d)
+        if self.method == "dynamic":
+            longer = constant("longer", max(1.0, (position + 1) / self.length))
+            stretched = add(minus(times(factor, longer), factor), one)
+            grown = times(whole, apply("^", stretched, constant("d/(d-2)", d / (d - 2))))
+            return over(p, apply("^", grown, power))
+        slow = apply("^", whole, power)
+        if self.method in BY_PARTS:
+            kept = constant("kept", float(self.kept(d, base)[pair]))
+            return over(times(p, add(kept, over(minus(one, kept), factor))), slow)
+        return over(p, slow) if self.factor == 1 else over(p, times(factor, slow))
 
     def kept(self, d: int, base: float, device: torch.device | None = None) -> Tensor:
         """How much of each pair's own frequency stays: 1 for a fast one, 0 for a slow one."""

@@ -12,8 +12,8 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
+from translucid.parts.switch import Switch
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
-from translucid.see.switches import Switch
 from translucid.tasks.base import Task
 from translucid.tasks.in_batches import summed_loss
 

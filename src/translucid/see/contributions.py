@@ -13,23 +13,19 @@ Elhage et al. 2021, "A mathematical framework for Transformer circuits".
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.models.heads import Tagger
 from translucid.models.transformer import Stack
 from translucid.parts.attention import MultiHead
+from translucid.parts.computation import Computation
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.lora import AdaptedLinear
-from translucid.parts.norms import BatchNorm, NoNorm, RMSNorm
-from translucid.see.terms import wiring
-from translucid.see.terms.computation import Computation
+from translucid.parts.norms import Norm
 from translucid.see.text_trace import TextTrace
-
-FRAMES = ("self_attention", "cross_attention", "feedforward")  # in the order of a layer
 
 
 @dataclass(frozen=True)
@@ -66,23 +62,12 @@ class _Direction:
     def at(self, name: str) -> Tensor:
         return self.reading[name][0, self.position].double()
 
-    def before_norm(self, norm: nn.Module, name: str) -> None:
+    def before_norm(self, norm: Norm, name: str) -> None:
         """A norm with the statistics that it had."""
-        if isinstance(norm, NoNorm):
-            return
-        gain: Tensor = norm.gain.detach().double()  # type: ignore[operator]
-        if isinstance(norm, RMSNorm):
-            size = self.at(f"{name}.rms")
-        else:
-            size = (self.at(f"{name}.variance") + float(norm.eps)).sqrt()  # type: ignore[arg-type]
-        shift: Any = getattr(norm, "shift", None)
-        if shift is not None:
-            self.add_constant(shift)
-        self.direction = gain * self.direction / size
-        if isinstance(norm, BatchNorm):
-            self.add_constant(-self.at(f"{name}.mean"))
-        elif not isinstance(norm, RMSNorm):  # centred, which is its own transpose
-            self.direction = self.direction - self.direction.mean(-1, keepdim=True)
+        self.direction, constant = norm.linearised(
+            self.direction, lambda statistic: self.at(f"{name}.{statistic}")
+        )
+        self.remainder += constant
 
     def add_constant(self, vector: Tensor) -> None:
         self.remainder += float(vector.detach().double() @ self.direction)
@@ -143,12 +128,8 @@ def _back(
     followed = _Direction(reading, position, direction)
     followed.before_norm(stack.final_norm, f"{side}.final_norm")
     for number, layer in reversed([*enumerate(stack.blocks())]):
-        for name in reversed(FRAMES):
-            part = getattr(layer, name)
-            if part is None:
-                continue
-            scope = f"{side}.layers.{number}.{name}"
-            frame = getattr(layer, f"{name}_residual")
+        for name, frame in reversed(layer.frames().items()):
+            part, scope = layer.get_submodule(name), f"{side}.layers.{number}.{name}"
             if frame.placement == "post":
                 followed.before_norm(frame.norm, f"{scope}_residual.norm")
             if isinstance(part, MultiHead):
@@ -188,7 +169,7 @@ def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
 
 def _input(c: Computation, layer: str) -> Tensor:
     """What a linear layer of a Transformer has read. (batch, length, features)"""
-    name = wiring.into_linear(c, layer)
+    name = c.reads(layer)
     x = c.points[name]
     return x.transpose(1, 2).flatten(2) if name.endswith(".mixed") else x  # the heads, joined
 

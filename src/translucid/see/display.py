@@ -10,7 +10,7 @@ from translucid.core.catalogue import describe
 from translucid.models.base import Network
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.summary import rows as parts_of
-from translucid.models.variants import formulas
+from translucid.parts.computation import formulas
 from translucid.see.render.frame import escape, folded, piece, table
 from translucid.see.render.mathml import mathml
 from translucid.see.text_trace import TextTrace

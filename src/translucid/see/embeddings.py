@@ -23,8 +23,7 @@ from translucid.models.base import (
 )
 from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
-from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
-from translucid.parts.relative import RelativeBias
+from translucid.parts.positions import NoPositions
 from translucid.see.pictures import Axis, Bars, Heat
 from translucid.see.predictions import check_count
 from translucid.see.trace_pictures import MOST, numbers
@@ -41,30 +40,31 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
     cosine of each turn (rotary), or what each head takes off (alibi) or adds (relative) with
     distance."""
     stack, places, note = _places(network, length, side)
-    match stack.positions:
-        case Sinusoidal() | Learned():
-            table, thinned = _thin(_added(stack, places), group=2)
-            columns = Axis("dimension", tuple(map(str, thinned)))
-            title, most = "The vector that is added at each position", None
-        case Rotary() as rotary:
-            table, thinned = _thin(rotary.angles(places)[0].cos(), group=1)
-            columns = Axis("pair of dimensions", tuple(map(str, thinned)))
+    match stack.positions.point:
+        case "encoding":
+            table = _added(stack, places)
+            shown, chosen = _thin(table, group=2)
+            title, most, what = "The vector that is added at each position", None, "dimension"
+        case "angles":
+            table = _angles(stack, places).cos()
+            shown, chosen = _thin(table, group=1)
             title, most = "The cosine of the angle that each position turns each pair by", 1.0
-        case Alibi() | RelativeBias() as biased:
-            bias = biased.bias(places[:, -1:], places.flip(1))[0, :, 0]  # (heads, distances)
+            what = "pair of dimensions"
+        case "bias":
+            bias = _bias(stack, places)
             rows = Axis("head", tuple(map(str, range(len(bias)))))
             far = Axis("distance", _numbered(places))
-            adds = "takes off" if isinstance(biased, Alibi) else "adds to"
+            adds = "takes off" if bool((bias <= 0).all() and bias.any()) else "adds to"
             return Heat(f"What each head {adds} a score with distance", numbers(bias), rows, far)
-        case other:
-            raise _unplaced(other)
+        case None:
+            raise _unplaced(stack.positions)
+    if len(chosen) < table.shape[1]:
+        noun = "pairs" if most else "dimensions"
+        left_out = f"{len(chosen)} of {table.shape[1]} {noun} are shown, evenly chosen"
+        note = "; ".join(part for part in (note, left_out) if part)
+    columns = Axis(what, tuple(map(str, chosen)))
     return Heat(
-        title,
-        numbers(table),
-        Axis("position", _numbered(places)),
-        columns,
-        most=most,
-        note="; ".join(part for part in (note, _thinned_note(thinned, stack)) if part),
+        title, numbers(shown), Axis("position", _numbered(places)), columns, most=most, note=note
     )
 
 
@@ -72,22 +72,22 @@ def position_gram(network: Network, length: int = 64, *, side: Side = "source") 
     """How alike every two positions are: the dot products of their vectors, or for rotary
     positions the mean cosine of the angle between their turns."""
     stack, places, note = _places(network, length, side)
-    match stack.positions:
-        case Sinusoidal() | Learned():
+    match stack.positions.point:
+        case "encoding":
             vectors = _added(stack, places)
             title, alike = "Dot products of the vectors of two positions", vectors @ vectors.T
-        case Rotary() as rotary:
-            angles = rotary.angles(places)[0]  # (length, pairs)
+        case "angles":
+            angles = _angles(stack, places)
             between = angles[:, None] - angles[None]
             title, alike = "Mean cosine of the turns between two positions", between.cos().mean(-1)
-        case Alibi() | RelativeBias():
-            name = "alibi" if isinstance(stack.positions, Alibi) else "relative"
+        case "bias":
+            name = getattr(network.config, "positions")  # noqa: B009 (a Transformer's)
             raise InputError(
                 f"{name} has no vectors of positions to compare; position_table shows what each "
                 "head takes off or adds with distance"
             )
-        case other:
-            raise _unplaced(other)
+        case None:
+            raise _unplaced(stack.positions)
     side_of = Axis("position", _numbered(places))
     return Heat(title, numbers(alike), side_of, side_of, note=note)
 
@@ -160,9 +160,9 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
         )
     if not 1 <= length <= MAX_POSITIONS:
         raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
-    note = ""
-    if isinstance(stack.positions, Learned) and length > stack.positions.max_length:
-        length = stack.positions.max_length
+    note, limit = "", getattr(network.config, "context_length", None)
+    if limit is not None and length > limit:
+        length = limit
         note = f"the model has learned {length} positions and no more"
     return stack, torch.arange(length, device=stack.embedding.table.weight.device)[None], note
 
@@ -171,6 +171,20 @@ def _added(stack: Stack, places: Tensor) -> Tensor:
     """What the embeddings get at these positions, as they get it. (length, d_model)"""
     like = stack.embedding.table.weight
     return stack.positions.add(like.new_zeros(*places.shape, stack.d_output), places)[0].detach()
+
+
+def _angles(stack: Stack, places: Tensor) -> Tensor:
+    """By how much pairs of dimensions are turned. (length, pairs)"""
+    angles = stack.positions.angles(places)
+    assert angles is not None, "positions whose point is `angles` have them"
+    return angles[0]
+
+
+def _bias(stack: Stack, places: Tensor) -> Tensor:
+    """What is added to the scores, by the distance between query and key. (heads, distances)"""
+    bias = stack.positions.bias(places[:, -1:], places.flip(1))
+    assert bias is not None, "positions whose point is `bias` have it"
+    return bias[0, :, 0]
 
 
 def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
@@ -184,16 +198,6 @@ def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
         if column + more < width
     ]
     return table[:, chosen], chosen
-
-
-def _thinned_note(chosen: list[int], stack: Stack) -> str:
-    if isinstance(stack.positions, Rotary):
-        whole, what = stack.positions.d_rotary // 2, "pairs"
-    else:
-        whole, what = stack.d_output, "dimensions"
-    if len(chosen) == whole:
-        return ""
-    return f"{len(chosen)} of {whole} {what} are shown, evenly chosen"
 
 
 def _numbered(places: Tensor) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from translucid.core.catalogue import entry
 from translucid.core.errors import InputError
 from translucid.models.base import EncoderModel, Network
 from translucid.models.ensemble import Ensemble
-from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
-from translucid.parts.residual import Residual
+from translucid.parts.computation import Computation
+from translucid.parts.norms import Norm
 from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
 from translucid.see.text_trace import TextTrace
 from translucid.see.trace_pictures import numbers, window
@@ -102,31 +102,24 @@ def _side(network: Network) -> str:
 
 
 def _normalises(network: Network, name: str) -> bool:
-    return isinstance(network.get_submodule(name), LayerNorm | RMSNorm | BatchNorm)
+    norm = network.get_submodule(name)
+    return isinstance(norm, Norm) and bool(norm.neutral)
 
 
 def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[Pair, Pair]:
     """(mean before, mean after), (spread before, spread after)"""
-    ways = [reading[_input(reading.network, name)], reading[f"{name}.output"]]
+    ways = [reading[_input(reading, name)], reading[f"{name}.output"]]
     shown = [_wide(value[0, first:last]) for value in ways]
     before, after = ((numbers(x.mean(dim=-1)), numbers(x.std(dim=-1, correction=0))) for x in shown)
     return (before[0], after[0]), (before[1], after[1])
 
 
-def _input(network: Network, name: str) -> str:
-    """Where the trace holds what a norm is given: the residual stream just before it."""
-    frame = name.rpartition(".")[0]
-    stack = frame.partition(".layers.")[0]
-    frames = {
-        name: part
-        for name, part in network.named_modules()
-        if isinstance(part, Residual) and name.startswith(f"{stack}.")
-    }
-    if frame in frames and frames[frame].placement == "post":
-        return f"{frame}.sum"
-    order = list(frames)
-    earlier = order[: order.index(frame)] if frame in frames else order
-    return f"{earlier[-1]}.sum" if earlier else f"{frame}.skip"
+def _input(reading: TextTrace, name: str) -> str:
+    """Where the trace holds what a norm is given: the residual stream just before it, which an edit
+    of its frame's `skip` does not change."""
+    run = Computation(reading.network, reading, {})
+    read = run.reads(name)
+    return run.reads(read.removesuffix(".skip")) if read.endswith(".skip") else read
 
 
 def _wide(value: Tensor) -> Tensor:

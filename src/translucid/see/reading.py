@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from translucid.see.contributions import Contributions
     from translucid.see.difference import TraceDifference
     from translucid.see.patching import Patching
-    from translucid.see.terms.opened import Opened
+    from translucid.see.terms import OpenedNumber
     from translucid.see.walk.walk import Walk
 
 
@@ -56,10 +56,10 @@ class Reading(TextTrace):
 
         return walk(self, layer=layer, head=head, top=top)
 
-    def terms(self, address: str, *, top: int = 8) -> "Opened":
+    def terms(self, address: str, *, top: int = 8) -> "OpenedNumber":
         """Where one number comes from: `trace.terms("head.logits[0, 3, 5]")`. Print it; each number
         in it has an address of its own. top: how many terms of a long sum are shown one by one."""
-        from translucid.see.terms.terms import computation, terms
+        from translucid.see.terms import computation, terms
 
         return terms(computation(self, shown=top), address)
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.models.perceptron import Perceptron
+from translucid.models.mlp import Perceptron
 from translucid.see.embeddings import neighbours
 from translucid.see.gradients import gradients
 from translucid.studio import plane

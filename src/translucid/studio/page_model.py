@@ -17,16 +17,16 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded
 from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
-from translucid.models.mlp import MLPConfig
-from translucid.models.perceptron import PerceptronConfig
+from translucid.models.mlp import MLPConfig, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.models.variants import formulas
+from translucid.parts.computation import formulas
+from translucid.parts.switch import Switch
 from translucid.runs.fine_tuning.take_over import digest_of
 from translucid.runs.recipe.examples import Part
 from translucid.see.render.mathml import mathml
-from translucid.see.switches import Switch, at_strength, switches, together
+from translucid.see.switches import at_strength, switches, together
 from translucid.see.trace_pictures import scale_of
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.query_values import clipped, hinted

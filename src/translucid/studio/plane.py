@@ -15,8 +15,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.models import Network, build
-from translucid.models.mlp import MLPConfig
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import MLPConfig, Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.training.optimisers import make_optimizer

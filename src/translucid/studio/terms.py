@@ -11,11 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
+from translucid.parts.computation import read_address, written
 from translucid.see.contributions import AdapterNorm, adapter_norms
-from translucid.see.terms.computation import read_address, written
-from translucid.see.terms.opened import Opened, as_json
-from translucid.see.terms.terms import computation
-from translucid.see.terms.terms import terms as opened_at
+from translucid.see.terms import OpenedNumber, as_json, computation
+from translucid.see.terms import terms as opened_at
 from translucid.studio.page_model import as_mathml
 from translucid.studio.text_runs import Run
 
@@ -68,7 +67,7 @@ def with_adapters(run: Run) -> dict[str, Any]:
     return run.as_dict() | {"adapters": [{**asdict(norm), "ratio": norm.ratio} for norm in norms]}
 
 
-def _opened(run: Run, address: str, top: int = TOP) -> Opened:
+def _opened(run: Run, address: str, top: int = TOP) -> OpenedNumber:
     if run.whole:
         return _opening(run, top)(address)
     points = _Points(run, _row_of(run, address))
@@ -88,7 +87,7 @@ def _row_of(run: Run, address: str) -> tuple[int, int] | None:
 
 
 @lru_cache(1)  # a walk asks of one run again and again
-def _opening(run: Run, top: int) -> Callable[[str], Opened]:
+def _opening(run: Run, top: int) -> Callable[[str], OpenedNumber]:
     return lru_cache(CARRIED)(partial(opened_at, computation(run.kept, shown=top)))
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from translucid.core.progress import Progress
 from translucid.data.batching import plan_batches
 from translucid.fast.attention_kernels import without_plans
-from translucid.models.modes import evaluating
+from translucid.models.base import evaluating
 from translucid.tasks.batch import Batch
 from translucid.tasks.outputs import Outputs
 

@@ -19,8 +19,7 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.generate.sampling import SamplingConfig
 from translucid.models.autoregressive import GenerationInputs
-from translucid.models.base import DecoderModel
-from translucid.models.modes import evaluating
+from translucid.models.base import DecoderModel, evaluating
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task

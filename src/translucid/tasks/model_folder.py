@@ -32,8 +32,8 @@ from translucid.core.weights import declared_sizes, load_weights, save_weights
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, config_from
+from translucid.models.build import build_undrawn
 from translucid.models.sequence_config import HEADS, SequenceConfig
-from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Task
 from translucid.tasks.options import DecodingConfig, Resources

@@ -18,8 +18,7 @@ from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models.mlp import MLP
-from translucid.models.perceptron import Perceptron
+from translucid.models.mlp import MLP, Perceptron
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch

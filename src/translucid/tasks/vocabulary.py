@@ -10,7 +10,7 @@ from translucid.data.readers.loading import check_labels as refuse_unknown_label
 from translucid.data.records import Record
 from translucid.data.tokenizers.pipelines import SIZED
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.parts.characters import WordDropout
+from translucid.parts.dropout import WordDropout
 from translucid.tasks.options import TokenizerConfig
 
 

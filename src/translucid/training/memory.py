@@ -15,10 +15,9 @@ import torch
 
 from translucid.core.device import available_bytes
 from translucid.core.errors import ConfigError
-from translucid.models.build import ModelConfig
+from translucid.models.build import ModelConfig, build_shapes
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.models.undrawn import build_shapes
 from translucid.training.config import TrainingConfig
 
 FLOAT = 4  # bytes: weights, gradients and moments are float32

@@ -9,8 +9,8 @@ from torch import nn
 from translucid.core.catalogue import fill
 from translucid.core.errors import ConfigError, InputError
 from translucid.models.base import Network
+from translucid.models.build import build_shapes
 from translucid.models.transformer import Layer, Stack, TransformerConfig
-from translucid.models.undrawn import build_shapes
 from translucid.parts.attention import MultiHead
 from translucid.parts.feedforward import GATES
 from translucid.worked.board import Board

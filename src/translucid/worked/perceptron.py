@@ -12,7 +12,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
-from translucid.models.perceptron import Perceptron, PerceptronConfig
+from translucid.models.mlp import Perceptron, PerceptronConfig
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Given, SolutionTable, Value, first_and_last, plain
 from translucid.worked.solution.numbers import (

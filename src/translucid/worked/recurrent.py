@@ -8,7 +8,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.spelling import quoted
 from translucid.core.trace import Trace
-from translucid.parts.recurrent import INSIDE, CellName
+from translucid.parts.recurrent_cells import INSIDE, CellName
 from translucid.worked.board import Board, check_rate
 from translucid.worked.solution.numbers import Number, Numbers, many, vector
 from translucid.worked.solution.solution import Solution

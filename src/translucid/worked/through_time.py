@@ -13,7 +13,8 @@ from translucid.core.errors import InputError, nearest
 from translucid.core.spelling import Missing, spelt
 from translucid.core.trace import Trace
 from translucid.parts.cache import RecurrentState
-from translucid.parts.recurrent import CellName, Recurrent
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.recurrent_cells import CellName
 from translucid.worked.board import Board, compare, gradient, squared_loss, write_update
 from translucid.worked.solution.content import SolutionTable, plain
 from translucid.worked.solution.numbers import Numbers, matrix, shape, vector

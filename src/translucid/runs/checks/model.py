@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
-from translucid.models.modes import evaluating
+from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network, evaluating
 from translucid.runs.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE, Batch

@@ -13,7 +13,7 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.contributions import adapter_norms
-from translucid.see.terms.terms import computation
+from translucid.see.terms import computation
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.stages import Focus, at, layer_of, size_rows, stages_of, vector_rows
 from translucid.see.walk.sums import sums

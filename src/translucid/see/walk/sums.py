@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
+from translucid.parts.computation import Computation, Index, read_address, written
+from translucid.parts.expression import Expression, Number, Operation, leaves
 from translucid.see.render.plain_math import one_line
-from translucid.see.terms.computation import Computation, Index, read_address, written
-from translucid.see.terms.expression import Expression, Number, Operation, leaves
-from translucid.see.terms.opened import Opened, in_numbers, shown
-from translucid.see.terms.terms import computation, terms
+from translucid.see.terms import OpenedNumber, computation, in_numbers, shown, terms
 from translucid.see.text_trace import TextTrace
 
 WEIGHTS = 40  # of a network whose every sum is shown
@@ -34,7 +33,7 @@ def _lines(run: Computation, address: str) -> Iterator[str]:
         yield _line(opened)
 
 
-def _line(opened: Opened) -> str:
+def _line(opened: OpenedNumber) -> str:
     """z = w · x + b = 2 · 1 + 3 · 1 + (-4) = 1"""
     assert opened.expression is not None
     formula = f"{one_line(opened.symbol)} = {one_line(opened.formula)}"

@@ -9,8 +9,7 @@ from torch import nn
 
 from translucid.models import TransformerConfig, build
 from translucid.models.transformer import Layer
-from translucid.parts.norms import NormName
-from translucid.parts.residual import Placement
+from translucid.parts.norms import NormName, Placement
 from translucid.see.pictures import Axis, Lines
 from translucid_lab.claims.shared.toyland_text import next_words
 from translucid_lab.engine.experiment import Experiment

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import DecoderModel
-from translucid.parts.recurrent import CellName
+from translucid.parts.recurrent_cells import CellName
 from translucid_lab.claims.shared.toyland_text import Sentences
 from translucid_lab.engine.fit import fit, random_rows
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from translucid.models import PerceptronConfig
-from translucid.models.perceptron import Perceptron
+from translucid.models.mlp import Perceptron
 from translucid.see.pictures import Bars
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, decide

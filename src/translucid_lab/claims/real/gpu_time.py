@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from translucid.parts.attention import Layout, SelfAttention
-from translucid.parts.recurrent import CellName, Recurrent
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.recurrent_cells import CellName
 from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import (

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from translucid.core.trace import NO_TRACE, Edit, NoTrace, Trace
 from translucid.generate.beam_search import GenerationConfig
-from translucid.parts.tokens import Tokens
+from translucid.parts.embedding import Tokens
 from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.switches import choose, switches, together
 from translucid_lab.claims.attention import mask_visibility

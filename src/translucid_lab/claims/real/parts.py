@@ -9,8 +9,9 @@ from torch import Tensor
 
 from translucid.core.trace import Edit, Trace
 from translucid.parts.norms import RMSNorm
+from translucid.parts.switch import Switch
 from translucid.see.pictures import Axis, Lines
-from translucid.see.switches import Switch, choose, switches, together
+from translucid.see.switches import choose, switches, together
 from translucid_lab.claims.real.weights import stories, story_sentences
 from translucid_lab.claims.shared.toyland_text import padded
 from translucid_lab.engine.experiment import Experiment

@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.core.trace import Trace
 from translucid.models import Network
 from translucid.models.recurrent import RecurrentEncoder
-from translucid.parts.recurrent_kernel import CellName
+from translucid.parts.recurrent_cells import CellName
 from translucid_lab.claims.shared.sequence_tasks import SYMBOLS, recall, recurrent_net
 
 # A cell, its forget bias, and whether it starts as torch starts it: all weights uniform and small.

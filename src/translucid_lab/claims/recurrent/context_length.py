@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.models import Network, RecurrentConfig, build
-from translucid.parts.recurrent_kernel import CellName
+from translucid.parts.recurrent_cells import CellName
 from translucid.see.pictures import Axis, Lines
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims.shared.sequence_tasks import Draw, batch_of, train

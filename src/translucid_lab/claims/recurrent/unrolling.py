@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from translucid.core.trace import NO_TRACE
-from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
-from translucid.parts.recurrent_kernel import CellName
+from translucid.parts.recurrent import Recurrent
+from translucid.parts.recurrent_cells import STEPS, CellName, Step, Weights
 from translucid.see.pictures import Axis, Lines
 from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.verdict import Data, Finding, Rule, average, column, decide

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import Dense
-from translucid.parts.norms import NormName, make_norm
-from translucid.parts.residual import Residual
+from translucid.parts.norms import NormName, Residual, make_norm
 
 
 class Block(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from translucid.core.errors import TrainingError
 from translucid.models import Network, RecurrentConfig, build
-from translucid.parts.recurrent_kernel import CellName
+from translucid.parts.recurrent_cells import CellName
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.loss import cross_entropy
 from translucid.training.optimisers import OptimizerName

@@ -14,7 +14,7 @@ import torch
 
 from translucid.interop.export.onnx.graph import BATCH, SOURCE, Graph, Scanned
 from translucid.models.recurrent import RecurrentConfig
-from translucid.parts.recurrent import CellName
+from translucid.parts.recurrent_cells import CellName
 
 # Blocks of rows as ONNX has them, by their numbers as torch has them.
 BLOCKS: dict[CellName, tuple[int, ...]] = {

@@ -1,18 +1,21 @@
-"""A number as the formula that made it: leaves with addresses, joined by operations.
+"""A number as the formula that gave it: leaves with addresses, joined by operations.
 
     Number       a value of the run, with its address; a constant has none
     Rest         the terms of a long sum that are not shown, as one
     Operation    what joins them: +, ·, /, exp, max, tanh, ...
 
+    Terms        the terms of a long sum, each written out only where it is shown
+
 `evaluate` works an expression out in float64, so that whoever shows it can say how well it adds up.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from translucid.parts.activations import ACTIVATIONS
 
@@ -21,7 +24,7 @@ Kind = Literal["point", "parameter", "input", "constant"]
 
 @dataclass(frozen=True)
 class Number:
-    """A value, and where it stands."""
+    """A value and its address."""
 
     name: str  # in the catalogue's formula: query, W_Q
     value: float
@@ -48,6 +51,35 @@ class Operation:
 Expression = Number | Rest | Operation
 
 
+@dataclass(frozen=True)
+class Terms:
+    """Many terms of one kind: their values, and how to write one of them."""
+
+    values: Tensor  # (terms,), float64
+    at: Callable[[int], Expression]
+
+    def pick(self, places: Iterable[int]) -> "Terms":
+        """Some of them, in this order."""
+        chosen = list(places)
+        return Terms(self.values[chosen], lambda i: self.at(chosen[i]))
+
+
+def dot(left: Terms, right: Terms) -> Terms:
+    """Two vectors, multiplied entry by entry."""
+    return Terms(left.values.cpu() * right.values.cpu(), lambda i: times(left.at(i), right.at(i)))
+
+
+def joined(*vectors: Terms) -> Terms:
+    """Vectors side by side."""
+    places = [(vector, i) for vector in vectors for i in range(len(vector.values))]
+
+    def one(i: int) -> Expression:
+        vector, place = places[i]
+        return vector.at(place)
+
+    return Terms(torch.cat([vector.values for vector in vectors]), one)
+
+
 def constant(name: str, value: float) -> Number:
     """A value that no weight and no token decides: a size, a position, an exponent."""
     return Number(name, float(value))
@@ -72,6 +104,11 @@ def minus(left: Expression, right: Expression) -> Expression:
 def apply(function: str, *arguments: Expression) -> Expression:
     """A function by name, as `FUNCTIONS` and the activations have it."""
     return arguments[0] if function == "identity" else Operation(function, arguments)
+
+
+def activation(function: Callable[[Tensor], Tensor], x: Expression) -> Expression:
+    """An activation of x, by the name of the function."""
+    return apply(next(name for name, known in ACTIVATIONS.items() if known is function), x)
 
 
 def evaluate(expression: Expression) -> float:

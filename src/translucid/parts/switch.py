@@ -1,0 +1,64 @@
+"""What can be switched off in a network, as its parts say themselves.
+
+A part, or the module that contains it, defines
+
+    def switches(self, path: str) -> Iterator[Switch]
+
+with `path` its place in the network, which is also the scope of its trace points. A module that
+defines `switches` answers for everything within it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+from torch import nn
+
+from translucid.core.trace import Edit
+
+# Each kind by the word for several of them.
+Kind = Literal[
+    "heads", "layers", "attention", "feedforward", "patterns", "positions", "masks", "scale",
+    "norms", "gates", "alignment", "bridge", "characters", "segments", "ngrams",
+]  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One part of a network, and how to run the network without it."""
+
+    key: str  # stays the same from run to run: encoder.layers.0.self_attention.head.2
+    name: str  # for people: encoder layer 0, head 2
+    kind: Kind
+    edit: Mapping[str, Edit]  # for `Trace(edit=...)`, on batches with padding too
+    part: str = ""  # of a head: what its layers are layers of, such as encoder self-attention
+    layer: int | None = None
+    head: int | None = None
+
+
+@runtime_checkable
+class Switchable(Protocol):
+    """A module that says what can be switched off in it."""
+
+    def switches(self, path: str) -> Iterator[Switch]: ...
+
+
+def switches_of(part: nn.Module, path: str) -> Iterator[Switch]:
+    """All switches of a module and of what it contains, in the order of the network."""
+    if isinstance(part, Switchable):
+        yield from part.switches(path)
+        return
+    for name, child in part.named_children():
+        yield from switches_of(child, f"{path}.{name}" if path else name)
+
+
+def in_words(path: str) -> str:
+    """members.1.encoder.layers.0 -> member 1, encoder layer 0"""
+    parts: list[str] = []
+    for part in path.split("."):
+        if part.isdigit() and parts:
+            parts[-1] = f"{parts[-1].removesuffix('s')} {part}" + ("," * (parts[-1] == "members"))
+        elif part != "recurrent":
+            parts.append(part)
+    return " ".join(parts).rstrip(",")

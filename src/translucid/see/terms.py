@@ -1,0 +1,288 @@
+"""Where a number comes from: its value, its formula, and the numbers that made it, each with an
+address of its own, down to weights, tokens and constants.
+
+    opened = reading.terms("head.logits[0, 3, 17]")
+    print(opened)
+    reading.terms(opened.numbers[0].address)
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.core.catalogue import CATALOGUE, Point, entry, fill
+from translucid.core.errors import InputError
+from translucid.models.base import Network
+from translucid.parts.computation import (
+    SHOWN,
+    Computation,
+    Index,
+    Points,
+    read_address,
+    variant_of,
+    written,
+)
+from translucid.parts.expression import (
+    Expression,
+    Kind,
+    Number,
+    Operation,
+    Rest,
+    apply,
+    constant,
+    evaluate,
+    leaves,
+    times,
+)
+from translucid.parts.lora import AdaptedLinear
+from translucid.see.render.plain_math import one_line
+from translucid.see.text_trace import TextTrace
+
+DIGITS = 6  # significant ones: what is shown works out again to its last digit but one
+INFIX = {name: f" {name} " for name in ("+", "-", "·", "/", "<=", "<", ">")} | {"^": "^"}
+TIGHT = {"<=": 0, "<": 0, ">": 0, "+": 1, "-": 1, "·": 2, "/": 2, "^": 3}
+
+
+@dataclass(frozen=True)
+class OpenedNumber:
+    """A number, and what it is made of."""
+
+    address: str
+    kind: Kind
+    value: float
+    symbol: str  # LaTeX
+    meaning: str
+    formula: str  # LaTeX, the right-hand side; empty at the bottom
+    symbols: dict[str, str]  # LaTeX of the names in the expression
+    expression: Expression | None  # None: the walk ends here
+    python: str  # the line that gives the number
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers that can be opened in their turn."""
+        return [one for one in leaves(self.expression) if isinstance(one, Number) and one.address]
+
+    @property
+    def remainder(self) -> float:
+        """The value less what its terms give: rounding, or an edit that replaced it."""
+        if self.expression is None:
+            return 0.0
+        worked_out = evaluate(self.expression)
+        return 0.0 if worked_out == self.value else self.value - worked_out
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+
+def shown(value: float) -> str:
+    """A number as it is printed."""
+    if math.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    return f"{value:.{DIGITS}g}"
+
+
+def in_numbers(expression: Expression) -> str:
+    """An expression with its numbers in place."""
+    return _written(expression, 0)
+
+
+def _written(expression: Expression, tight: int) -> str:
+    if isinstance(expression, Number):
+        text = shown(expression.value)
+        return f"({text})" if expression.value < 0 and tight else text
+    if isinstance(expression, Rest):
+        return f"[{expression.count} more: {shown(expression.value)}]"
+    name, arguments = expression.name, expression.arguments
+    if name not in INFIX:
+        return f"{name}({', '.join(_written(one, 0) for one in arguments)})"
+    own = TIGHT[name]
+    parts = [_written(one, own + (n > 0)) for n, one in enumerate(arguments)]
+    text = INFIX[name].join(parts)
+    return f"({text})" if own < tight else text
+
+
+def as_text(opened: OpenedNumber) -> str:
+    """The number, its formula, and a line for each term of its sum."""
+    lines = [f"{opened.address} = {shown(opened.value)}", f"  {opened.meaning}"]
+    if opened.formula:
+        lines.append(f"  {one_line(opened.symbol)} = {one_line(opened.formula)}")
+    expression = opened.expression
+    if isinstance(expression, Operation):
+        if expression.name == "+" and len(expression.arguments) > 2:
+            lines.append(f"  = sum of {len(expression.arguments)} terms")
+            lines += [f"    {_term(term)}" for term in expression.arguments]
+        else:
+            lines.append(f"  = {in_numbers(expression)}")
+    known: dict[str, Number] = {number.address: number for number in opened.numbers}
+    if known:
+        lines.append("  where")
+        for address, number in known.items():
+            symbol = one_line(opened.symbols.get(number.name, number.name))
+            lines.append(f"    {symbol} = {shown(number.value)}   {address}")
+    if abs(opened.remainder) > 1e-5 * max(1.0, abs(opened.value)):
+        lines.append(f"  what the terms do not give: {shown(opened.remainder)}")
+    lines.append(f"  {opened.python}")
+    return "\n".join(lines)
+
+
+def _term(term: Expression) -> str:
+    if isinstance(term, Rest):
+        return f"{shown(term.value):>12}   the other {term.count} together"
+    value = shown(evaluate(term))
+    return f"{value:>12}" + (f"   {in_numbers(term)}" if isinstance(term, Operation) else "")
+
+
+def as_json(opened: OpenedNumber) -> dict[str, Any]:
+    """All of it as plain data; a number that JSON lacks is null, and stands in its text."""
+    return {
+        "address": opened.address, "kind": opened.kind, **_number(opened.value),
+        "symbol": opened.symbol, "meaning": opened.meaning, "formula": opened.formula,
+        "symbols": opened.symbols, "remainder": _number(opened.remainder)["value"],
+        "python": opened.python,
+        "expression": None if opened.expression is None else _plain(opened.expression),
+    }  # fmt: skip
+
+
+def _number(value: float) -> dict[str, Any]:
+    return {"value": value if math.isfinite(value) else None, "text": shown(value)}
+
+
+def _plain(expression: Expression) -> dict[str, Any]:
+    match expression:
+        case Number():
+            return {
+                "name": expression.name, **_number(expression.value), "kind": expression.kind,
+                "address": expression.address,
+            }  # fmt: skip
+        case Rest():
+            return {"rest": expression.count, **_number(expression.value)}
+        case Operation():
+            return {
+                "operation": expression.name, **_number(evaluate(expression)),
+                "arguments": [_plain(one) for one in expression.arguments],
+            }  # fmt: skip
+
+
+LOSS = Point("L", ("batch",), "how wrong the model is here, in nats", r"-\log <probabilities>")
+MEANINGS: dict[Kind, str] = {
+    "parameter": "a weight: training has set it",
+    "input": "an input: what the network was given",
+}
+
+
+def computation(
+    reading: TextTrace, *, points: Points | None = None, shown: int = SHOWN
+) -> Computation:
+    """The run behind a trace of a text; `points`, where another keeps them."""
+    example, network = reading.example, reading.network
+    if network.training:
+        raise InputError("the network is in training mode; call network.eval() and trace again")
+    targets = example.batch.targets if reading.outputs.probabilities else None
+    inputs = example.inputs_for(network)
+    return Computation(network, points or reading, inputs, targets=targets, shown=shown)
+
+
+def terms(c: Computation, address: str) -> OpenedNumber:
+    """The number at an address, opened."""
+    name, index = read_address(address)
+    if name == "loss":
+        return _loss(c, index)
+    kind = c.kind(name)
+    value = float(c.tensor(name)[_checked(c, name, index)])
+    if kind != "point":
+        return OpenedNumber(
+            address=written(name, index), kind=kind, value=value,
+            symbol=rf"\mathrm{{{name.rpartition('.')[2].replace('_', ' ')}}}",
+            meaning=MEANINGS[kind], formula="",
+            symbols={}, expression=None, python=_python(c, name, index),
+        )  # fmt: skip
+    scope = name.rpartition(".")[0]
+    part, variant = entry(name).partition(".")[0], variant_of(c.network, scope)
+    expression = c.terms(name, index)
+    template = CATALOGUE[entry(name)].template(c.siblings(scope) | set(variant.words))
+    return OpenedNumber(
+        address=written(name, index),
+        kind=kind,
+        value=value,
+        symbol=CATALOGUE[entry(name)].symbol,
+        meaning=CATALOGUE[entry(name)].meaning,
+        formula=fill(template, part, variant.symbols, variant.absent),
+        symbols=_symbols(expression, part, variant.symbols),
+        expression=expression,
+        python=_python(c, name, index),
+    )
+
+
+def _loss(c: Computation, index: Index) -> OpenedNumber:
+    """-log p of the target."""
+    if c.targets is None:
+        raise InputError("loss: this run has no targets, or no probabilities to take them from")
+    if len(index) != c.targets.dim() or any(
+        not 0 <= i < size for i, size in zip(index, c.targets.shape, strict=False)
+    ):
+        raise InputError(f"loss: the targets have the shape {tuple(c.targets.shape)}")
+    target = int(c.targets[index])
+    assert isinstance(c.network, Network)
+    scope = f"{c.network.output_point.rpartition('.')[0]}.softmax"
+    logits = c.tensor(c.softmax_of(scope))
+    if not 0 <= target < logits.shape[-1]:
+        raise InputError(f"{written('loss', index)}: there is no target at this place")
+    probability = c.number("probabilities", f"{scope}.probabilities", *index, target)
+    return OpenedNumber(
+        address=written("loss", index), kind="point", value=-math.log(probability.value),
+        symbol=LOSS.symbol, meaning=LOSS.meaning, formula=fill(LOSS.formula, "softmax"),
+        symbols=_symbols(probability, "softmax"),
+        expression=times(constant("-1", -1), apply("log", probability)),
+        python=f'-trace["{c.softmax_of(scope)}"].log_softmax(-1)'
+        f"[{', '.join(map(str, (*index, target)))}]",
+    )  # fmt: skip
+
+
+def _checked(c: Computation, name: str, index: Index) -> Index:
+    shape = tuple(c.tensor(name).shape)
+    if len(index) == len(shape) and all(
+        0 <= i < size for i, size in zip(index, shape, strict=True)
+    ):
+        return index
+    asked = f"[{', '.join(map(str, index))}]" if index else "no index"
+    if not shape:
+        raise InputError(f"{name} is one number; leave the index {asked} out")
+    largest = ", ".join(str(size - 1) for size in shape)
+    raise InputError(
+        f"{name} has the shape {shape}, and {asked} is not in it; "
+        f"give one place for each axis, at most [{largest}]"
+    )
+
+
+def _symbols(
+    expression: Expression | None, part: str, own: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """How each name of an expression is written in a formula. own: of this part alone."""
+    names = {one.name for one in leaves(expression) if not isinstance(one, Rest)}
+    return {name: fill(f"<{name}>", part, own) for name in sorted(names)}
+
+
+def _python(c: Computation, name: str, index: Index) -> str:
+    """How to get the number from `trace = model.trace(text)`."""
+    at = f"[{', '.join(map(str, index))}]" if index else ""
+    if name in c.points:
+        return f'trace["{name}"]{at}'
+    match c.kind(name):
+        case "parameter":
+            stored = name in c.network.state_dict()
+            weight = f'state_dict()["{name}"]' if stored else f'get_buffer("{name}")'
+            path, _, own = name.rpartition(".")
+            if isinstance(c.module(path), AdaptedLinear):  # which adds its adapter's
+                weight = f'get_submodule("{path}").{own}'
+            return f"trace.network.{weight}{at}"
+        case "input":
+            return f'trace.example.batch.inputs["{name}"]{at}'
+    scope, _, point = name.rpartition(".")
+    scores = f'trace["{c.softmax_of(scope)}"]'
+    exponentials = f"({scores} - {scores}.amax(-1, keepdim=True)).exp()"
+    lines = {
+        "shift": f"{scores}.amax(-1, keepdim=True)", "exponentials": exponentials,
+        "normaliser": f"{exponentials}.sum(-1, keepdim=True)",
+    }  # fmt: skip
+    return lines.get(point, f"{scores}.softmax(-1)") + at

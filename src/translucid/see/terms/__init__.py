@@ -1,1 +1,0 @@
-"""Where a number comes from: the formula that made it, down to weights and tokens."""
