@@ -98,7 +98,7 @@ def position(run):
 def rotary_positions(run, angles):
     word = find_embedding(run).row_up_to(2)
     do = "Look down the first column in the panel. "
-    if angles[1, 0] - angles[0, 0] == 1:
+    if word.place > 0 and angles[1, 0] - angles[0, 0] == 1:
         do += "One word further, the angle is one radian more."
     return Stop(
         "Embeddings do not contain the order of the words. This model has rotary positions: "

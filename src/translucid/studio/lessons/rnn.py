@@ -115,7 +115,7 @@ def another_unit_is_chosen(run, page):
 def what_is_remembered(run):
     subject, between, before_verb = find_clause(run)
     plural, singular = run.probability(before_verb, "are"), run.probability(before_verb, "is")
-    if plural / singular < 2 and singular / plural < 2:
+    if plural < 2 * singular and singular < 2 * plural:
         remembered = (
             "These differ by less than a factor of 2: it has nearly lost whether the subject was "
             "plural."
@@ -143,7 +143,7 @@ def your_turn(run):
         f"{plural} and “is” {singular}."
     )
     correct, incorrect = (plural, singular) if subject.word == "dogs" else (singular, plural)
-    if correct / incorrect >= 2:
+    if correct >= 2 * incorrect:
         say += " Here it knows: the correct form is at least twice as likely."
     return Stop(say)
 

@@ -44,7 +44,7 @@ def positions(run):
     angles = run.point("encoder.positions.angles", lacks="it has no rotary positions")
     word = run.point(EMBEDDING).row_up_to(1)
     do = "Look down the first column. "
-    if angles[1, 0] - angles[0, 0] == 1:
+    if word.place > 0 and angles[1, 0] - angles[0, 0] == 1:
         do += "One word further, the angle is one radian more."
     return Stop(
         "All words are read at once, so the model needs their order as well. Here queries and "
