@@ -11,21 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from translucid_lab.claims import experiments, real_experiments
-from translucid_lab.engine import frozen
+from translucid_lab.engine import fingerprints
 
 
 def rules(before: dict[str, dict[str, str]], day: str) -> dict[str, dict[str, str]]:
     after = {}
     for experiment in [*experiments().values(), *real_experiments().values()]:
         for key in experiment.claims:
-            made, name = frozen.fingerprint(experiment, key), frozen.name_of(experiment, key)
+            made = fingerprints.fingerprint(experiment, key)
+            name = fingerprints.name_of(experiment, key)
             same = before.get(name, {}).get("hash") == made
             after[name] = {"hash": made, "since": before[name]["since"] if same else day}
     return after
 
 
 if __name__ == "__main__":
-    path = Path(frozen.__file__).with_name(frozen.FILE)
+    path = Path(fingerprints.__file__).with_name(fingerprints.FILE)
     before = json.loads(path.read_text("utf-8")) if path.exists() else {}
     after = rules(before, datetime.now(UTC).strftime("%Y-%m-%d"))
     path.write_text(json.dumps(after, indent=1) + "\n", "utf-8")

@@ -28,7 +28,7 @@ import translucid as tl
 from translucid.runs.checks.startup import self_test
 from translucid.runs.recipe import recipe
 from translucid.runs.run import resume_run
-from translucid.see.switches import switches
+from translucid.see.part_switches import switches
 
 PAIRS = ("the dog sees a cat .\nthe old bird sings .\n", "der hund sieht .\nder vogel singt .\n")
 FAMILY = {

@@ -102,13 +102,13 @@ ALLOWED = {
     "worked/": ({"given", "writer"}, "what an exercise gives; what writes its numbers"),
     "runs/checkpoints.py": ({"writer"}, "torch's own HuggingFaceStorageWriter"),
     "training/loop.py": ({"memory"}, "RAM of a process or a GPU, in timing.jsonl"),
-    "translucid_lab/claims/backpropagation/vanishing_gradients.py": (
+    "translucid_lab/claims/vanishing_gradients.py": (
         {"gains"},
         "of initialisation",
     ),
-    "translucid_lab/claims/norms/gradient_flow.py": ({"gains"}, "of initialisation"),
-    "translucid_lab/claims/recurrent/exploding_gradients.py": ({"gains"}, "of initialisation"),
-    "translucid_lab/claims/tasks/tagging.py": ({"each"}, "the experiment tag-each-word"),
+    "translucid_lab/claims/training_with_norms.py": ({"gains"}, "of initialisation"),
+    "translucid_lab/claims/exploding_gradients.py": ({"gains"}, "of initialisation"),
+    "translucid_lab/claims/task_shapes.py": ({"each"}, "the experiment tag-each-word"),
 }
 KNOWN = {f"{name}.{key}" for name, config in SECTIONS.items() for key in config.model_fields}
 KNOWN |= {f"model.{key}" for config in MODELS.values() for key in config.model_fields}

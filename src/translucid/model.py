@@ -109,6 +109,12 @@ class Model:
         return self._generator
 
     @property
+    def tokenizers(self) -> Mapping[str, Tokenizer]:
+        """The model's tokenizers: "tokenizer", or "source" and "target"; none if it reads
+        numbers."""
+        return self._bundle.tokenizers
+
+    @property
     def output_tokenizer(self) -> Tokenizer:
         """The tokenizer of generated text."""
         return self.text_generator.tokenizer
@@ -245,7 +251,7 @@ class Model:
         metric too. options: as for `evaluate`.
         """
         from translucid.see.ablation import ablate
-        from translucid.see.switches import choose, switches
+        from translucid.see.part_switches import choose, switches
 
         known = switches(self.network)
         chosen = known if of is None else choose(known, of)
@@ -437,7 +443,7 @@ class Model:
         """The k words whose embeddings have the largest cosine similarity to this word's."""
         from translucid.see.embeddings import neighbours
 
-        tokenizers = self._bundle.tokenizers
+        tokenizers = self.tokenizers
         return neighbours(
             self.network, tokenizers.get(side) or next(iter(tokenizers.values())), word, k,
             side=side,

@@ -14,7 +14,7 @@ from tests.forked import TRANSLUCID
 from tests.in_process import run
 
 from translucid_lab.engine import results
-from translucid_lab.engine.claims import claims
+from translucid_lab.engine.experiment import claims
 
 PLANTED = Path(__file__).parents[1] / "lab" / "planted.py"
 QUICK = ["lab", "run", "C46", "C49", "--quick"]

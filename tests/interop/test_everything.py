@@ -24,7 +24,7 @@ from translucid.core.trace import Trace
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import prepare
 from translucid.generate.sampling import SamplingConfig
-from translucid.see.switches import choose, switches
+from translucid.see.part_switches import choose, switches
 from translucid.tasks.batch import IGNORE
 
 GENERATING = ("llama", "qwen3", "gpt2", "neox", "marian", "t5")

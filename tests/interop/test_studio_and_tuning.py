@@ -18,7 +18,7 @@ from tests.interop.tiny_foreign import LABELS, Foreign
 from tests.studio.serving import serving
 
 import translucid as tl
-from translucid.see.switches import choose, switches
+from translucid.see.part_switches import choose, switches
 from translucid.tasks.batch import IGNORE
 
 # One whose two tokenizers have one vocabulary; the others are for CI.

@@ -7,18 +7,13 @@ import pytest
 import torch
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid_lab.claims.backpropagation import (
-    gradient_descent,
-    output_gradient,
-    relu_loss,
-    worked_example,
-)
+from translucid_lab.claims import activation_slopes, gradient_descent
 
 # ---- the worked example ----
 
 
 def test_the_worked_example() -> None:
-    problem = worked_example.worked()
+    problem = gradient_descent.worked()
     assert problem.seen("preactivation").tolist() == [1, 3]
     assert float(problem.output().detach()) == -1
     gradients = torch.autograd.grad(problem.loss(), list(problem.net.parameters()))
@@ -34,7 +29,7 @@ def test_the_worked_example() -> None:
 def test_random_problems_begin_with_an_active_unit() -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(30):
-        assert (worked_example.random_problem(generator).seen("activation") > 0).any()
+        assert (gradient_descent.random_problem(generator).seen("activation") > 0).any()
 
 
 # ---- kinks ----
@@ -47,22 +42,22 @@ def kinks(**changed: list[float]) -> list[dict[str, Any]]:
 
 
 def test_kinks() -> None:
-    data = quick_data(relu_loss.relu_kinks)
-    check(relu_loss.relu_kinks, [data])
-    drawn = relu_loss.relu_kinks.draw([data, data]).series
+    data = quick_data(activation_slopes.relu_kinks)
+    check(activation_slopes.relu_kinks, [data])
+    drawn = activation_slopes.relu_kinks.draw([data, data]).series
     np.testing.assert_allclose(drawn["output ŷ"], data["along"]["output"])
-    at = {float(b): place for place, b in enumerate(relu_loss.BIASES)}
+    at = {float(b): place for place, b in enumerate(activation_slopes.BIASES)}
     assert [data["along"]["output"][at[b]] for b in (0.0, 1.0, 2.0)] == [-1, 1, 3]
     assert [data["along"]["loss"][at[b]] for b in (0.0, 1.0, 2.0)] == [8, 2, 0]
 
 
 def test_curvature_and_jumps_have_their_closed_forms() -> None:
     """L'' = v² where the unit is on; the output's slope jumps by |v| where it goes on."""
-    problem = worked_example.worked()  # its most active unit has v = -1
-    assert relu_loss._curvature(problem, "loss") == pytest.approx(1.0, rel=1e-4)
-    assert relu_loss._curvature(problem, "output") == pytest.approx(0.0, abs=1e-6)
-    assert relu_loss._slope_jump(problem, at_zero=True) == pytest.approx(1.0, rel=1e-6)
-    assert relu_loss._slope_jump(problem, at_zero=False) == pytest.approx(0.0, abs=1e-6)
+    problem = gradient_descent.worked()  # its most active unit has v = -1
+    assert activation_slopes._curvature(problem, "loss") == pytest.approx(1.0, rel=1e-4)
+    assert activation_slopes._curvature(problem, "output") == pytest.approx(0.0, abs=1e-6)
+    assert activation_slopes._slope_jump(problem, at_zero=True) == pytest.approx(1.0, rel=1e-6)
+    assert activation_slopes._slope_jump(problem, at_zero=False) == pytest.approx(0.0, abs=1e-6)
     assert float(problem.loss().detach()) == 8  # left as it was
 
 
@@ -78,7 +73,7 @@ def test_curvature_and_jumps_have_their_closed_forms() -> None:
     ],
 )
 def test_the_rule_of_kinks(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(relu_loss.relu_kinks, "C8", data) == expected
+    assert verdict(activation_slopes.relu_kinks, "C8", data) == expected
 
 
 # ---- output weights ----
@@ -93,14 +88,14 @@ def distances(v: float, autograd: float = 0.0, spread: float = 0.0) -> list[dict
 
 
 def test_output_weights() -> None:
-    data = quick_data(output_gradient.output_gradient)
-    check(output_gradient.output_gradient, [data])
+    data = quick_data(gradient_descent.output_gradient)
+    check(gradient_descent.output_gradient, [data])
     numbers = data["worked"]
     np.testing.assert_allclose(numbers["numeric"], [-4, -12], atol=1e-8)
     assert numbers["delta_v"] == [-8, 4]
     assert numbers["delta_h"] == numbers["autograd"] == [-4, -12]
     assert data["delta_h"] < 1e-6
-    drawn = output_gradient.output_gradient.draw([data]).values
+    drawn = gradient_descent.output_gradient.draw([data]).values
     np.testing.assert_allclose(drawn, [-4, -8, -4, -12, 4, -12], atol=1e-8)
 
 
@@ -110,7 +105,7 @@ def test_output_weights() -> None:
      (distances(0.02, spread=0.04), "undecided"), (distances(1.2, autograd=0.5), "undecided")],
 )  # fmt: skip
 def test_the_rule_of_output_weights(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(output_gradient.output_gradient, "C9", data) == expected
+    assert verdict(gradient_descent.output_gradient, "C9", data) == expected
 
 
 # ---- the first step ----

@@ -5,14 +5,11 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid_lab.claims.norms import batch_norm_batch_size, batch_norm_padding
-from translucid_lab.claims.norms.batch_norm_batch_size import ALIKE, BATCHES, LENGTHS, TRAINED, WAYS
-from translucid_lab.claims.norms.batch_norm_padding import MIN_LENGTHS
+from translucid_lab.claims import batch_norm
+from translucid_lab.claims.batch_norm import ALIKE, BATCHES, LENGTHS, MIN_LENGTHS, TRAINED, WAYS
 from translucid_lab.engine.experiment import of_module
 
-EXPERIMENTS = {
-    each.name: each for each in of_module(batch_norm_batch_size) + of_module(batch_norm_padding)
-}
+EXPERIMENTS = {each.name: each for each in of_module(batch_norm)}
 
 
 @pytest.fixture(scope="module")
@@ -139,16 +136,14 @@ def test_pictures_show_the_means(measured):
 def test_error_of_a_batch_is_that_of_the_formula():
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     by_hand = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
-    assert batch_norm_batch_size._batch_error(x) == pytest.approx(
-        float((by_hand - x).square().mean())
-    )
+    assert batch_norm._batch_error(x) == pytest.approx(float((by_hand - x).square().mean()))
 
 
 def test_kept_bytes_by_count():
     """Scores kept: two of (heads, length, length) at most beside what grows with length."""
-    fused = [batch_norm_batch_size._kept_bytes(length, None) for length in (32, 64, 128)]
+    fused = [batch_norm._kept_bytes(length, None) for length in (32, 64, 128)]
     assert fused[1] / fused[0] == pytest.approx(2, rel=0.02) == fused[2] / fused[1]
-    kept = [batch_norm_batch_size._kept_bytes(length, "pattern") for length in (64, 128)]
+    kept = [batch_norm._kept_bytes(length, "pattern") for length in (64, 128)]
     pattern = 4 * 4 * 64 * 64  # heads, bytes of a number, queries, keys
     assert kept[0] - fused[1] >= pattern
     assert kept[1] / kept[0] > 2.5
@@ -157,6 +152,6 @@ def test_kept_bytes_by_count():
 def test_counted_padding_moves_the_mean_by_its_share(measured):
     found = measured["padding"]
     assert found["counted"][-1] == pytest.approx(
-        batch_norm_padding.TRUE_MEAN * found["padded"][-1], abs=0.1
+        batch_norm.TRUE_MEAN * found["padded"][-1], abs=0.1
     )
     assert found["counted"][0] == found["masked"][0]  # nothing is padded

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from translucid_lab.engine.claims import claims
+from translucid_lab.engine.experiment import claims
 
 REMARKS = re.compile(r"\b00\d\b|\bthe (same )?(file|source)('s)?\b| [.,;:]|\(\)|  |TODO")
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid_lab.claims.recurrent import exploding_gradients, gradient_clipping
-from translucid_lab.claims.recurrent.exploding_gradients import CLIPS, GAINS, NETS, VALUES
-from translucid_lab.claims.recurrent.gradient_clipping import THRESHOLDS
-from translucid_lab.claims.shared.sequence_tasks import History
+from translucid_lab.claims import exploding_gradients
+from translucid_lab.claims.exploding_gradients import CLIPS, GAINS, NETS, THRESHOLDS, VALUES
+from translucid_lab.claims.sequence_tasks import History
 
 # ---- explosion ----
 
@@ -123,23 +122,23 @@ def clipped(*factors: float) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_clipping_and_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gradient_clipping.clipping_and_vanishing, "C31", data) == expected
+    assert verdict(exploding_gradients.clipping_and_vanishing, "C31", data) == expected
 
 
 def test_clipping_multiplies_by_its_formula() -> None:
-    measured = gradient_clipping._factors(0)
+    measured = exploding_gradients._factors(0)
     wanted = [min(1.0, 1.0 / length) for length in measured["lengths"]]
     np.testing.assert_allclose(measured["factor"], wanted, rtol=1e-5)
 
 
 @pytest.mark.slow
 def test_vanishing() -> None:
-    data = quick_data(gradient_clipping.clipping_and_vanishing)
-    check(gradient_clipping.clipping_and_vanishing, [data])
+    data = quick_data(exploding_gradients.clipping_and_vanishing)
+    check(exploding_gradients.clipping_and_vanishing, [data])
     assert data["not clipped"]["fired"] == 0
-    assert all(len(data[name]["reach"]) == gradient_clipping.LENGTH for name in THRESHOLDS)
+    assert all(len(data[name]["reach"]) == exploding_gradients.LENGTH for name in THRESHOLDS)
     assert data["not clipped"]["reach"][-1] < data["not clipped"]["reach"][0] - 2  # it vanishes
-    drawn = gradient_clipping.clipping_and_vanishing.draw([data, data]).series
+    drawn = exploding_gradients.clipping_and_vanishing.draw([data, data]).series
     for name in THRESHOLDS:
         np.testing.assert_allclose(np.log10(drawn[name]), data[name]["reach"])
 
@@ -149,9 +148,11 @@ def test_the_gradient_at_the_first_symbol() -> None:
     fall with their power."""
     sizes = []
     for gain in (1.0, 0.5):
-        net = gradient_clipping.made(0, gradient_clipping.PLAIN[gradient_clipping.RNN_UNIFORM])
+        net = exploding_gradients.made(
+            0, exploding_gradients.PLAIN[exploding_gradients.RNN_UNIFORM]
+        )
         with torch.no_grad():
             net.encoder.recurrent.weights(0, "forward")[1].mul_(gain)
-        sizes.append(gradient_clipping._reach(net, 0)[-1])
-    steps = gradient_clipping.LENGTH - 1
+        sizes.append(exploding_gradients._reach(net, 0)[-1])
+    steps = exploding_gradients.LENGTH - 1
     assert sizes[1] - sizes[0] == pytest.approx(steps * math.log10(0.5), abs=1.0)

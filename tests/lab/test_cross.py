@@ -6,8 +6,8 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.attention import cross_attention
-from translucid_lab.claims.attention.bidirectional_context import (
+from translucid_lab.claims import cross_attention
+from translucid_lab.claims.bidirectional_context import (
     CLUES,
     FILLERS,
     GAP,
@@ -16,7 +16,7 @@ from translucid_lab.claims.attention.bidirectional_context import (
     cloze,
     clozes,
 )
-from translucid_lab.claims.attention.cross_attention import (
+from translucid_lab.claims.cross_attention import (
     ARMS,
     END,
     FIRST,

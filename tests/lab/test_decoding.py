@@ -11,32 +11,36 @@ from tests.tiny.dealt import chosen
 
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.worked.beam import EXAMPLE
-from translucid_lab.claims.decoding import beam_length as beam_length_claim
-from translucid_lab.claims.decoding import beam_search, most_likely_token
-from translucid_lab.claims.decoding import dead_ends as dead_ends_claim
-from translucid_lab.claims.decoding.beam_length import FINALLY, SCORES, beam_length, example
-from translucid_lab.claims.decoding.beam_search import BEAMS, beam_optimum, likeliest
-from translucid_lab.claims.decoding.dead_ends import (
+from translucid_lab.claims import beam_search_errors, decoded_texts
+from translucid_lab.claims import label_smoothing as label_smoothing_claim
+from translucid_lab.claims.beam_search_errors import (
+    BEAMS,
     BRACKETS,
     END,
     KINDS,
     ROOM,
     SIGNS,
     START,
+    Tables,
+    beam_optimum,
     dead_ends,
     finishable,
+    likeliest,
     sentences,
 )
-from translucid_lab.claims.decoding.most_likely_token import most_likely_word
-from translucid_lab.claims.language_models import label_smoothing as label_smoothing_claim
-from translucid_lab.claims.language_models.label_smoothing import (
+from translucid_lab.claims.decoded_texts import (
+    FINALLY,
+    SCORES,
+    beam_length,
+    example,
+    most_likely_word,
+)
+from translucid_lab.claims.label_smoothing import (
     SETTINGS,
     calibration_error,
     label_smoothing,
     smoothing_length,
 )
-from translucid_lab.claims.shared import small_language_model
-from translucid_lab.claims.shared.table_model import Tables
 
 NAN = float("nan")
 
@@ -185,7 +189,7 @@ def test_label_smoothing_length(data, wanted):
 
 
 def models(count=6, words=3):
-    return beam_search._random_models(count, words, torch.Generator().manual_seed(0))
+    return beam_search_errors._random_models(count, words, torch.Generator().manual_seed(0))
 
 
 def by_hand(table, words, length):
@@ -270,8 +274,8 @@ def test_finishable_is_the_beginning_of_a_sentence_that_fits():
 
 
 def test_ways_to_an_end_are_what_listing_them_finds():
-    made = dead_ends_claim._bracket_models(2, torch.Generator().manual_seed(0))
-    ways = dead_ends_claim._ways(made)
+    made = beam_search_errors._bracket_models(2, torch.Generator().manual_seed(0))
+    ways = beam_search_errors._ways(made)
     for row, last, left in product(range(2), range(BRACKETS), (0, 1, 2, 3)):
         found = any(
             all(made[row, a, b] > 0 for a, b in zip((last, *text, END), (*text, END), strict=False))
@@ -282,7 +286,7 @@ def test_ways_to_an_end_are_what_listing_them_finds():
 
 
 def test_bracket_models_know_the_last_sign():
-    made = dead_ends_claim._bracket_models(3, torch.Generator().manual_seed(0))
+    made = beam_search_errors._bracket_models(3, torch.Generator().manual_seed(0))
     assert torch.allclose(made.sum(dim=-1), torch.ones(3, START + 1, dtype=torch.float64))
     opening, other = SIGNS.index("("), SIGNS.index("]")
     assert (made[:, opening, other] == 0).all()
@@ -293,8 +297,8 @@ def test_bracket_models_know_the_last_sign():
 def test_a_text_that_only_opens_is_a_dead_end_and_one_that_closes_is_none():
     opens = Hypothesis([0] * ROOM, 0.0, 0.0, [], finished=False)
     closes = Hypothesis([0, 1] * 4, 0.0, 0.0, [], finished=True)
-    assert not all(finishable(*each) for each in dead_ends_claim._prefixes(opens))
-    assert all(finishable(*each) for each in dead_ends_claim._prefixes(closes))
+    assert not all(finishable(*each) for each in beam_search_errors._prefixes(opens))
+    assert all(finishable(*each) for each in beam_search_errors._prefixes(closes))
 
 
 # ---- the measuring: writing and smoothing ----
@@ -309,7 +313,7 @@ def test_the_example_goes_over_to_the_long_sentence_where_it_should():
     for p in (0.29, 0.3, 0.31, 0.4):
         long, short = np.log(p * 0.95**4), np.log(0.25)
         plain, divided, greedy = (
-            beam_length_claim._words(example(p), GenerationConfig(beam_size=beams, alpha=alpha))
+            decoded_texts._words(example(p), GenerationConfig(beam_size=beams, alpha=alpha))
             for beams, alpha in ((2, 0.0), (2, 1.0), (1, 0.0))
         )
         assert greedy == 1
@@ -318,8 +322,8 @@ def test_the_example_goes_over_to_the_long_sentence_where_it_should():
 
 
 def test_pairs_that_are_new():
-    assert most_likely_token._new_pairs([[1, 2, 1, 2], [1, 2]]) == pytest.approx(2 / 4)
-    assert most_likely_token._new_pairs([[1]]) == 0
+    assert decoded_texts._new_pairs([[1, 2, 1, 2], [1, 2]]) == pytest.approx(2 / 4)
+    assert decoded_texts._new_pairs([[1]]) == 0
 
 
 def test_calibration_error_by_hand():
@@ -346,32 +350,32 @@ def test_smoothed_is_what_the_smoothed_loss_is_least_at():
 
 @pytest.fixture(scope="module")
 def writer():
-    return small_language_model.language_model(0, 2, sentences=50)
+    return decoded_texts.language_model(0, 2, sentences=50)
 
 
 @pytest.mark.slow
 def test_an_author_writes_from_prompts_that_it_has_not_seen(writer):
-    assert writer.unseen.shape[0] == small_language_model.HELD_OUT
-    assert all(len(prompt) == small_language_model.PROMPT for prompt in writer.prompts)
+    assert writer.unseen.shape[0] == decoded_texts.HELD_OUT
+    assert all(len(prompt) == decoded_texts.PROMPT for prompt in writer.prompts)
     texts = writer.generate(beams=2, alpha=1.0)
-    assert len(texts) == small_language_model.TEXTS
-    assert max(len(text.tokens) for text in texts) <= small_language_model.MAX_LENGTH
+    assert len(texts) == decoded_texts.TEXTS
+    assert max(len(text.tokens) for text in texts) <= decoded_texts.MAX_LENGTH
 
 
 def test_checks_notice_a_word_that_is_not_the_likeliest(writer):
     prompt, text = writer.prompts[0], writer.generate(beams=1, alpha=0.0)[0]
-    assert most_likely_token._checked(writer, prompt, text)["taken"] == 1.0
+    assert decoded_texts._checked(writer, prompt, text)["taken"] == 1.0
     other = (text.tokens[0] + 1) % writer.net.vocab
     wrong = Hypothesis([other, *text.tokens[1:]], 0.0, 0.0, [], text.finished)
-    assert most_likely_token._checked(writer, prompt, wrong)["taken"] < 1.0
+    assert decoded_texts._checked(writer, prompt, wrong)["taken"] < 1.0
 
 
 def test_checks_notice_a_head_that_is_not_linear(writer, monkeypatch):
     prompt, text = writer.prompts[0], writer.generate(beams=1, alpha=0.0)[0]
-    assert most_likely_token._checked(writer, prompt, text)["linear"] < 1e-4
+    assert decoded_texts._checked(writer, prompt, text)["linear"] < 1e-4
     linear = writer.net.head.linear
     monkeypatch.setattr(linear, "forward", lambda x: F.linear(x, linear.weight).tanh())
-    assert most_likely_token._checked(writer, prompt, text)["linear"] > 1e-4
+    assert decoded_texts._checked(writer, prompt, text)["linear"] > 1e-4
 
 
 # ---- quick runs and pictures ----

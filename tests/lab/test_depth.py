@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid_lab.claims.backpropagation import saturation, vanishing_gradients
+from translucid_lab.claims import activation_slopes, vanishing_gradients
 
 # ---- gradients by layer ----
 
@@ -126,12 +126,12 @@ def test_dead_units_are_those_that_nothing_wakes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_slopes() -> None:
-    data = quick_data(saturation.slopes)
-    check(saturation.slopes, [data])
+    data = quick_data(activation_slopes.slopes)
+    check(activation_slopes.slopes, [data])
     assert data["largest"] == {"sigmoid": 0.25, "tanh": 1.0}
-    z = saturation.SEEN
+    z = activation_slopes.SEEN
     np.testing.assert_allclose(data["curves"]["tanh"], 1 - np.tanh(z) ** 2, atol=1e-12)
-    drawn = saturation.slopes.draw([data]).series
+    drawn = activation_slopes.slopes.draw([data]).series
     assert drawn["sigmoid"].tolist() == data["curves"]["sigmoid"]
 
 
@@ -142,7 +142,7 @@ def test_slopes() -> None:
 )  # fmt: skip
 def test_the_rule_of_slopes(sigmoid: float, tanh: float, expected: str) -> None:
     data = [{"largest": {"sigmoid": sigmoid, "tanh": tanh}}]
-    finding = saturation.slopes.claims["C5"].judge(data)
+    finding = activation_slopes.slopes.claims["C5"].judge(data)
     assert finding.verdict == expected
     if expected == "depends":
         assert "tanh reaches 1" in finding.why
@@ -158,13 +158,13 @@ def steps(five: int, ten: int, slope: float = 0.0066) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_saturation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saturation, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
-    monkeypatch.setattr(saturation, "PATIENCE", 300)  # the last start runs out of it
-    data = changed_data(saturation.saturation)
-    check(saturation.saturation, [data])
+    monkeypatch.setattr(activation_slopes, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
+    monkeypatch.setattr(activation_slopes, "PATIENCE", 300)  # the last start runs out of it
+    data = changed_data(activation_slopes.saturation)
+    check(activation_slopes.saturation, [data])
     assert data["slopes"][2] == pytest.approx(0.006648056670790033)
     assert data["squared"][-1] == 300
-    drawn = saturation.saturation.draw([data]).series
+    drawn = activation_slopes.saturation.draw([data]).series
     assert drawn["squared error"].tolist() == data["squared"]
 
 
@@ -172,10 +172,10 @@ def test_steps_against_the_formula() -> None:
     """dL/dz = s · s (1 - s) for the squared error, s for cross-entropy, without autograd."""
     for loss in ("squared", "cross_entropy"):
         z, count = 3.0, 0
-        while (s := 1 / (1 + np.exp(-z))) ** 2 / 2 > saturation.GOAL:
-            z -= saturation.RATE * (s * s * (1 - s) if loss == "squared" else s)
+        while (s := 1 / (1 + np.exp(-z))) ** 2 / 2 > activation_slopes.GOAL:
+            z -= activation_slopes.RATE * (s * s * (1 - s) if loss == "squared" else s)
             count += 1
-        assert saturation._steps(3.0, loss) == count
+        assert activation_slopes._steps(3.0, loss) == count
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_steps_against_the_formula() -> None:
      (steps(50, 5000, slope=0.2), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_saturation(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(saturation.saturation, "C6", data) == expected
+    assert verdict(activation_slopes.saturation, "C6", data) == expected

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from tests.lab.families import as_kept, quick_data
 
-from translucid_lab.claims import experiments
-from translucid_lab.claims.shared import small_language_model
+from translucid_lab.claims import decoded_texts, experiments
 
 TIMES = {  # what is measured in seconds is never the same twice; None: all of it
     "all-at-once": None,
@@ -33,7 +32,7 @@ CASES = [
 @pytest.mark.parametrize("name", CASES)
 def test_one_seed_gives_one_result(name: str) -> None:
     before = quick_data(KNOWN[name])
-    small_language_model.language_model.cache_clear()  # or the second run would ask the same model
+    decoded_texts.language_model.cache_clear()  # or the second run would ask the same model
     again = as_kept(KNOWN[name].run(0, True))
     assert _without_times(name, again) == _without_times(name, before)
 

@@ -8,23 +8,17 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid_lab.claims.recurrent import (
-    cells,
-    context_length,
-    gradients_through_time,
-    long_range_recall,
-)
-from translucid_lab.claims.recurrent.cells import (
+from translucid_lab.claims import context_length, long_range_recall, sequence_tasks
+from translucid_lab.claims.long_range_recall import (
     GRU,
     GRU_UNIFORM,
     LSTMS,
     PLAIN,
+    RECALLED,
     RNN,
     RNN_UNIFORM,
     SPAN,
 )
-from translucid_lab.claims.recurrent.long_range_recall import RECALLED
-from translucid_lab.claims.shared import sequence_tasks
 
 # ---- gradients through time ----
 
@@ -49,24 +43,24 @@ def reached(*orders: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_the_lstm(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gradients_through_time.gradients_in_time, "C26", data) == expected
+    assert verdict(long_range_recall.gradients_in_time, "C26", data) == expected
 
 
 def test_gradients() -> None:
-    data = quick_data(gradients_through_time.gradients_in_time)
-    check(gradients_through_time.gradients_in_time, [data])
+    data = quick_data(long_range_recall.gradients_in_time)
+    check(long_range_recall.gradients_in_time, [data])
     assert all(len(values) == SPAN and values[0] == 0 for values in data.values())
-    drawn = gradients_through_time.gradients_in_time.draw([data, data]).series
+    drawn = long_range_recall.gradients_in_time.draw([data, data]).series
     for name, values in drawn.items():
         np.testing.assert_allclose(np.log10(values), np.array(data[name])[::9])
 
 
 @pytest.mark.parametrize("name", [RNN_UNIFORM, GRU, "LSTM, forget bias 3"])
 def test_reach_against_finite_differences(name: str) -> None:
-    net = cells.made(0, {**PLAIN, **LSTMS}[name], hidden=6)
+    net = long_range_recall.made(0, {**PLAIN, **LSTMS}[name], hidden=6)
     batch = sequence_tasks.recall(4)(torch.Generator().manual_seed(0), 3)
     ids = batch.inputs["ids"]
-    found = cells.reach(net, ids, batch.targets)
+    found = long_range_recall.reach(net, ids, batch.targets)
     vectors = net.encoder.embedding(ids).detach()  # (rows, length, 6)
     slopes = torch.zeros_like(vectors)
 
@@ -86,12 +80,15 @@ def test_reach_against_finite_differences(name: str) -> None:
 
 
 def test_starts_differ() -> None:
-    uniform, orthogonal = (cells.made(0, PLAIN[name]) for name in (RNN_UNIFORM, RNN))
+    uniform, orthogonal = (long_range_recall.made(0, PLAIN[name]) for name in (RNN_UNIFORM, RNN))
     u, v = (net.encoder.recurrent.weights(0, "forward")[1] for net in (uniform, orthogonal))
     assert torch.allclose(v @ v.T, torch.eye(32), atol=1e-5)
     assert float(u.detach().abs().max()) <= 32**-0.5
-    gru = cells.made(0, PLAIN[GRU_UNIFORM])
-    assert gru.parameters_count < cells.made(0, LSTMS["LSTM, forget bias 1"]).parameters_count
+    gru = long_range_recall.made(0, PLAIN[GRU_UNIFORM])
+    assert (
+        gru.parameters_count
+        < long_range_recall.made(0, LSTMS["LSTM, forget bias 1"]).parameters_count
+    )
 
 
 # ---- recall ----
@@ -167,7 +164,9 @@ def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
     data = changed_data(long_range_recall.recall_by_distance)
     assert data["lengths"] == [4, 16]
     assert data[RNN_UNIFORM]["accuracy"][0] > 0.9
-    assert data[GRU]["reach"] == pytest.approx(cells.reach_at_start(0, PLAIN[GRU], 8)[-1])
+    assert data[GRU]["reach"] == pytest.approx(
+        long_range_recall.reach_at_start(0, PLAIN[GRU], 8)[-1]
+    )
     drawn = long_range_recall.recall_by_distance.draw([data, data]).series
     for name in few:
         np.testing.assert_allclose(drawn[name], data[name]["accuracy"])

@@ -15,7 +15,7 @@ from tests.tiny.dealt import chosen
 from translucid_lab.claims import experiments
 from translucid_lab.engine.evidence import rows
 from translucid_lab.engine.report import page as lab_page
-from translucid_lab.engine.report_page import frame
+from translucid_lab.engine.report_front import frame
 from translucid_lab.engine.results import shipped
 
 SIZES = {(1920, 1080): 18.0, (1280, 800): 13.0}  # of a screen: pixels that the least letter has

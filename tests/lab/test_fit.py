@@ -17,7 +17,7 @@ from translucid.training.config import TrainingConfig
 from translucid.training.loop import TrainingProgress, Watchers, train
 from translucid.training.optimisers import OptimizerName, ScheduleName
 from translucid.training.state import State
-from translucid_lab.engine.fit import Step, fit, random_rows
+from translucid_lab.engine.fit import FitStep, fit, random_rows
 
 
 class SquaredError:
@@ -113,7 +113,7 @@ def test_the_gradients_of_a_step_can_be_looked_at() -> None:
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(2))
     weight = own.output.linear.weight
 
-    def look(step: Step) -> bool:
+    def look(step: FitStep) -> bool:
         assert weight.grad is not None
         seen.append(weight.grad.clone())
         return False

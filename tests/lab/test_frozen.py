@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 from bench import lab_freeze
 
-from translucid_lab.claims import experiments, real_experiments
-from translucid_lab.claims.attention import scaled_scores
-from translucid_lab.engine import evidence, frozen, results
+from translucid_lab.claims import attention_scores, experiments, real_experiments
+from translucid_lab.engine import evidence, fingerprints, results
+from translucid_lab.engine.evidence import surety
 from translucid_lab.engine.experiment import UNSEEN, Experiment, of_file
-from translucid_lab.engine.repetition import compared, same
-from translucid_lab.engine.runner import Result, run
-from translucid_lab.engine.surety import surety
-from translucid_lab.engine.verdict import Finding, Rule
-from translucid_lab.engine.verify import verified
+from translucid_lab.engine.results import verified
+from translucid_lab.engine.runner import ExperimentResult, run
+from translucid_lab.engine.verdict import Finding, Rule, compared, same
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -27,31 +25,40 @@ def test_every_rule_is_the_one_that_was_frozen() -> None:
     """After a change of a rule: python bench/lab_freeze.py"""
     every = [*experiments().values(), *real_experiments().values()]
     known = [(made, key) for made in every for key in made.claims]
-    assert {name: rule["hash"] for name, rule in frozen.frozen().items()} == {
-        frozen.name_of(made, key): frozen.fingerprint(made, key) for made, key in known
+    assert {name: rule["hash"] for name, rule in fingerprints.frozen().items()} == {
+        fingerprints.name_of(made, key): fingerprints.fingerprint(made, key) for made, key in known
     }
-    assert all(frozen.frozen_since(made, key) >= "2026-11-16" for made, key in known)
+    assert all(fingerprints.frozen_since(made, key) >= "2026-11-16" for made, key in known)
+
+
+def test_shipped_results_were_measured_by_the_code_of_now() -> None:
+    """After a change of code that measures: run these again, or show that the numbers are equal."""
+    known = {**experiments(), **real_experiments()}
+    for file in (results.FILE, results.ELSEWHERE, results.REAL):
+        shipped = results.shipped(file)
+        assert shipped
+        assert [name for name, kept in shipped.items() if kept.stale(known[name])] == []
 
 
 def test_a_rule_is_words_seeds_label_bars_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
     made = scale()
-    before, rule = frozen.fingerprint(made, "C46"), made.claims["C46"]
-    assert frozen.fingerprint(replace(made, title="another", seconds=9.0), "C46") == before
+    before, rule = fingerprints.fingerprint(made, "C46"), made.claims["C46"]
+    assert fingerprints.fingerprint(replace(made, title="another", seconds=9.0), "C46") == before
     others = [
         replace(made, seeds=11),
         replace(made, claims={"C46": replace(rule, text=f"{rule.text} Or not.")}),
         replace(made, claims={"C46": replace(rule, label="identity")}),
         replace(made, claims={"C46": replace(rule, judge=made.claims["C47"].judge)}),
     ]
-    hashes = {frozen.fingerprint(other, "C46") for other in others}
+    hashes = {fingerprints.fingerprint(other, "C46") for other in others}
     assert len(hashes | {before}) == 5
-    monkeypatch.setattr(scaled_scores, "WIDTHS", (4, 16))  # a number that the function reads
-    assert frozen.fingerprint(made, "C46") != before
-    assert frozen.frozen_since(made, "C46") == ""
+    monkeypatch.setattr(attention_scores, "WIDTHS", (4, 16))  # a number that the function reads
+    assert fingerprints.fingerprint(made, "C46") != before
+    assert fingerprints.frozen_since(made, "C46") == ""
 
 
 def test_freezing_keeps_the_day_of_what_has_not_changed() -> None:
-    before = {key: {**rule, "since": "2001-01-01"} for key, rule in frozen.frozen().items()}
+    before = {key: {**rule, "since": "2001-01-01"} for key, rule in fingerprints.frozen().items()}
     before["C46"] = {"hash": "of before", "since": "2001-01-01"}
     after = lab_freeze.rules(before, "2002-02-02")
     assert {key for key, rule in after.items() if rule["since"] == "2002-02-02"} == {"C46"}
@@ -63,11 +70,11 @@ def test_freezing_keeps_the_day_of_what_has_not_changed() -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> results.Kept:
     (result,) = run([scale()], tmp_path_factory.mktemp("lab"), quick=True)
-    assert isinstance(result, Result)
+    assert isinstance(result, ExperimentResult)
     return results.Kept.of(result)
 
 
-def row(kept: results.Kept) -> evidence.Row:
+def row(kept: results.Kept) -> evidence.Evidence:
     by_name = {kept.experiment: kept}
     return next(one for one in evidence.rows(experiments(), by_name) if one.claim.key == "C46")
 
@@ -91,7 +98,9 @@ def test_the_run_that_counts_takes_seeds_that_no_rule_has_seen(
     files = {0: results.FILE, UNSEEN: results.FILE, 100: results.AGAIN, 2 * UNSEEN: results.AGAIN}
     for first, file in files.items():
         out = tmp_path / str(first)
-        results.keep(out, Result(scale(), kept.data, quick=False, seconds=1.0, first=first))
+        results.keep(
+            out, ExperimentResult(scale(), kept.data, quick=False, seconds=1.0, first=first)
+        )
         assert results.read(out, file)["softmax-scale"].first_seed == first
 
 
@@ -101,7 +110,7 @@ def test_the_committed_verdicts_are_shown_as_those_of_their_rules() -> None:
     for one in rows:
         assert one.kept is not None
         assert one.older_rule == (
-            one.kept.hashes.get(one.claim.key) != frozen.frozen()[one.claim.key]["hash"]
+            one.kept.hashes.get(one.claim.key) != fingerprints.frozen()[one.claim.key]["hash"]
         )
 
 
@@ -123,7 +132,7 @@ def test_stored_numbers_are_judged_again(kept: results.Kept) -> None:
 
 def test_findings_come_back_as_they_were(kept: results.Kept, tmp_path: Path) -> None:
     (result,) = run(of_file(FILE)[:1], tmp_path)
-    assert isinstance(result, Result)
+    assert isinstance(result, ExperimentResult)
     stored = results.keep(tmp_path, result)
     read = results.read(tmp_path)["planted"].findings["planted"]
     assert read == stored.findings["planted"]

@@ -8,8 +8,8 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.recurrent import forget_gate, input_output_gates, lstm_gates
-from translucid_lab.claims.shared.sequence_tasks import recurrent_net
+from translucid_lab.claims import lstm_gates
+from translucid_lab.claims.sequence_tasks import recurrent_net
 
 # ---- the forget gate ----
 
@@ -47,35 +47,35 @@ def forgetting(
     ],
 )
 def test_the_rule_of_forgetting(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(forget_gate.forget_gate, "C28", data) == expected
+    assert verdict(lstm_gates.forget_gate, "C28", data) == expected
 
 
 def test_counting_starts_again_at_resets() -> None:
-    batch = forget_gate.counting(torch.Generator().manual_seed(0), 40)
+    batch = lstm_gates.counting(torch.Generator().manual_seed(0), 40)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
         count = 0
         for symbol, target in zip(row, targets, strict=True):
-            count = 0 if symbol == forget_gate.RESET else count + (symbol == forget_gate.TICK)
-            assert target == min(count, forget_gate.COUNTED)
+            count = 0 if symbol == lstm_gates.RESET else count + (symbol == lstm_gates.TICK)
+            assert target == min(count, lstm_gates.COUNTED)
 
 
 def test_by_hand() -> None:
-    assert forget_gate._by_hand(0) == {"left": 0.0, "moved": 0.0}
+    assert lstm_gates._by_hand(0) == {"left": 0.0, "moved": 0.0}
 
 
 def test_only_rows_with_a_reset_are_held_open() -> None:
-    held = forget_gate._held_open(torch.tensor([True, False]))(torch.full((2, 3), 0.25))
+    held = lstm_gates._held_open(torch.tensor([True, False]))(torch.full((2, 3), 0.25))
     assert held.tolist() == [[1.0] * 3, [0.25] * 3]
 
 
 @pytest.mark.slow
 def test_forgetting() -> None:
-    data = quick_data(forget_gate.forget_gate)
-    check(forget_gate.forget_gate, [data])
+    data = quick_data(lstm_gates.forget_gate)
+    check(lstm_gates.forget_gate, [data])
     assert data["accuracy"] > 0.9
     falls = np.subtract(data["gates"]["elsewhere"], data["gates"]["at resets"])
     assert (np.diff(falls) <= 1e-6).all()  # the one that drops most first
-    drawn = forget_gate.forget_gate.draw([data, data]).series
+    drawn = lstm_gates.forget_gate.draw([data, data]).series
     np.testing.assert_allclose(drawn["at resets"], data["gates"]["at resets"])
 
 
@@ -98,7 +98,7 @@ def stored(
     rows = []
     for extra in around(0.0, 1.0):
         changed = {name: usual[name] + spread * extra for name in map(_spaced, told)}
-        places = input_output_gates.PLACES
+        places = lstm_gates.PLACES
         probes = {"cell": [cell] * places, "hidden": [hidden + hidden_spread * extra] * places}
         rows.append({**usual, **changed, "probe": probes})
     return rows
@@ -120,7 +120,7 @@ def _spaced(name: str) -> str:
     ],
 )
 def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(input_output_gates.store_and_show, "C29", data) == expected
+    assert verdict(lstm_gates.store_and_show, "C29", data) == expected
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
     ],
 )
 def test_the_rule_of_memory_and_exposure(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(input_output_gates.store_and_show, "C30", data) == expected
+    assert verdict(lstm_gates.store_and_show, "C30", data) == expected
 
 
 def test_answers_are_drawn_as_they_are() -> None:
     data = stored(hidden=0.6, erased=0.3, spread=0.1)
-    drawn = input_output_gates.store_and_show.draw(data)
+    drawn = lstm_gates.store_and_show.draw(data)
     told = dict(zip(drawn.labels, drawn.values, strict=True))  # type: ignore[attr-defined]
     assert told["as it is"] == 1.0
     assert told["forget and input gate at 0 once"] == pytest.approx(0.3)
@@ -152,26 +152,24 @@ def test_answers_are_drawn_as_they_are() -> None:
 
 
 def test_what_is_stored_follows_the_mark() -> None:
-    batch = input_output_gates.storing(torch.Generator().manual_seed(0), 100)
+    batch = lstm_gates.storing(torch.Generator().manual_seed(0), 100)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
-        place, asked = row.index(input_output_gates.STORE) + 1, row.index(input_output_gates.ASK)
+        place, asked = row.index(lstm_gates.STORE) + 1, row.index(lstm_gates.ASK)
         assert place < asked
-        assert targets[asked] == row[place] < input_output_gates.KINDS
+        assert targets[asked] == row[place] < lstm_gates.KINDS
         rest = {target for at, target in enumerate(targets) if at != asked}
-        assert rest <= {input_output_gates.BLANK, IGNORE}
+        assert rest <= {lstm_gates.BLANK, IGNORE}
 
 
 def test_probe_reads_what_is_there_and_nothing_else() -> None:
     generator = torch.Generator().manual_seed(0)
-    labels = torch.randint(input_output_gates.KINDS, (400,), generator=generator)
+    labels = torch.randint(lstm_gates.KINDS, (400,), generator=generator)
     noise = torch.randn(400, 8, generator=generator)
     told = noise.clone()
-    told[:, : input_output_gates.KINDS] += 8 * torch.nn.functional.one_hot(
-        labels, input_output_gates.KINDS
-    )
-    assert input_output_gates.probe(told, labels) > 0.97
-    assert input_output_gates.probe(noise, labels) < 0.4  # guessing gives 0.25
-    assert input_output_gates.probe(torch.zeros(400, 8), labels) < 0.4
+    told[:, : lstm_gates.KINDS] += 8 * torch.nn.functional.one_hot(labels, lstm_gates.KINDS)
+    assert lstm_gates.probe(told, labels) > 0.97
+    assert lstm_gates.probe(noise, labels) < 0.4  # guessing gives 0.25
+    assert lstm_gates.probe(torch.zeros(400, 8), labels) < 0.4
 
 
 def test_edits_reach_the_cell() -> None:
@@ -189,7 +187,7 @@ def test_edits_reach_the_cell() -> None:
 
 @pytest.mark.slow
 def test_store_and_show() -> None:
-    data = quick_data(input_output_gates.store_and_show)
-    check(input_output_gates.store_and_show, [data])
+    data = quick_data(lstm_gates.store_and_show)
+    check(lstm_gates.store_and_show, [data])
     assert data["accuracy"] > 0.9
     assert data["probe"]["cell"][0] < 0.5  # nothing is stored yet

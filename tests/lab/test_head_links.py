@@ -8,14 +8,8 @@ from tests.lab.families import around, check, quick_data, verdict
 from translucid.data.toyland import Toyland
 from translucid.parts.attention import SelfAttention
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.attention import three_words as three_words_claim
-from translucid_lab.claims.attention.three_words import (
-    SENTENCES,
-    VOCABULARY,
-    strongest,
-    three_words,
-)
-from translucid_lab.claims.heads.head_specialisation import (
+from translucid_lab.claims import three_words as three_words_claim
+from translucid_lab.claims.head_specialisation import (
     BACK,
     FEATURES,
     WIDTH,
@@ -23,16 +17,23 @@ from translucid_lab.claims.heads.head_specialisation import (
     features,
     split,
 )
-from translucid_lab.claims.heads.sentence_links import Lexicon, as_read
-from translucid_lab.claims.heads.syntactic_heads import (
+from translucid_lab.claims.syntactic_heads import (
     HEADS,
     LAYERS,
     RELATIONS,
+    Lexicon,
+    as_read,
     best_offset,
     fixed_offset,
     links,
     meets,
     roles,
+)
+from translucid_lab.claims.three_words import (
+    SENTENCES,
+    VOCABULARY,
+    strongest,
+    three_words,
 )
 
 # ---- the rules ----

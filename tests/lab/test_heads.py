@@ -7,10 +7,10 @@ from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.models import TransformerConfig, build
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.heads import head_size, multi_head
-from translucid_lab.claims.heads.grouped_query import SHARED, grouped, remembered
-from translucid_lab.claims.heads.head_size import sizes
-from translucid_lab.claims.heads.multi_head import (
+from translucid_lab.claims import head_sizes, multi_head
+from translucid_lab.claims.attention_tasks import patterns, right
+from translucid_lab.claims.head_sizes import SHARED, grouped, remembered, sizes
+from translucid_lab.claims.multi_head import (
     FAR,
     HEADS,
     KINDS,
@@ -22,7 +22,6 @@ from translucid_lab.claims.heads.multi_head import (
     removable,
     two_back,
 )
-from translucid_lab.claims.shared.attention_tasks import patterns, right
 
 # ---- the rules ----
 
@@ -204,10 +203,10 @@ def test_a_cache_remembers_keys_and_values(shared):
 
 
 def test_multiplications_by_hand():
-    layer = head_size.SelfAttention(8, 2, bias=False)
+    layer = head_sizes.SelfAttention(8, 2, bias=False)
     words, width = 3, 8
     by_hand = words * width * 3 * width + 2 * words * words * width + words * width * width
-    assert head_size._multiplications(layer, torch.randn(1, words, width)) == by_hand
+    assert head_sizes._multiplications(layer, torch.randn(1, words, width)) == by_hand
 
 
 # ---- quick runs ----

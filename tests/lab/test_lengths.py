@@ -11,16 +11,14 @@ from tests.lab.families import changed_data, check, quick_data, verdict
 
 from translucid.parts.positions import Sinusoidal
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.positions import (
-    fixed_encoding,
+from translucid_lab.claims import (
     length_extrapolation,
     permutation,
-    waveforms,
+    position_tasks,
+    sinusoidal_encoding,
 )
-from translucid_lab.claims.positions.length_extrapolation import COPYING, KINDS, SCALINGS
-from translucid_lab.claims.positions.waveforms import WAVES, Waves
-from translucid_lab.claims.shared import position_tasks
-from translucid_lab.claims.shared.position_tasks import (
+from translucid_lab.claims.length_extrapolation import COPYING, KINDS, SCALINGS
+from translucid_lab.claims.position_tasks import (
     BACK,
     FOUR_TIMES,
     INSIDE,
@@ -35,6 +33,7 @@ from translucid_lab.claims.shared.position_tasks import (
     small_transformer,
     stack,
 )
+from translucid_lab.claims.sinusoidal_encoding import WAVES, Waves
 
 JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
 
@@ -194,7 +193,7 @@ def tables(sinusoidal=0.0, learned=0.1, computed=1, trained=0):
     ],
 )
 def test_c39(data, expected):
-    assert verdict(fixed_encoding.once, "C39", data) == expected
+    assert verdict(sinusoidal_encoding.once, "C39", data) == expected
 
 
 def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
@@ -215,7 +214,7 @@ def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
     ],
 )
 def test_c41(data, expected):
-    assert verdict(waveforms.waves, "C41", data) == expected
+    assert verdict(sinusoidal_encoding.waves, "C41", data) == expected
 
 
 # ---- the tasks ----
@@ -307,7 +306,7 @@ def test_waves():
 
 def test_counting_computations():
     torch.manual_seed(0)
-    counted = fixed_encoding.Counted(8)
+    counted = sinusoidal_encoding.Counted(8)
     x = torch.zeros(1, 10, 8)
     for _ in range(3):
         positions = torch.arange(10)[None]
@@ -322,10 +321,10 @@ def test_counting_computations():
 
 
 def test_encoding_once_runs():
-    found = quick_data(fixed_encoding.once)
-    check(fixed_encoding.once, [found] * 10)
+    found = quick_data(sinusoidal_encoding.once)
+    check(sinusoidal_encoding.once, [found] * 10)
     assert np.allclose(
-        fixed_encoding.once.draw([found]).values, [found["sinusoidal"], found["learned"]]
+        sinusoidal_encoding.once.draw([found]).values, [found["sinusoidal"], found["learned"]]
     )
     assert found["learned_trained"] == TESTED * position_tasks.WIDTH
 
@@ -341,9 +340,9 @@ def test_order_runs():
 
 @pytest.mark.thorough
 def test_waves_run():
-    found = quick_data(waveforms.waves)
-    check(waveforms.waves, [found] * 10)
-    drawn = waveforms.waves.draw([found])
+    found = quick_data(sinusoidal_encoding.waves)
+    check(sinusoidal_encoding.waves, [found] * 10)
+    drawn = sinusoidal_encoding.waves.draw([found])
     assert np.allclose(drawn.values, [found[wave]["right"] for wave in WAVES])
     assert found["sine and cosine"]["right"] > 0.9
     assert found["tangent"]["largest"] > 200

@@ -6,16 +6,20 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 from tests.tiny.dealt import chosen
 
-from translucid_lab.claims.attention import causal_mask as causal_mask_claim
-from translucid_lab.claims.attention import masked_decoding
-from translucid_lab.claims.attention.causal_mask import LOOKS, causal_mask, with_mask, without_mask
-from translucid_lab.claims.attention.mask_visibility import PLACES, who_sees_whom
-from translucid_lab.claims.attention.masked_decoding import WAYS, mask_in_writing
-from translucid_lab.claims.decoding import exposure_bias
-from translucid_lab.claims.decoding.exposure_bias import OWN, SIDES
-from translucid_lab.claims.decoding.exposure_bias import exposure as exposed
-from translucid_lab.claims.shared import markov_chain
-from translucid_lab.claims.shared.markov_chain import Chain, small_decoder
+from translucid_lab.claims import causal_masking, exposure_bias, markov_chain
+from translucid_lab.claims.causal_masking import (
+    LOOKS,
+    PLACES,
+    WAYS,
+    causal_mask,
+    mask_in_writing,
+    who_sees_whom,
+    with_mask,
+    without_mask,
+)
+from translucid_lab.claims.exposure_bias import OWN, SIDES
+from translucid_lab.claims.exposure_bias import exposure as exposed
+from translucid_lab.claims.markov_chain import Chain, small_decoder
 
 NAN = float("nan")
 
@@ -159,7 +163,7 @@ def test_drawn_words_follow_the_table(order):
 def test_loss_by_prefix_is_that_of_whole_texts_only_with_the_mask():
     net = small_decoder(4, seed=0, d_model=8)
     text = chain_of().draw(10, 6, torch.Generator().manual_seed(1))
-    losses = causal_mask_claim._loss_whole, causal_mask_claim._loss_by_prefix
+    losses = causal_masking._loss_whole, causal_masking._loss_by_prefix
     whole, prefix = (loss(net, text, with_mask) for loss in losses)
     assert whole == pytest.approx(prefix, abs=1e-5)
     whole, prefix = (loss(net, text, without_mask) for loss in losses)
@@ -178,15 +182,15 @@ def test_without_the_mask_the_decoder_is_no_longer_causal():
 def test_the_three_ways_of_writing_agree_with_the_mask():
     net = small_decoder(4, seed=0, d_model=8).eval()
     ids = chain_of().draw(5, 8, torch.Generator().manual_seed(1))
-    first, *others = (masked_decoding._next(net, way, ids, 5, with_mask) for way in WAYS)
+    first, *others = (causal_masking._next(net, way, ids, 5, with_mask) for way in WAYS)
     for other in others:
         assert torch.allclose(first, other, atol=1e-6)
 
 
 def test_variation():
     p, q = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
-    assert masked_decoding._variation(p, p) == 0
-    assert masked_decoding._variation(p, q) == 1
+    assert causal_masking._variation(p, p) == 0
+    assert causal_masking._variation(p, q) == 1
 
 
 def test_distance_is_zero_for_one_who_knows_the_table():
@@ -225,9 +229,9 @@ def test_learning_lowers_the_loss_and_may_be_watched():
     chain = chain_of(sharpness=3.0)
     text = chain.draw(100, 9, torch.Generator().manual_seed(1))
     net, seen = small_decoder(4, seed=0, d_model=16), []
-    before = causal_mask_claim._loss_whole(net, text, with_mask)
+    before = causal_masking._loss_whole(net, text, with_mask)
     markov_chain.train(net, lambda: (text[:, :-1], text[:, 1:]), 12, rate=1e-2, until=seen.append)
-    assert causal_mask_claim._loss_whole(net, text, with_mask) < before - 0.2
+    assert causal_masking._loss_whole(net, text, with_mask) < before - 0.2
     assert [step.done for step in seen] == list(range(1, 13))
 
 

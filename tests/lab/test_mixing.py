@@ -10,27 +10,21 @@ from translucid.models import MLPConfig, build
 from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.attention import (
-    identical_tokens,
-    key_value_lookup,
-    lookup_distance,
-    probing,
-    token_mixing,
-)
-from translucid_lab.claims.attention.identical_tokens import outside, same_rows
-from translucid_lab.claims.attention.key_value_lookup import (
+from translucid_lab.claims import attention_lookup, attention_tasks, probing, token_mixing
+from translucid_lab.claims.attention_lookup import (
     ASKING,
     CONTENTS,
     ENTRIES,
+    FILLERS,
     NAMES,
     dictionaries,
     dictionary,
+    far,
+    far_question,
 )
-from translucid_lab.claims.attention.lookup_distance import FILLERS, far, far_question
-from translucid_lab.claims.attention.probing import ASKED, PLACES, carried, facts
-from translucid_lab.claims.attention.token_mixing import alone
-from translucid_lab.claims.shared import attention_tasks
-from translucid_lab.claims.shared.attention_tasks import answers, apart, right, train
+from translucid_lab.claims.attention_tasks import answers, apart, right, train
+from translucid_lab.claims.probing import ASKED, PLACES, carried, facts
+from translucid_lab.claims.token_mixing import alone, outside, same_rows
 
 # ---- the rules ----
 
@@ -174,7 +168,7 @@ def test_a_far_question_asks_for_an_entry(distance):
 
 def test_exchanging_changes_two_places_alone():
     each = torch.arange(2 * 5).view(1, 1, 5, 2)
-    changed = key_value_lookup._exchange(each)
+    changed = attention_lookup._exchange(each)
     assert changed[0, 0, :, 0].tolist() == [2, 0, 4, 6, 8]
 
 
@@ -231,8 +225,8 @@ def test_outside_of_a_hull():
 def test_identity_parts():
     x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(identical_tokens.identity_mlp(4)(x[None])[0], x.clamp(min=0))
-        found = identical_tokens.identity_attention(4)(x[None], identical_tokens.Layout())[0]
+        assert torch.equal(token_mixing.identity_mlp(4)(x[None])[0], x.clamp(min=0))
+        found = token_mixing.identity_attention(4)(x[None], token_mixing.Layout())[0]
     assert torch.allclose(found, (x @ x.T / 2).softmax(-1) @ x)
 
 
@@ -291,7 +285,7 @@ def test_distance_quick():
     found = quick_data(far)
     check(far, [found] * 10)
     assert all(
-        np.allclose(far.draw([found]).series[name], found[name]) for name in lookup_distance.NETS
+        np.allclose(far.draw([found]).series[name], found[name]) for name in attention_lookup.NETS
     )
 
 

@@ -9,12 +9,15 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.models.autoregressive import GenerationInputs
-from translucid_lab.claims.language_models import next_word
-from translucid_lab.claims.language_models.embedding_size import WIDTHS, vector_sizes
-from translucid_lab.claims.language_models.parallel_tokens import LENGTHS, SPEEDS, all_at_once
-from translucid_lab.claims.language_models.targets_per_text import one_target
-from translucid_lab.claims.language_models.training_size import amount_of_text
-from translucid_lab.claims.shared.toyland_text import Sentences, sentences
+from translucid_lab.claims import next_word_prediction
+from translucid_lab.claims.next_word_prediction import (
+    WIDTHS,
+    amount_of_text,
+    one_target,
+    vector_sizes,
+)
+from translucid_lab.claims.sequential_time import LENGTHS, SPEEDS, all_at_once
+from translucid_lab.claims.toyland_text import Sentences, sentences
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_all_at_once(gru: float, writes: float, wanted: str) -> None:
 
 def test_one_target_is_one_of_the_text() -> None:
     wanted = torch.tensor([[4, 5, 6, 0], [7, 0, 0, 0], [8, 9, 0, 0]] * 20)
-    chosen = next_word._only_one(wanted, torch.Generator().manual_seed(0))
+    chosen = next_word_prediction._only_one(wanted, torch.Generator().manual_seed(0))
     assert ((chosen != 0).sum(1) == 1).all()
     assert torch.equal(chosen[chosen != 0], wanted[chosen != 0])
     assert {int(row.argmax()) for row in chosen[::3]} == {0, 1, 2}
@@ -102,7 +105,7 @@ def test_new_sentences_are_the_same_for_every_amount() -> None:
 
 def test_writing_reads_the_same_words() -> None:
     """One by one and all at once are two ways to one answer, so their times may be compared."""
-    net = next_word.made(next_word.transformer(20), 0).eval()
+    net = next_word_prediction.made(next_word_prediction.transformer(20), 0).eval()
     ids = torch.arange(8)[None]
     state = net.start(GenerationInputs(1), capacity=8)
     with torch.no_grad():

@@ -5,18 +5,12 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging, quick_data
 
-from translucid_lab.claims.norms import covariate_shift, generalisation, gradient_flow
-from translucid_lab.claims.norms.covariate_shift import ARMS
-from translucid_lab.claims.norms.generalisation import BATCHES, NORMS
-from translucid_lab.claims.norms.gradient_flow import DEPTH, GAINS, KINDS
-from translucid_lab.claims.shared.deep_net import Deep, mean_square, smooth_target
+from translucid_lab.claims import training_with_norms
+from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
+from translucid_lab.claims.training_with_norms import ARMS, BATCHES, DEPTH, GAINS, KINDS, NORMS
 from translucid_lab.engine.experiment import of_module
 
-EXPERIMENTS = {
-    each.name: each
-    for module in (gradient_flow, generalisation, covariate_shift)
-    for each in of_module(module)
-}
+EXPERIMENTS = {each.name: each for each in of_module(training_with_norms)}
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +158,7 @@ def test_pictures_show_the_means(measured):
 def test_gradient_by_layer_against_finite_differences():
     """The gradient at block 3 of the last 47, by moving what enters it."""
     kind = "residual, layer norm"
-    found = gradient_flow._by_layer(0, kind, 1.0, 8)
+    found = training_with_norms._by_layer(0, kind, 1.0, 8)
     torch.manual_seed(0)
     norm, residual = KINDS[kind]
     net = Deep(inputs=16, outputs=1, width=8, depth=DEPTH, norm=norm, residual=residual).double()
@@ -198,7 +192,7 @@ def test_gradient_by_layer_against_finite_differences():
 
 
 def test_shaking_moves_means_and_only_that_much():
-    part = covariate_shift.Shaken(64, 0.5, 0.25, seed=0)
+    part = training_with_norms.Shaken(64, 0.5, 0.25, seed=0)
     x = torch.randn(512, 64, generator=torch.Generator().manual_seed(0))
     made = part(x).detach()
     assert made.mean(0).abs().max() <= 0.5 + 1e-5
@@ -209,5 +203,5 @@ def test_shaking_moves_means_and_only_that_much():
 
 def test_drift_is_the_distance_of_means_in_deviations():
     x = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
-    assert covariate_shift._drift(x, x + x.std(0) * 0.25) == pytest.approx(0.25, rel=1e-4)
-    assert covariate_shift._drift(x, x * torch.nan) == covariate_shift.WORST
+    assert training_with_norms._drift(x, x + x.std(0) * 0.25) == pytest.approx(0.25, rel=1e-4)
+    assert training_with_norms._drift(x, x * torch.nan) == training_with_norms.WORST

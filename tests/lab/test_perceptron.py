@@ -8,27 +8,26 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.models.mlp import MLP, MLPConfig
-from translucid_lab.claims.perceptron import linear_layers, threshold_unit, xor
-from translucid_lab.claims.shared import mlp_weights
+from translucid_lab.claims import single_units, small_nets, universal_approximation
 
 # ---- one unit ----
 
 
 def corners(**right: int) -> list[dict[str, Any]]:
     best = {"AND": 4, "OR": 4, "XOR": 3, "not XOR": 3} | right
-    grid = [best.get(threshold_unit.NAMED.get(table, ""), 4) for table in threshold_unit.TABLES]
+    grid = [best.get(single_units.NAMED.get(table, ""), 4) for table in single_units.TABLES]
     return [{"grid": grid, "learned": [2] * 16, "reached": 14}]
 
 
 def test_one_unit() -> None:
-    data = quick_data(threshold_unit.one_unit)
-    check(threshold_unit.one_unit, [data])
+    data = quick_data(single_units.one_unit)
+    check(single_units.one_unit, [data])
     # Cover 1965: 4 points in general position in the plane have 14 linear splits.
     assert data["reached"] == sum(right == 4 for right in data["grid"]) == 14
     # The convergence theorem: the rule finds whatever is separable.
     assert [right == 4 for right in data["learned"]] == [right == 4 for right in data["grid"]]
-    assert threshold_unit.one_unit.draw([data]).values.tolist() == data["grid"]
-    assert threshold_unit.one_unit.draw([data]).marked == (6, 9)
+    assert single_units.one_unit.draw([data]).values.tolist() == data["grid"]
+    assert single_units.one_unit.draw([data]).marked == (6, 9)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_one_unit() -> None:
      ({"OR": 3}, "undecided"), ({"OR": 3, "XOR": 4}, "refuted")],
 )  # fmt: skip
 def test_the_rule_of_one_unit(right: dict[str, int], expected: str) -> None:
-    assert verdict(threshold_unit.one_unit, "C1", corners(**right)) == expected
+    assert verdict(single_units.one_unit, "C1", corners(**right)) == expected
 
 
 # ---- a hidden layer ----
@@ -50,18 +49,18 @@ def solved(bent: int, straight: int = 0, by_hand: float = 0.0) -> list[dict[str,
 
 @pytest.mark.slow
 def test_a_hidden_layer() -> None:
-    data = quick_data(xor.xor_hidden)
-    check(xor.xor_hidden, [data])
+    data = quick_data(single_units.xor_hidden)
+    check(single_units.xor_hidden, [data])
     assert data["solved"]["identity"] == [0, 0, 0]
     assert data["by_hand"] == 0.0
-    drawn = xor.xor_hidden.draw([data, data]).series
+    drawn = single_units.xor_hidden.draw([data, data]).series
     assert list(drawn) == ["tanh", "relu", "no activation"]
     np.testing.assert_allclose(drawn["relu"], np.array(data["solved"]["relu"]) / data["starts"])
 
 
 def test_the_solution_by_hand() -> None:
     with torch.no_grad():
-        assert xor.xor_by_hand()(threshold_unit.CORNERS)[:, 0].tolist() == [0, 1, 1, 0]
+        assert single_units.xor_by_hand()(single_units.CORNERS)[:, 0].tolist() == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_the_solution_by_hand() -> None:
      (solved(20, by_hand=0.5), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_the_hidden_layer(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(xor.xor_hidden, "C2", data) == expected
+    assert verdict(single_units.xor_hidden, "C2", data) == expected
 
 
 # ---- linear layers ----
@@ -89,9 +88,9 @@ def left(
 
 @pytest.mark.slow
 def test_linear_layers() -> None:
-    data = quick_data(linear_layers.linear_stack)
-    check(linear_layers.linear_stack, [data])
-    drawn = linear_layers.linear_stack.draw([data]).values
+    data = quick_data(universal_approximation.linear_stack)
+    check(universal_approximation.linear_stack, [data])
+    drawn = universal_approximation.linear_stack.draw([data]).values
     np.testing.assert_allclose(drawn, [data["least_squares"], *data["linear"], data["relu"]])
 
 
@@ -102,15 +101,15 @@ def test_linear_layers() -> None:
      (left(collapse=0.1), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_linear_layers(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(linear_layers.linear_stack, "C3", data) == expected
+    assert verdict(universal_approximation.linear_stack, "C3", data) == expected
 
 
 def test_two_affine_layers_are_one() -> None:
     net = MLP(MLPConfig(inputs=2, hidden=(3,), outputs=2, activation="identity")).double()
-    mlp_weights.set_weights(
+    small_nets.set_weights(
         net, [[[1, 2], [0, -1], [3, 1]], [[2, 0, 1], [1, -1, 0]]], [[1, 0, -1], [0.5, 2]]
     )
-    weight, bias = linear_layers.collapsed(net)
+    weight, bias = universal_approximation.collapsed(net)
     assert weight.tolist() == [[5, 5], [1, 3]]
     assert bias.tolist() == [1.5, 3]
     x = torch.tensor([[1.0, -2.0], [0.3, 4.0]], dtype=torch.float64)
@@ -120,4 +119,6 @@ def test_two_affine_layers_are_one() -> None:
 def test_a_bent_net_is_not_its_collapsed_matrix() -> None:
     torch.manual_seed(0)
     net = MLP(MLPConfig(inputs=2, hidden=(4,), activation="relu")).double()
-    assert linear_layers._collapse_error(net, torch.randn(8, 2, dtype=torch.float64)) > 0.1
+    assert (
+        universal_approximation._collapse_error(net, torch.randn(8, 2, dtype=torch.float64)) > 0.1
+    )

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from tests.lab.families import around, check, verdict
 
-from translucid_lab.claims import experiments, real_experiments
-from translucid_lab.claims.real import pretrained, sentiment
-from translucid_lab.claims.tasks.sentiment import READERS
+from translucid_lab.claims import experiments, real_experiments, real_heads, real_reviews
+from translucid_lab.claims.task_shapes import READERS
 from translucid_lab.engine import evidence, results
-from translucid_lab.engine.claims import claims
-from translucid_lab.engine.experiment import of_file
+from translucid_lab.engine.experiment import claims, of_file
 from translucid_lab.engine.report import page
-from translucid_lab.engine.runner import Result, run
+from translucid_lab.engine.runner import ExperimentResult, run
 from translucid_lab.engine.verdict import Finding
 
 SHARED = os.environ.get("TRANSLUCID_SHARED")
@@ -47,7 +45,7 @@ def test_rules_of_trained_weights(key: str, name: str, values: tuple[float, ...]
     for value, expected in zip(values, ("supported", "refuted", "undecided"), strict=True):
         spread = 0.001 if expected != "undecided" else 0.1 * value
         data = [{**HEADS, name: row} for row in around(value, spread * (value > 0.001))]
-        assert verdict(pretrained.heads, key, data) == expected, value
+        assert verdict(real_heads.heads, key, data) == expected, value
 
 
 @pytest.mark.parametrize(
@@ -62,12 +60,12 @@ def test_rules_of_trained_weights(key: str, name: str, values: tuple[float, ...]
 def test_the_rule_of_reviews(whole: float, half: float, bag: float, expected: str) -> None:
     columns = zip(around(whole, 0.005), around(half), around(bag), strict=True)
     data = [dict(zip(READERS, row, strict=True)) for row in columns]
-    assert verdict(sentiment.reviews, "C15", data) == expected
+    assert verdict(real_reviews.reviews, "C15", data) == expected
 
 
 def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
     (result,) = run(of_file(Path(__file__).with_name("planted.py"))[:1], tmp_path, quick=True)
-    assert isinstance(result, Result)
+    assert isinstance(result, ExperimentResult)
     kept = results.Kept.of(result)
     first = replace(kept, experiment="own-token", file=None,
                     findings={"C48": Finding("supported", "in the toy")})  # fmt: skip
@@ -89,16 +87,16 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
 
 def test_full_results_of_real_files_have_a_file_of_their_own(tmp_path: Path) -> None:
     data = tuple({**HEADS, "apart": value} for value in around(0.2, 0.01))
-    results.keep(tmp_path, Result(pretrained.heads, data, quick=False, seconds=1.0))
+    results.keep(tmp_path, ExperimentResult(real_heads.heads, data, quick=False, seconds=1.0))
     assert results.read(tmp_path) == {}
     assert set(results.read(tmp_path, results.REAL)["real-heads"].findings) == set(
-        pretrained.heads.claims
+        real_heads.heads.claims
     )
 
 
 @needs_files
 @pytest.mark.slow
 def test_real_weights_are_measured() -> None:
-    data = pretrained.heads.run(0, True)
-    check(pretrained.heads, [data] * 10)
+    data = real_heads.heads.run(0, True)
+    check(real_heads.heads, [data] * 10)
     assert data["below"] == 0.0 or data["above"] > data["below"]

@@ -14,21 +14,28 @@ from translucid.core.trace import NoTrace, Trace
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel
 from translucid.parts.embedding import Tokens
-from translucid.see.switches import choose, switches, together
-from translucid_lab.claims import real_experiments
-from translucid_lab.claims.real import gpu_time, lengths, order, parts, trained_heads, writing
+from translucid.see.part_switches import choose, switches, together
+from translucid_lab.claims import (
+    gpu_time,
+    real_experiments,
+    real_lengths,
+    real_order,
+    real_parts,
+    real_trained_heads,
+    real_writing,
+)
 from translucid_lab.engine.experiment import Experiment
 
 TRAINED = {name: {"own": 0.3, "d_k": 8.0, "scaled": 0.6, "raw": 0.2}
-           for name in trained_heads.MODELS}  # fmt: skip
+           for name in real_trained_heads.MODELS}  # fmt: skip
 PARTS = {"whole": 3.0, "frequency": 5.0, "layers": [3.1] * 5, "removed": [3.0] * 20 + [4.0] * 21,
          "norms": 11, "features": 64, "learned": 704, "shifts": 0, "spread": 0.4}  # fmt: skip
 WRITING = {name: {"ends": 1.0, "greedy": 20.0, "by probability": 15.0, "divided by length": 30.0}
-           for name in writing.MODELS}  # fmt: skip
+           for name in real_writing.MODELS}  # fmt: skip
 LENGTHS = {
-    "frequency": dict.fromkeys(lengths.RANGES, 5.0),
-    "sinusoidal": dict.fromkeys(lengths.RANGES, 4.0),
-    "learned": {**dict.fromkeys(lengths.RANGES, 4.9), "inside": 4.0},
+    "frequency": dict.fromkeys(real_lengths.RANGES, 5.0),
+    "sinusoidal": dict.fromkeys(real_lengths.RANGES, 4.0),
+    "learned": {**dict.fromkeys(real_lengths.RANGES, 4.9), "inside": 4.0},
 }
 ORDER = {"shuffled": {"encoder": 1e-14, "decoder": 0.3}, "company": {"encoder": 1e-14,
          "decoder": 1e-14}, "far": {"from the left": 0.2, "from the right": 0.2}, "along": 0.9,
@@ -54,37 +61,37 @@ def changed(data: Mapping[str, Any], path: str, value: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "key", "data", "changes", "expected"),
     [
-        (trained_heads.trained_heads, "C46", TRAINED, {}, "supported"),
-        (trained_heads.trained_heads, "C46", TRAINED, {"names, encoder/raw": 0.5}, "depends"),
-        (trained_heads.trained_heads, "C48", TRAINED, {}, "refuted"),
-        (trained_heads.trained_heads, "C48", TRAINED, {"names, decoder/own": 0.99}, "depends"),
-        (parts.parts, "C52", PARTS, {}, "depends"),  # many can go, none does harm
-        (parts.parts, "C52", PARTS, {"removed": [3.0, 2.9, *[3.0] * 39]}, "supported"),
-        (parts.parts, "C52", PARTS, {"removed": [3.0, *[4.0] * 40]}, "refuted"),
-        (parts.parts, "C52", PARTS, {"frequency": 3.2}, "not tested"),
-        (parts.parts, "C62", PARTS, {}, "supported"),
-        (parts.parts, "C62", PARTS, {"layers": [3.1, 3.1, 4.0, 4.0, 4.0]}, "refuted"),
-        (parts.parts, "C75", PARTS, {}, "supported"),
-        (parts.parts, "C75", PARTS, {"shifts": 11}, "refuted"),
-        (parts.parts, "C75", PARTS, {"spread": 0.001}, "refuted"),
-        (writing.written, "C83", WRITING, {}, "supported"),
-        (writing.written, "C83", WRITING, {"stories/ends": 0.2}, "depends"),
-        (writing.written, "C87", WRITING, {}, "depends"),
-        (lengths.lengths, "C34", LENGTHS, {}, "supported"),
-        (lengths.lengths, "C34", LENGTHS, {"sinusoidal/to four times": 4.6}, "depends"),
-        (lengths.lengths, "C34", LENGTHS, {"sinusoidal/inside": 4.95}, "not tested"),
-        (lengths.lengths, "C35", LENGTHS, {}, "supported"),
-        (lengths.lengths, "C35", LENGTHS, {"learned/to four times": 4.0}, "refuted"),
-        (lengths.lengths, "C35", LENGTHS, {"learned/inside": 4.2}, "refuted"),
-        (order.reached, "C33", ORDER, {}, "depends"),
-        (order.reached, "C33", ORDER, {"shuffled/decoder": 1e-14}, "supported"),
-        (order.reached, "C72", ORDER, {}, "supported"),
-        (order.reached, "C72", ORDER, {"company/decoder": 0.1}, "refuted"),
-        (order.reached, "C81", ORDER, {}, "supported"),
-        (order.reached, "C81", ORDER, {"same": 0.9}, "refuted"),
-        (order.reached, "C81", ORDER, {"along": 0.1}, "refuted"),
-        (order.reached, "C82", ORDER, {}, "supported"),
-        (order.reached, "C82", ORDER, {"far/from the right": 0.001}, "refuted"),
+        (real_trained_heads.trained_heads, "C46", TRAINED, {}, "supported"),
+        (real_trained_heads.trained_heads, "C46", TRAINED, {"names, encoder/raw": 0.5}, "depends"),
+        (real_trained_heads.trained_heads, "C48", TRAINED, {}, "refuted"),
+        (real_trained_heads.trained_heads, "C48", TRAINED, {"names, decoder/own": 0.99}, "depends"),
+        (real_parts.parts, "C52", PARTS, {}, "depends"),  # many can go, none does harm
+        (real_parts.parts, "C52", PARTS, {"removed": [3.0, 2.9, *[3.0] * 39]}, "supported"),
+        (real_parts.parts, "C52", PARTS, {"removed": [3.0, *[4.0] * 40]}, "refuted"),
+        (real_parts.parts, "C52", PARTS, {"frequency": 3.2}, "not tested"),
+        (real_parts.parts, "C62", PARTS, {}, "supported"),
+        (real_parts.parts, "C62", PARTS, {"layers": [3.1, 3.1, 4.0, 4.0, 4.0]}, "refuted"),
+        (real_parts.parts, "C75", PARTS, {}, "supported"),
+        (real_parts.parts, "C75", PARTS, {"shifts": 11}, "refuted"),
+        (real_parts.parts, "C75", PARTS, {"spread": 0.001}, "refuted"),
+        (real_writing.written, "C83", WRITING, {}, "supported"),
+        (real_writing.written, "C83", WRITING, {"stories/ends": 0.2}, "depends"),
+        (real_writing.written, "C87", WRITING, {}, "depends"),
+        (real_lengths.lengths, "C34", LENGTHS, {}, "supported"),
+        (real_lengths.lengths, "C34", LENGTHS, {"sinusoidal/to four times": 4.6}, "depends"),
+        (real_lengths.lengths, "C34", LENGTHS, {"sinusoidal/inside": 4.95}, "not tested"),
+        (real_lengths.lengths, "C35", LENGTHS, {}, "supported"),
+        (real_lengths.lengths, "C35", LENGTHS, {"learned/to four times": 4.0}, "refuted"),
+        (real_lengths.lengths, "C35", LENGTHS, {"learned/inside": 4.2}, "refuted"),
+        (real_order.reached, "C33", ORDER, {}, "depends"),
+        (real_order.reached, "C33", ORDER, {"shuffled/decoder": 1e-14}, "supported"),
+        (real_order.reached, "C72", ORDER, {}, "supported"),
+        (real_order.reached, "C72", ORDER, {"company/decoder": 0.1}, "refuted"),
+        (real_order.reached, "C81", ORDER, {}, "supported"),
+        (real_order.reached, "C81", ORDER, {"same": 0.9}, "refuted"),
+        (real_order.reached, "C81", ORDER, {"along": 0.1}, "refuted"),
+        (real_order.reached, "C82", ORDER, {}, "supported"),
+        (real_order.reached, "C82", ORDER, {"far/from the right": 0.001}, "refuted"),
         (gpu_time.times, "C23", TIMES, {}, "supported"),
         (gpu_time.times, "C23", TIMES, {"lstm": [0.1] * 4}, "refuted"),
         (gpu_time.times, "C23", {"gpu": ""}, {}, "not tested"),
@@ -118,7 +125,7 @@ def tiny(shape: Literal["encoder", "decoder"], **options: Any) -> Any:
     )).double().eval()  # fmt: skip
 
 
-def outputs(net: EncoderModel | DecoderModel) -> order.Outputs:
+def outputs(net: EncoderModel | DecoderModel) -> real_order.Outputs:
     def read(ids: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
         if isinstance(net, DecoderModel):
             return net(ids, mask, trace=trace)
@@ -136,26 +143,26 @@ def test_an_encoder_without_positions_ignores_order_and_a_masked_decoder_does_no
     for shape in BOTH:
         net = tiny(shape)
         off = together(choose(switches(net), ["positions"]))
-        changes[shape] = order._shuffled(outputs(net), TEXTS, off, seed=0)
-        assert order._shuffled(outputs(net), TEXTS, {}, seed=0) > order.OTHER
-    assert changes["encoder"] < order.SAME
-    assert changes["decoder"] > order.OTHER
+        changes[shape] = real_order._shuffled(outputs(net), TEXTS, off, seed=0)
+        assert real_order._shuffled(outputs(net), TEXTS, {}, seed=0) > real_order.OTHER
+    assert changes["encoder"] < real_order.SAME
+    assert changes["decoder"] > real_order.OTHER
 
 
 def test_only_batch_norm_asks_who_else_is_in_the_batch() -> None:
     for norm in ("layer", "rms"):
-        assert order._company(outputs(tiny("encoder", norm=norm)), TEXTS) < order.SAME
-    assert order._company(outputs(tiny("decoder")), TEXTS) < order.SAME
+        assert real_order._company(outputs(tiny("encoder", norm=norm)), TEXTS) < real_order.SAME
+    assert real_order._company(outputs(tiny("decoder")), TEXTS) < real_order.SAME
     trained = tiny("encoder", norm="batch").train()  # in training it takes the batch's statistics
-    assert order._company(outputs(trained), TEXTS) > order.OTHER
+    assert real_order._company(outputs(trained), TEXTS) > real_order.OTHER
 
 
 def test_what_reaches_what() -> None:
-    decoder, encoder = (torch.tensor(order._changes(outputs(tiny(shape)), TEXTS, 40))
+    decoder, encoder = (torch.tensor(real_order._changes(outputs(tiny(shape)), TEXTS, 40))
                         for shape in reversed(BOTH))  # fmt: skip
     assert not decoder.triu(1).any()
     assert (encoder > 0).all()
-    far = order._far(outputs(tiny("encoder")), TEXTS)
+    far = real_order._far(outputs(tiny("encoder")), TEXTS)
     assert all(0 < value < 1 for value in far.values())
 
 
@@ -166,7 +173,7 @@ def test_scores_are_made_again_as_the_model_made_them(shape: Literal["encoder", 
     with torch.no_grad():
         net(TEXTS[1], trace=trace)
     name = trace.names("*.self_attention.pattern")[0]
-    measured = trained_heads._of_layer(trace, name.removesuffix(".pattern"))
+    measured = real_trained_heads._of_layer(trace, name.removesuffix(".pattern"))
     pattern = trace[name]
     by_pattern = (pattern * (1 - pattern)).sum(-1)[..., 1:].mean()
     assert measured["scaled"] == pytest.approx(float(by_pattern), rel=1e-9)
@@ -174,9 +181,9 @@ def test_scores_are_made_again_as_the_model_made_them(shape: Literal["encoder", 
 
 
 def test_heads_that_can_go_are_counted() -> None:
-    assert parts.removable([3.0, 3.0, 3.04, 3.2, 3.0]) == 2
-    assert parts.removable([3.0, 3.2]) == 0
-    assert parts.removable([3.0, 2.9, 3.0]) == 2
+    assert real_parts.removable([3.0, 3.0, 3.04, 3.2, 3.0]) == 2
+    assert real_parts.removable([3.0, 3.2]) == 0
+    assert real_parts.removable([3.0, 2.9, 3.0]) == 2
 
 
 def test_without_a_gpu_it_says_so() -> None:

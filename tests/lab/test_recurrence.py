@@ -9,13 +9,7 @@ from tests.lab.families import around, check, quick_data, verdict
 from torch import nn
 
 from translucid.tasks.batch import IGNORE, Batch
-from translucid_lab.claims.recurrent import (
-    absolute_position,
-    sequential_time,
-    unrolling,
-    weight_sharing,
-)
-from translucid_lab.claims.shared import sequence_tasks
+from translucid_lab.claims import recurrent_unrolling, sequence_tasks, sequential_time
 
 # ---- the drills ----
 
@@ -78,7 +72,7 @@ def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str,
     rows = []
     for _ in range(10):
         each = {"copies": 1e-12, "differences": 1e-9, "adds": [0.1, 0.2]}
-        rows.append({cell: dict(each) for cell in unrolling.CELLS})
+        rows.append({cell: dict(each) for cell in recurrent_unrolling.CELLS})
     rows[3]["lstm"] |= {"copies": copies, "differences": differences}
     return rows
 
@@ -94,31 +88,31 @@ def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str,
     ],
 )
 def test_the_rule_of_unrolling(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(unrolling.unrolling, "C18", data) == expected
+    assert verdict(recurrent_unrolling.unrolling, "C18", data) == expected
 
 
 def test_unrolling() -> None:
-    data = quick_data(unrolling.unrolling)
-    check(unrolling.unrolling, [data] * 10)
-    assert verdict(unrolling.unrolling, "C18", [data] * 10) == "supported"
+    data = quick_data(recurrent_unrolling.unrolling)
+    check(recurrent_unrolling.unrolling, [data] * 10)
+    assert verdict(recurrent_unrolling.unrolling, "C18", [data] * 10) == "supported"
     assert len(data["rnn"]["adds"]) == 6
-    drawn = unrolling.unrolling.draw([data, data]).series
+    drawn = recurrent_unrolling.unrolling.draw([data, data]).series
     np.testing.assert_allclose(drawn["GRU"], data["gru"]["adds"])
 
 
 def test_a_wrong_gradient_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies that forget half of their state are another net."""
-    whole = unrolling._deep
+    whole = recurrent_unrolling._deep
 
     def half(cell: Any, x: torch.Tensor, copies: Any) -> torch.Tensor:
         return whole(cell, x[:, 1:], copies[1:])
 
-    monkeypatch.setattr(unrolling, "_deep", half)
+    monkeypatch.setattr(recurrent_unrolling, "_deep", half)
     with pytest.raises(RuntimeError, match="not have been used"):
-        unrolling.unrolling.run(0, True)
-    monkeypatch.setattr(unrolling, "_deep", lambda *given: 1.01 * whole(*given))
-    found = unrolling.unrolling.run(0, True)
-    assert verdict(unrolling.unrolling, "C18", [found]) == "refuted"
+        recurrent_unrolling.unrolling.run(0, True)
+    monkeypatch.setattr(recurrent_unrolling, "_deep", lambda *given: 1.01 * whole(*given))
+    found = recurrent_unrolling.unrolling.run(0, True)
+    assert verdict(recurrent_unrolling.unrolling, "C18", [found]) == "refuted"
 
 
 # ---- sharing over time ----
@@ -138,7 +132,7 @@ def shared(
                 "RNN": {"trained": trained, "new": rnn[at] + extra, "parameters": parameters},
                 "MLP": {"trained": 1.0, "new": mlp[at], "parameters": 200},
             }
-            for at, question in enumerate(weight_sharing.QUESTIONS)
+            for at, question in enumerate(recurrent_unrolling.QUESTIONS)
         }
         for extra in around(0.0, spread)
     ]
@@ -157,16 +151,18 @@ def shared(
     ],
 )
 def test_the_rule_of_sharing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(weight_sharing.sharing, "C19", data) == expected
+    assert verdict(recurrent_unrolling.sharing, "C19", data) == expected
 
 
-@pytest.mark.parametrize("half", weight_sharing.HALVES)
-@pytest.mark.parametrize("question", weight_sharing.QUESTIONS)
+@pytest.mark.parametrize("half", recurrent_unrolling.HALVES)
+@pytest.mark.parametrize("question", recurrent_unrolling.QUESTIONS)
 def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
-    batch = weight_sharing._asked(question, half)(torch.Generator().manual_seed(0), 300)
-    first, beyond = weight_sharing.HALVES[half]
+    batch = recurrent_unrolling._asked(question, half)(torch.Generator().manual_seed(0), 300)
+    first, beyond = recurrent_unrolling.HALVES[half]
     for row, target in zip(batch.inputs["ids"].tolist(), batch.targets, strict=True):
-        ends = [t for t in range(2, len(row)) if tuple(row[t - 2 : t + 1]) == weight_sharing.MOTIF]
+        ends = [
+            t for t in range(2, len(row)) if tuple(row[t - 2 : t + 1]) == recurrent_unrolling.MOTIF
+        ]
         assert len(ends) <= 1
         assert all(first + 2 <= end < beyond for end in ends)
         if question == "at the end":
@@ -175,8 +171,10 @@ def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
             assert [t for t in range(len(row)) if target[t] == 1] == ends
             counted = (target != IGNORE).nonzero().flatten().tolist()
             assert counted == list(range(first, beyond))
-    apart = weight_sharing._asked(question, half, apart=True)(torch.Generator().manual_seed(0), 300)
-    told = apart.inputs["x"].unflatten(1, (-1, weight_sharing.SYMBOLS)).argmax(-1)
+    apart = recurrent_unrolling._asked(question, half, apart=True)(
+        torch.Generator().manual_seed(0), 300
+    )
+    told = apart.inputs["x"].unflatten(1, (-1, recurrent_unrolling.SYMBOLS)).argmax(-1)
     assert torch.equal(told, batch.inputs["ids"])  # the same texts, letter by letter
     assert torch.equal(apart.targets, batch.targets)
 
@@ -184,16 +182,19 @@ def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
 def test_yes_and_no_count_alike() -> None:
     logits = torch.tensor([[1.0, 0.0]] * 10)  # always no
     targets = torch.tensor([0] * 8 + [1] + [IGNORE])
-    assert weight_sharing._balanced(logits, targets) == 0.5
+    assert recurrent_unrolling._balanced(logits, targets) == 0.5
 
 
 @pytest.mark.slow
 def test_sharing() -> None:
-    data = quick_data(weight_sharing.sharing)
-    check(weight_sharing.sharing, [data])
-    drawn = weight_sharing.sharing.draw([data, data])
+    data = quick_data(recurrent_unrolling.sharing)
+    check(recurrent_unrolling.sharing, [data])
+    drawn = recurrent_unrolling.sharing.draw([data, data])
     told = [
-        data[q][net][half] for q in data for net in ("RNN", "MLP") for half in weight_sharing.HALVES
+        data[q][net][half]
+        for q in data
+        for net in ("RNN", "MLP")
+        for half in recurrent_unrolling.HALVES
     ]
     np.testing.assert_allclose(drawn.values, told)  # type: ignore[attr-defined]
 
@@ -216,16 +217,16 @@ def counted(accuracy: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_places(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(absolute_position.positions, "C20", data) == expected
+    assert verdict(recurrent_unrolling.positions, "C20", data) == expected
 
 
 @pytest.mark.slow
 def test_places() -> None:
-    data = quick_data(absolute_position.positions)
-    check(absolute_position.positions, [data])
+    data = quick_data(recurrent_unrolling.positions)
+    check(recurrent_unrolling.positions, [data])
     assert np.mean(data["places"]) == pytest.approx(data["accuracy"])
     assert data["blind"] * 10 == pytest.approx(round(data["blind"] * 10))
-    drawn = absolute_position.positions.draw([data, data]).series
+    drawn = recurrent_unrolling.positions.draw([data, data]).series
     np.testing.assert_allclose(drawn["RNN"], data["places"])
 
 

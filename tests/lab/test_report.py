@@ -14,16 +14,14 @@ import pytest
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
 from translucid.see.render.drawing import SIZE
 from translucid_lab.claims import experiments
-from translucid_lab.engine.claims import Claim, claims, in_plain_words
-from translucid_lab.engine.evidence import Row, rows
-from translucid_lab.engine.experiment import Experiment, of_file
-from translucid_lab.engine.intervals import Comparison
+from translucid_lab.engine.evidence import Evidence, rows
+from translucid_lab.engine.experiment import Claim, Experiment, claims, in_plain_words, of_file
+from translucid_lab.engine.intervals import BarComparison
 from translucid_lab.engine.report import page, write
-from translucid_lab.engine.report_dots import dots
-from translucid_lab.engine.report_figure import figure, number, numbers
+from translucid_lab.engine.report_figures import dots, figure, number, numbers
 from translucid_lab.engine.report_front import WORKED
 from translucid_lab.engine.results import AGAIN, ELSEWHERE, Kept, keep, latest, read, shipped
-from translucid_lab.engine.runner import Result, run
+from translucid_lab.engine.runner import ExperimentResult, run
 from translucid_lab.engine.verdict import Finding, Verdict
 
 FILE = Path(__file__).with_name("planted.py")
@@ -61,19 +59,19 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Evidence]:
     out = tmp_path_factory.mktemp("lab")
     known = experiments()
     chosen = [known["softmax-scale"], known["own-token"], of_file(FILE)[0]]
     for result in run(chosen, out, quick=True):
-        assert isinstance(result, Result)
+        assert isinstance(result, ExperimentResult)
         keep(out, result)
     return rows(known, {name: each for name, each in latest(out).items() if name in
                         {made.name for made in chosen}})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def text(measured: list[Row]) -> str:
+def text(measured: list[Evidence]) -> str:
     return page(measured)
 
 
@@ -93,7 +91,7 @@ def test_the_page_is_whole_and_loads_nothing(text: str) -> None:
 
 
 def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
-    text: str, measured: list[Row]
+    text: str, measured: list[Evidence]
 ) -> None:
     found = Page(text)
     words = " ".join(found.words)
@@ -122,7 +120,7 @@ def test_the_commands_of_the_worked_examples_exist() -> None:
     assert set(WORKED) == {exercise.__name__ for exercise in EXERCISES}
 
 
-def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
+def test_differences_are_a_plain_sentence(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
     kept = replace(row.kept, findings={"C48": Finding("supported", "by chance")})
@@ -134,7 +132,7 @@ def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
 
 
 def test_what_surprises_stands_first_with_a_sentence_and_a_small_figure(
-    measured: list[Row],
+    measured: list[Evidence],
 ) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
@@ -170,7 +168,7 @@ def test_sentences_belong_to_claims_and_verdicts() -> None:
             assert in_plain_words(row.claim.key, row.finding.verdict), row.claim.key
 
 
-def test_how_sure_says_where_else_it_was_measured(measured: list[Row]) -> None:
+def test_how_sure_says_where_else_it_was_measured(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
     full = replace(row.kept, quick=False, seeds=10)
@@ -198,7 +196,7 @@ def test_how_sure_says_where_else_it_was_measured(measured: list[Row]) -> None:
 
 def test_another_kind_of_machine_has_a_file_of_its_own(tmp_path: Path) -> None:
     result = next(iter(run(of_file(FILE)[:1], tmp_path)))
-    assert isinstance(result, Result)
+    assert isinstance(result, ExperimentResult)
     kept = keep(tmp_path, replace(result, first=0))
     keep(tmp_path, replace(result, first=100))
     assert set(read(tmp_path, AGAIN)) == {"planted"}
@@ -214,7 +212,7 @@ def test_another_kind_of_machine_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert row.elsewhere == elsewhere["planted"]
 
 
-def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Row]) -> None:
+def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
     same = replace(row.kept, first_seed=100)
@@ -230,7 +228,7 @@ def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Row]) -> None:
     assert "from 100 on: undecided. too close" in told
 
 
-def test_everything_is_escaped(measured: list[Row]) -> None:
+def test_everything_is_escaped(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "planted"]
     assert row.kept is not None
     kept: Kept = replace(
@@ -242,26 +240,26 @@ def test_everything_is_escaped(measured: list[Row]) -> None:
         of_file(FILE)[0],
         draw=lambda data: Bars(HOSTILE, HOSTILE, (HOSTILE, "b"), np.array([1.0, 2.0]), HOSTILE),
     )
-    told = page([Row(Claim(HOSTILE, HOSTILE, None, HOSTILE), made, kept)])
+    told = page([Evidence(Claim(HOSTILE, HOSTILE, None, HOSTILE), made, kept)])
     found = Page(told)
     assert [tag for tag, _ in found.tags].count("script") == 1  # the page's own
     assert "<b>" not in told.replace("<b>1</b>", "").replace("<b>&lt;", "")
     assert HOSTILE in " ".join(found.words)
 
 
-def test_a_figure_that_cannot_be_drawn_any_more_says_so(measured: list[Row]) -> None:
+def test_a_figure_that_cannot_be_drawn_any_more_says_so(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "planted"]
     assert row.kept is not None
     gone = replace(row, kept=replace(row.kept, file="/nowhere/mine.py"))
     assert "No figure: mine.py cannot be loaded any more." in page([gone])
     made = of_file(FILE)[0]
     other = replace(row.kept, data=({},), code="of before")
-    assert "the experiment has changed since it ran" in page([Row(row.claim, made, other)])
+    assert "the experiment has changed since it ran" in page([Evidence(row.claim, made, other)])
     with pytest.raises(KeyError):  # a mistake, which nobody hides
-        page([Row(row.claim, made, replace(row.kept, data=({},)))])
+        page([Evidence(row.claim, made, replace(row.kept, data=({},)))])
 
 
-def test_the_file(measured: list[Row], tmp_path: Path, text: str) -> None:
+def test_the_file(measured: list[Evidence], tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "a" / "b", measured)
     assert path == tmp_path / "a" / "b" / "index.html"
     assert path.read_text("utf-8") == text
@@ -302,7 +300,7 @@ def test_the_tables_have_the_numbers_of_the_pictures() -> None:
 
 
 def test_no_probability_is_written_as_nothing() -> None:
-    made = Comparison(0.9, 0.8, 1.0, 0.5, "t", 0.0, 0.02, "above", (0.8, 1.0))
+    made = BarComparison(0.9, 0.8, 1.0, 0.5, "t", 0.0, 0.02, "above", (0.8, 1.0))
     text = dots([made])
     assert "p &lt; 1e-12, corrected p 0.02 (t)" in text
     assert "p 0," not in text

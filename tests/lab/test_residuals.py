@@ -6,24 +6,17 @@ import torch
 from tests.lab.families import JITTER, judging, quick_data
 
 from translucid.models import TransformerConfig, build
-from translucid_lab.claims.blocks import (
-    block_removal,
-    feed_forward,
-    norm_placement,
-    residual_connections,
-)
-from translucid_lab.claims.blocks.block_removal import NETS
-from translucid_lab.claims.blocks.norm_placement import ORDERS, SETTINGS
-from translucid_lab.claims.blocks.residual_connections import KINDS
-from translucid_lab.claims.shared import deep_net
-from translucid_lab.claims.shared.deep_net import Deep
-from translucid_lab.claims.shared.toyland_text import next_words
+from translucid_lab.claims import block_contributions, residual_connections, small_nets
+from translucid_lab.claims.block_contributions import NETS
+from translucid_lab.claims.residual_connections import KINDS, ORDERS, SETTINGS
+from translucid_lab.claims.small_nets import Deep
+from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.experiment import of_module
 from translucid_lab.engine.verdict import by_case
 
 EXPERIMENTS = {
     each.name: each
-    for module in (residual_connections, block_removal, norm_placement, feed_forward)
+    for module in (residual_connections, block_contributions)
     for each in of_module(module)
 }
 
@@ -215,7 +208,7 @@ def test_small_branches_are_scaled_by_depth():
 
 
 def test_the_target_has_variance_one():
-    x, y = deep_net.smooth_target(100, 4, torch.Generator().manual_seed(0))
+    x, y = small_nets.smooth_target(100, 4, torch.Generator().manual_seed(0))
     assert x.shape == (100, 4)
     assert float(y.var()) == pytest.approx(1, rel=1e-4)
 
@@ -227,7 +220,7 @@ def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
             shape="encoder", head="classify", outputs=3, vocab=5, d_model=8, heads=2, layers=1
         )
     )  # fmt: skip
-    feed_forward._silence(net)
+    block_contributions._silence(net)
     block = net.encoder.layers[0].feedforward
     assert not block(torch.randn(2, 3, 8)).any()
     assert not any(each.requires_grad for each in block.parameters())
@@ -235,7 +228,7 @@ def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
 
 def test_layers_of_the_feedforward_comparison_are_about_equal():
     sizes = []
-    for d_model, wide, activation in feed_forward.FEEDFORWARDS.values():
+    for d_model, wide, activation in block_contributions.FEEDFORWARDS.values():
         if (d_model, activation) == (8, None):
             continue  # the one that is simply taken away
         sizes.append(4 * d_model**2 + (0 if activation is None else 2 * wide * d_model**2))
@@ -248,14 +241,14 @@ def test_scaled_starts_scale_layers_alone():
         TransformerConfig(shape="decoder", head="language", vocab=9, d_model=8, heads=2, layers=1)
     )
     before = {name: each.clone() for name, each in net.named_parameters()}
-    norm_placement._scale_layers(net, 3.0)
+    residual_connections._scale_layers(net, 3.0)
     for name, each in net.named_parameters():
         scaled = ".layers." in name and before[name].dim() == 2
         assert torch.allclose(each, before[name] * (3.0 if scaled else 1.0)), name
 
 
 def test_what_diverges_counts_as_guessing():
-    assert norm_placement._language(0, "none", 1e6, 4, 0) == pytest.approx(
+    assert residual_connections._language(0, "none", 1e6, 4, 0) == pytest.approx(
         np.log(next_words(0).vocab)
     )
 

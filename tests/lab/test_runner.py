@@ -11,19 +11,10 @@ import torch
 
 from translucid.core.errors import ConfigError, InputError
 from translucid_lab.claims import experiments
-from translucid_lab.engine import evidence, results, runner
-from translucid_lab.engine.claims import claims
-from translucid_lab.engine.experiment import Experiment, for_claim, of_file
-from translucid_lab.engine.runner import (
-    Failure,
-    Result,
-    Step,
-    digest,
-    jobs_of,
-    line_of,
-    outside,
-    run,
-)
+from translucid_lab.engine import evidence, fingerprints, results
+from translucid_lab.engine.experiment import Experiment, claims, for_claim, of_file
+from translucid_lab.engine.fingerprints import digest, line_of, outside
+from translucid_lab.engine.runner import ExperimentResult, Failure, SeedDone, jobs_of, run
 from translucid_lab.engine.verdict import Finding, Rule, Verdict
 
 FILE = Path(__file__).with_name("planted.py")
@@ -43,13 +34,13 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def ended(planted: Experiment, out: Path, **how: object) -> list[Result | Failure]:
+def ended(planted: Experiment, out: Path, **how: object) -> list[ExperimentResult | Failure]:
     return list(run([planted], out, quick=True, **how))  # type: ignore[arg-type]
 
 
-def only(found: list[Result | Failure]) -> Result:
+def only(found: list[ExperimentResult | Failure]) -> ExperimentResult:
     (result,) = found
-    assert isinstance(result, Result)
+    assert isinstance(result, ExperimentResult)
     return result
 
 
@@ -59,7 +50,7 @@ def only(found: list[Result | Failure]) -> Result:
 def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path) -> None:
     first = only(ended(planted, tmp_path))
     assert log.read_text("utf-8").split() == list("0123456789")
-    steps: list[Step] = []
+    steps: list[SeedDone] = []
     again = only(ended(planted, tmp_path, progress=steps.append))
     assert log.read_text("utf-8").split() == list("0123456789")
     assert again.data == first.data
@@ -91,35 +82,63 @@ def test_seeds_may_begin_elsewhere(planted: Experiment, tmp_path: Path, log: Pat
 
 
 def test_changed_code_measures_anew(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.py"
-    shutil.copy(FILE, mine)
-    before = of_file(mine)[0]
-    mine.write_text(FILE.read_text("utf-8") + "\n# changed\n", "utf-8")
-    after = of_file(mine)[0]
-    assert digest(before) == digest(after)  # both read the file as it is now
-    paths = [job.path for job in jobs_of(after, tmp_path)]
-    shutil.copy(FILE, mine)
-    assert not set(paths) & {job.path for job in jobs_of(after, tmp_path)}
+    mine, text = tmp_path / "mine.py", FILE.read_text("utf-8")
+
+    def paths(content: str) -> set[Path]:
+        mine.write_text(content, "utf-8")
+        return {job.path for job in jobs_of(of_file(mine)[0], tmp_path)}
+
+    before = paths(text)
+    assert paths(text + "\n# a comment\n") == before
+    assert not paths(text + "\nCHANGED = 1\n") & before  # of a user's file, all counts
 
 
-def test_code_that_an_experiment_imports_is_its_code(
+def test_code_that_an_experiment_uses_is_its_code(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A changed helper measures anew, but not those who do without it; nor do changed rules."""
+    """A changed helper measures anew, but not those who do without it; nor do changed rules,
+    comments and layout."""
     copies = tmp_path / "lab"
-    shutil.copytree(runner.FOLDER, copies)
-    monkeypatch.setattr(runner, "FOLDER", copies)
+    shutil.copytree(fingerprints.FOLDER, copies)
+    monkeypatch.setattr(fingerprints, "FOLDER", copies)
     with_helper, without = experiments()["norm-order"], experiments()["softmax-scale"]
+
+    def change(file: str, old: str, new: str) -> list[str]:
+        text = (copies / file).read_text("utf-8")
+        assert old in text
+        (copies / file).write_text(text.replace(old, new), "utf-8")
+        return [digest(with_helper), digest(without)]
+
     before = [digest(with_helper), digest(without)]
-    (copies / "engine" / "verdict.py").write_text("# changed\n")
-    assert [digest(with_helper), digest(without)] == before
-    (copies / "claims" / "shared" / "toyland_text.py").write_text("# changed\n")
-    assert digest(with_helper) != before[0]
-    assert digest(without) == before[1]
-    changed = digest(with_helper)
-    (copies / "engine" / "fit.py").write_text("# changed\n")
-    assert digest(with_helper) != changed
-    assert digest(without) == before[1]
+    assert change("engine/verdict.py", "ENOUGH = 0.8", "ENOUGH = 0.7") == before
+    unused = change("claims/toyland_text.py", "def sentences(", "def other_sentences(")
+    assert unused == before
+    assert (
+        change("claims/toyland_text.py", "def next_words(", "# Why.\ndef next_words(\n") == before
+    )
+    helper = change("claims/toyland_text.py", "def next_words(", "X = 1\n\n\n@X\ndef next_words(")
+    assert helper[0] != before[0]
+    assert helper[1] == before[1]
+    fit = change("engine/fit.py", "weight_decay=0.0", "weight_decay=0.1")
+    assert fit[0] != helper[0]
+    assert fit[1] == before[1]
+
+
+def test_the_code_of_an_experiment_may_move(tmp_path: Path) -> None:
+    """A function, class or constant counts by what it says, not by where it is defined."""
+    text = "import torch\n\nWIDE = 3\n\ndef run(seed, quick):\n    return _made(WIDE)\n"
+    made = 'def _made(wide):\n    """Documented."""\n    return {\'x\': wide}\n'
+    other = made.replace('    """Documented."""\n', "").replace(
+        "{'x': wide}", '{\n"x": wide  # why\n}'
+    )
+
+    def code(source: str) -> set[str]:
+        return {code for code, _ in fingerprints._source(source).definitions.values()}
+
+    assert code(text + made) == code(other + text)
+    assert code(text + made) != code(text + made.replace("wide}", "2 * wide}"))
+    used = fingerprints._source(text).definitions["run"][1]
+    assert used == {"_made", "WIDE"}  # no argument, no attribute
 
 
 def test_an_interrupted_run_goes_on(
@@ -196,8 +215,10 @@ def test_a_quick_run_says_nowhere_that_a_claim_fails(planted: Experiment, verdic
         planted, claims={"planted": Rule("as it is", lambda data: Finding(verdict, "x"))}
     )
     data = ({"mean": 1.0},) * 10
-    assert Result(sure, data, quick=False, seconds=0.0).finding("planted").verdict == verdict
-    quick = Result(sure, data, quick=True, seconds=0.0).finding("planted")
+    assert (
+        ExperimentResult(sure, data, quick=False, seconds=0.0).finding("planted").verdict == verdict
+    )
+    quick = ExperimentResult(sure, data, quick=True, seconds=0.0).finding("planted")
     assert quick.verdict == ("undecided" if verdict in ("refuted", "depends") else verdict)
     assert quick.why.endswith("x")
 
@@ -212,7 +233,7 @@ def test_two_processes_give_the_numbers_of_one(
     """Of an experiment of the package and of one outside, of which one seed fails."""
     both = [planted, experiments()["softmax-promises"]]
     one, two = tmp_path / "1", tmp_path / "2"
-    assert all(isinstance(each, Result) for each in run(both, one, quick=True))
+    assert all(isinstance(each, ExperimentResult) for each in run(both, one, quick=True))
     monkeypatch.setenv("LAB_TROUBLE", "seed 1")
     found = list(run(both, two, quick=True, processes=2))
     (failure,) = [each for each in found if isinstance(each, Failure)]
@@ -296,7 +317,7 @@ def test_results_come_back_as_they_were(planted: Experiment, tmp_path: Path) -> 
     assert not kept.stale(planted)
     assert kept.stale(experiments()["own-token"])
     full = next(iter(run([planted], tmp_path)))
-    assert isinstance(full, Result)
+    assert isinstance(full, ExperimentResult)
     results.keep(tmp_path, full)
     results.keep(tmp_path, made)
     assert not results.latest(tmp_path)["planted"].quick  # a quick run takes no full one's place
@@ -314,9 +335,9 @@ def test_ones_own_results_come_before_the_shipped(
     known = experiments()
     some = list(run([known["softmax-promises"], known["own-token"]], shipped))
     for each in some:
-        assert isinstance(each, Result)
+        assert isinstance(each, ExperimentResult)
         results.keep(shipped, each)
-    assert isinstance(some[0], Result)
+    assert isinstance(some[0], ExperimentResult)
     mine = results.keep(own, replace(some[0], seconds=12.0))
     found = results.latest(own)
     assert found["softmax-promises"] == mine
@@ -337,7 +358,7 @@ def test_other_seeds_stand_beside_a_verdict(
     assert results.read(tmp_path)["planted"] == kept[0]
     assert results.read(tmp_path, results.AGAIN)["planted"] == kept[1]
 
-    def row(repeated: results.Kept) -> evidence.Row:
+    def row(repeated: results.Kept) -> evidence.Evidence:
         by_name = [{each.experiment: each} for each in (kept[0], repeated)]
         return next(each for each in evidence.rows({}, *by_name) if each.claim.key == "planted")
 
@@ -389,7 +410,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
-    from translucid_lab.engine.claims import Claim
+    from translucid_lab.engine.experiment import Claim
 
     told = evidence.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.lab.families import check, quick_data, verdict
 
-from translucid_lab.claims.perceptron import universal_approximation
+from translucid_lab.claims import universal_approximation
 
 # ---- staircases ----
 

@@ -6,10 +6,16 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.tasks import sentiment, translation
-from translucid_lab.claims.tasks.sentiment import READERS, whole_sentence
-from translucid_lab.claims.tasks.tagging import TAGGERS, tag_each_word
-from translucid_lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
+from translucid_lab.claims import task_shapes
+from translucid_lab.claims.task_shapes import (
+    READERS,
+    SYSTEMS,
+    TAGGERS,
+    tag_each_word,
+    translated,
+    unequal_lengths,
+    whole_sentence,
+)
 
 EVERY = (whole_sentence, tag_each_word, unequal_lengths)
 
@@ -77,23 +83,23 @@ def test_the_made_up_language() -> None:
 
 
 def test_new_sentences_are_new() -> None:
-    source, target = translation._apart(500, 100, torch.Generator().manual_seed(0))
+    source, target = task_shapes._apart(500, 100, torch.Generator().manual_seed(0))
     assert source.shape[0] == target.shape[0] == 600
     rows = [tuple(row) for row in source.tolist()]
     assert len(set(rows[500:])) == 100
     assert not set(rows[:500]) & set(rows[500:])
     for row, wanted in zip(rows[500:], target[500:].tolist(), strict=True):
         words = [word for word in row if word]
-        assert [word for word in wanted if word > translation.END] == translated(words)
+        assert [word for word in wanted if word > task_shapes.END] == translated(words)
 
 
 def test_each_system_is_asked_for_the_same_words() -> None:
     """What the three nets should answer, put together again, is the same translation; and none is
     given a word that it should write."""
-    source, target = translation._pairs(40, torch.Generator().manual_seed(0))
-    vocab = 3 + translation.WORDS + translation.WORDS // 3
+    source, target = task_shapes._pairs(40, torch.Generator().manual_seed(0))
+    vocab = 3 + task_shapes.WORDS + task_shapes.WORDS // 3
     for system in SYSTEMS:
-        net, given, wanted = translation._system(system, source, target, vocab)
+        net, given, wanted = task_shapes._system(system, source, target, vocab)
         assert wanted.shape == net(*given).shape[:2]
         for row in range(40):
             asked = [word for word in wanted[row].tolist() if word != IGNORE]
@@ -107,7 +113,7 @@ def test_each_system_is_asked_for_the_same_words() -> None:
 
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
-    assert sentiment.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
+    assert task_shapes.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
 
 
 @pytest.mark.thorough

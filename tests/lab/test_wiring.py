@@ -12,25 +12,22 @@ import torch.nn.functional as F
 from translucid.core.trace import Trace
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.tasks.batch import IGNORE
-from translucid_lab.claims.attention import bidirectional_context, cross_attention, three_words
-from translucid_lab.claims.decoding import (
-    beam_length,
-    beam_search,
-    dead_ends,
+from translucid_lab.claims import (
+    attention_tasks,
+    beam_search_errors,
+    bidirectional_context,
+    cross_attention,
+    decoded_texts,
     exposure_bias,
-    most_likely_token,
-)
-from translucid_lab.claims.heads import (
-    grouped_query,
+    head_sizes,
     head_specialisation,
+    label_smoothing,
     multi_head,
-    sentence_links,
     syntactic_heads,
+    three_words,
 )
-from translucid_lab.claims.language_models import label_smoothing
-from translucid_lab.claims.shared import attention_tasks, small_language_model
-from translucid_lab.claims.shared.markov_chain import Chain, small_decoder
-from translucid_lab.claims.shared.table_model import Tables
+from translucid_lab.claims.beam_search_errors import Tables
+from translucid_lab.claims.markov_chain import Chain, small_decoder
 
 # ---- searches ----
 
@@ -46,15 +43,15 @@ def words_of(text):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_beam_is_compared_with_greedy_and_with_the_best_of_all(seed, monkeypatch):
     """All texts are listed; beams are searches of so many beams, over the models of this seed."""
-    monkeypatch.setattr(beam_search, "WORDS", 3)
-    monkeypatch.setattr(beam_search, "LENGTH", 4)
-    found = beam_search._optimum(seed, True)
-    models = beam_search._random_models(60, 3, generator(seed))
+    monkeypatch.setattr(beam_search_errors, "WORDS", 3)
+    monkeypatch.setattr(beam_search_errors, "LENGTH", 4)
+    found = beam_search_errors._optimum(seed, True)
+    models = beam_search_errors._random_models(60, 3, generator(seed))
     every = torch.cartesian_prod(*[torch.arange(3)] * 4)
     text = torch.cat([torch.zeros(len(every), 2, dtype=torch.long), every], dim=1)
     listed = sum(models[:, text[:, at], text[:, at + 1], text[:, at + 2]] for at in range(4))
     best = listed.amax(dim=1)
-    for at, beams in enumerate(beam_search.BEAMS):
+    for at, beams in enumerate(beam_search_errors.BEAMS):
         own, greedy = (
             torch.tensor([each.log_probability for each in Tables(models).find(
                 0, 4, GenerationConfig(beam_size=width, alpha=0.0), eos=3)])
@@ -68,19 +65,22 @@ def test_a_beam_is_compared_with_greedy_and_with_the_best_of_all(seed, monkeypat
 
 def test_dead_ends_of_hard_and_of_soft_models_are_their_own():
     """Under a softmax some way to an end is left; a text of ROOM tokens may hold no end."""
-    found = dead_ends._dead_ends(0, True)
+    found = beam_search_errors._dead_ends(0, True)
     assert found["hard, impossible"] > 0
     assert found["soft, impossible"] == 0
-    hard = dead_ends._bracket_models(found["tries"], generator())
+    hard = beam_search_errors._bracket_models(found["tries"], generator())
     wanted = 0
     for text in Tables(hard.log()).find(
-        dead_ends.START, dead_ends.ROOM, GenerationConfig(beam_size=1, alpha=0.0), eos=dead_ends.END
+        beam_search_errors.START,
+        beam_search_errors.ROOM,
+        GenerationConfig(beam_size=1, alpha=0.0),
+        eos=beam_search_errors.END,
     ):
-        signs = "".join(dead_ends.SIGNS[sign] for sign in text.tokens)
+        signs = "".join(beam_search_errors.SIGNS[sign] for sign in text.tokens)
         beginnings = [signs[:end] for end in range(1, len(signs) + 1)]
         wanted += not all(
-            any(whole.startswith(each) for whole in dead_ends.sentences())
-            for each in beginnings[: dead_ends.ROOM - 1]
+            any(whole.startswith(each) for whole in beam_search_errors.sentences())
+            for each in beginnings[: beam_search_errors.ROOM - 1]
         )
     assert found["hard, ungrammatical"] == wanted
 
@@ -113,13 +113,13 @@ def test_texts_are_as_long_as_the_search_writes_them(seed, monkeypatch):
 
 @pytest.fixture(scope="module")
 def writer():
-    return small_language_model.language_model(0, 2, sentences=50)
+    return decoded_texts.language_model(0, 2, sentences=50)
 
 
 def test_sureness_and_loss_are_those_of_the_next_word(writer):
     """Word by word; behind the end nothing is asked."""
     sure, right, losses = [], [], []
-    few = small_language_model.LanguageModel(writer.net, writer.end, writer.unseen[:6])
+    few = decoded_texts.LanguageModel(writer.net, writer.end, writer.unseen[:6])
     with torch.no_grad():
         for row in few.unseen.tolist():
             words = [word for word in row if word]
@@ -152,19 +152,17 @@ def test_lengths_are_means_over_texts_of_each_beam(writer):
     for beams in (1, 3):
         texts = writer.generate(beams=beams, alpha=0.0)
         wanted = sum(map(words_of, texts)) / len(texts)
-        assert beam_length.mean_length(writer, beams, 0.0) == pytest.approx(wanted)
+        assert decoded_texts.mean_length(writer, beams, 0.0) == pytest.approx(wanted)
 
     def generate(*, beams, alpha):
         return [Hypothesis([1] * count, 0.0, 0.0, [], finished=True) for count in (beams, 9)]
 
-    assert beam_length.mean_length(SimpleNamespace(generate=generate), 3, 0.0) == 6.0
+    assert decoded_texts.mean_length(SimpleNamespace(generate=generate), 3, 0.0) == 6.0
 
 
 def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(writer):
-    numbers = torch.rand(
-        len(writer.prompts), small_language_model.MAX_LENGTH, generator=generator(3)
-    )
-    texts = most_likely_token._drawn(writer, generator(3))
+    numbers = torch.rand(len(writer.prompts), decoded_texts.MAX_LENGTH, generator=generator(3))
+    texts = decoded_texts._drawn(writer, generator(3))
     for row in (0, 5, 39):
         words, token_log_probs = texts[row]
         read = list(writer.prompts[row])
@@ -184,9 +182,9 @@ def test_what_is_written_is_told_of_each_way_to_write(writer, monkeypatch):
         seeds.append(generator.initial_seed())
         return drawn
 
-    monkeypatch.setattr(most_likely_token, "language_model", lambda *_: writer)
-    monkeypatch.setattr(most_likely_token, "_drawn", planted)
-    found = most_likely_token._mechanism(5, True)
+    monkeypatch.setattr(decoded_texts, "language_model", lambda *_: writer)
+    monkeypatch.setattr(decoded_texts, "_drawn", planted)
+    found = decoded_texts._mechanism(5, True)
     greedy = writer.generate(beams=1, alpha=0.0)
     token_log_probs = [gain for text in greedy for gain in text.token_log_probs]
     assert seeds == [5]
@@ -383,7 +381,7 @@ def linked():
     from translucid.data.toyland import Toyland
 
     sentences = list(Toyland(seed=0).sentences("train", 120))
-    words = sentence_links.Lexicon(sentences)
+    words = syntactic_heads.Lexicon(sentences)
     texts = words.texts(sentences)
     return syntactic_heads._trained(words, texts, 0, 0), texts
 
@@ -588,19 +586,19 @@ def test_held_out_words_are_asked_for_and_padding_is_not():
             for end in range(1, len(words)):
                 said = net(torch.tensor([words[:end]]))[0, -1].log_softmax(dim=-1)
                 losses.append(-float(said[words[end]]))
-    assert grouped_query._held_out(net, ids) == pytest.approx(np.mean(losses), abs=1e-5)
+    assert head_sizes._held_out(net, ids) == pytest.approx(np.mean(losses), abs=1e-5)
 
 
 def test_nets_that_share_keys_never_see_what_is_held_out(monkeypatch):
-    text = grouped_query.next_words(0)
+    text = head_sizes.next_words(0)
     read, asked = [], []
     monkeypatch.setattr(
-        grouped_query, "fit", lambda net, loss, **_: read.append(loss.func.__self__.ids)
+        head_sizes, "fit", lambda net, loss, **_: read.append(loss.func.__self__.ids)
     )
-    monkeypatch.setattr(grouped_query, "_held_out", lambda net, ids: asked.append(ids) or 0.0)
-    found = grouped_query._grouped(0, True)
-    size = grouped_query.HELD_OUT
-    assert len(read) == len(asked) == len(grouped_query.SHARED)
+    monkeypatch.setattr(head_sizes, "_held_out", lambda net, ids: asked.append(ids) or 0.0)
+    found = head_sizes._grouped(0, True)
+    size = head_sizes.HELD_OUT
+    assert len(read) == len(asked) == len(head_sizes.SHARED)
     assert all(torch.equal(ids, text.ids[:-size]) for ids in read)
     assert all(torch.equal(ids, text.ids[-size:]) for ids in asked)
-    assert found["numbers"] == [2 * 2 * shared * 4 for shared in grouped_query.SHARED]
+    assert found["numbers"] == [2 * 2 * shared * 4 for shared in head_sizes.SHARED]

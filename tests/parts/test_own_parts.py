@@ -24,8 +24,8 @@ from translucid.parts.expression import Expression, Terms, apply, over
 from translucid.parts.norms import Norm, Residual
 from translucid.parts.positions import NoPositions
 from translucid.see.embeddings import position_gram, position_table
+from translucid.see.part_switches import switches, together
 from translucid.see.reading import read
-from translucid.see.switches import switches, together
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "own_position.py"
 

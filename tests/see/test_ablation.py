@@ -22,8 +22,8 @@ from translucid.models import (
     build,
 )
 from translucid.see.ablation import Ablation, ablate, edited, measure
+from translucid.see.part_switches import choose, switches
 from translucid.see.pictures import Bars, Grid
-from translucid.see.switches import choose, switches
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify

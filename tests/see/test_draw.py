@@ -10,7 +10,7 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 
-from translucid.see.draw import WIDEST
+from translucid.see.picture_layout import WIDEST
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
 from translucid.see.render.drawing import SIZE, Box, Cells, Line, TextMark, svg, text_width
 from translucid.see.render.palette import THEMES

@@ -6,8 +6,8 @@ from tests.see.small import ENGLISH, pair
 from tests.studio.serving import TEXT, model
 
 from translucid.see.edits import can_be_rows, read_edited
+from translucid.see.part_switches import switches
 from translucid.see.reading import Reading, read
-from translucid.see.switches import switches
 from translucid.studio.answers import effect
 from translucid.studio.library import Library
 

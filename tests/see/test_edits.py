@@ -13,7 +13,7 @@ from translucid.core.trace import Trace
 from translucid.models import MLPConfig, ModelConfig, Network, PerceptronConfig, build
 from translucid.parts.switch import KINDS, Switch
 from translucid.see.edits import from_trace
-from translucid.see.switches import choose, switches, together
+from translucid.see.part_switches import choose, switches, together
 
 CONFIGS: dict[str, ModelConfig] = {
     "transformer encoder": transformer("encoder", norm="rms", positions="rotary"),

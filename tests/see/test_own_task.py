@@ -15,9 +15,9 @@ from translucid.model import Model
 from translucid.models.base import Network
 from translucid.see.ablation import ablate
 from translucid.see.gradients import gradients
+from translucid.see.part_switches import switches
 from translucid.see.reading import read
 from translucid.see.saliency import saliency, saliency_map
-from translucid.see.switches import switches
 from translucid.studio import answers, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library

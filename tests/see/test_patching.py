@@ -10,10 +10,10 @@ from translucid.core.errors import InputError
 from translucid.models import Network
 from translucid.see import patching
 from translucid.see.edits import from_trace
+from translucid.see.part_switches import switches
 from translucid.see.patching import Patching
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
-from translucid.see.switches import switches
 
 GERMAN = "der Hund sieht eine Katze"
 CLEAN, CORRUPTED = "the dog sees a cat", "the cat sees a dog"

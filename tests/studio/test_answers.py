@@ -13,8 +13,8 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 from translucid.core.catalogue import describe, entry
 from translucid.core.errors import TraceBudgetError
 from translucid.parts.computation import formulas
+from translucid.see.part_switches import switches, together
 from translucid.see.render.mathml import mathml
-from translucid.see.switches import switches, together
 from translucid.see.trace_pictures import pooled, scale_of
 from translucid.studio import handlers, selection, text_runs
 from translucid.studio.server import questions

@@ -24,8 +24,8 @@ from tests.studio.trained import TEXTS, VIEWS, address_of, trained
 from tests.tiny.dealt import chosen
 
 from translucid.model import Model
+from translucid.see.part_switches import switches, together
 from translucid.see.reading import Reading
-from translucid.see.switches import switches, together
 
 pytestmark = pytest.mark.slow
 

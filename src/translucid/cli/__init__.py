@@ -37,7 +37,6 @@ from translucid.cli import (
     generate,
     import_model,
     info,
-    lab,
     predict,
     recipe,
     reproduce,
@@ -50,6 +49,7 @@ from translucid.cli import (
 from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.messages import other_command
 from translucid.cli.shared.parsing import Command, Commands
+from translucid.cli.shared.plugins import CommandsAndPlugins, shipped
 from translucid.core.errors import CutText, TranslucidError, WrongTaskError
 from translucid.core.extensions import ChangedCode
 from translucid.core.extensions import explain as explain_error
@@ -59,7 +59,7 @@ from translucid.core.terminal import visible_output
 atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandsAndPlugins,
     help="Sequence models you can see through.",
     epilog="Example: translucid doctor",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -98,7 +98,9 @@ def options(
 # The commands, in the order in which help lists them.
 app.command()(demo.demo)
 app.add_typer(work.app, name="work")
-app.add_typer(lab.app, name="lab", cls=Commands)
+app.add_typer(
+    shipped("Claims of textbooks as experiments: run them, and see what they say."), name="lab"
+)
 app.add_typer(data.app, name="data", cls=Commands)
 app.add_typer(tokenizer.app, name="tokenizer", cls=Commands)
 app.add_typer(recipe.app, name="recipe", cls=Commands)

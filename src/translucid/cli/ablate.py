@@ -69,8 +69,8 @@ def ablate(
     """
     from translucid.model import load
     from translucid.see.ablation import ablate as study
+    from translucid.see.part_switches import choose, switches
     from translucid.see.pictures import ENDINGS
-    from translucid.see.switches import choose, switches
 
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")

@@ -1,1 +1,18 @@
 """What models learn from: readers, tokenizers, batches, and toyland, the embedded world."""
+
+from typing import TYPE_CHECKING
+
+from translucid.core.lazy import lazy_exports
+
+if TYPE_CHECKING:  # for type checkers and editors; must agree with the table below
+    from translucid.data.tokenizers.tokenizer import Tokenizer as Tokenizer
+    from translucid.data.toyland import Sentence as Sentence
+    from translucid.data.toyland import Toyland as Toyland
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "tokenizers.tokenizer": ["Tokenizer"],
+        "toyland": ["Sentence", "Toyland"],
+    },
+)

@@ -1,11 +1,19 @@
 """The models: perceptron, MLP, recurrent, Transformer. `build(config)` makes one."""
 
 from translucid.models.autoregressive import GenerationInputs as GenerationInputs
+from translucid.models.base import DecoderModel as DecoderModel
+from translucid.models.base import EncoderDecoderModel as EncoderDecoderModel
+from translucid.models.base import EncoderModel as EncoderModel
 from translucid.models.base import Network as Network
 from translucid.models.build import ModelConfig as ModelConfig
 from translucid.models.build import build as build
 from translucid.models.build import config_from as config_from
+from translucid.models.mlp import MLP as MLP
 from translucid.models.mlp import MLPConfig as MLPConfig
+from translucid.models.mlp import Perceptron as Perceptron
 from translucid.models.mlp import PerceptronConfig as PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig as RecurrentConfig
+from translucid.models.recurrent import RecurrentEncoder as RecurrentEncoder
+from translucid.models.transformer import Layer as Layer
+from translucid.models.transformer import Stack as Stack
 from translucid.models.transformer import TransformerConfig as TransformerConfig

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translucid.core.errors import InputError
-from translucid.see.draw import (
+from translucid.see.picture_layout import (
     AXIS,
     EDGE,
     FEW,
@@ -38,7 +38,7 @@ from translucid.see.draw import (
     vertical_axis,
     widest,
 )
-from translucid.see.draw import Axis as Axis
+from translucid.see.picture_layout import Axis as Axis
 from translucid.see.render.drawing import (
     SIZE,
     Box,

@@ -25,8 +25,8 @@ from translucid.parts.computation import formulas
 from translucid.parts.switch import Switch
 from translucid.runs.fine_tuning.take_over import digest_of
 from translucid.runs.recipe.examples import Part
+from translucid.see.part_switches import at_strength, switches, together
 from translucid.see.render.mathml import mathml
-from translucid.see.switches import at_strength, switches, together
 from translucid.see.trace_pictures import scale_of
 from translucid.studio.plane import PROBLEMS
 from translucid.studio.query_values import clipped, hinted

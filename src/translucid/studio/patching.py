@@ -140,7 +140,7 @@ def _python(clean: Run, corrupted: Run, traced: Patching, at: str, token: int) -
     switched = []
     if corrupted.off:  # what is switched off in the corrupted run stays off
         switched = [
-            "from translucid.see.switches import at_strength, switches, together",
+            "from translucid.see.part_switches import at_strength, switches, together",
             f"parts = {{switch.key: switch for switch in switches({MODEL}.network)}}",
         ]
         edit = f"{{**together([{', '.join(map(_switch, corrupted.off))}]), **{edit}}}"

@@ -1,16 +1,22 @@
 """What is known about every claim: its verdict, by which rule, how firm it is, and whether it was
 repeated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from translucid_lab.engine.claims import Claim, Literature, claims, in_plain_words
-from translucid_lab.engine.experiment import UNSEEN, Experiment
-from translucid_lab.engine.frozen import fingerprint
-from translucid_lab.engine.repetition import compared
+from translucid_lab.engine.experiment import (
+    UNSEEN,
+    Claim,
+    Experiment,
+    Literature,
+    claims,
+    in_plain_words,
+)
+from translucid_lab.engine.fingerprints import fingerprint
 from translucid_lab.engine.results import Kept, Results
-from translucid_lab.engine.verdict import Finding, Verdict
+from translucid_lab.engine.statistics import benjamini_hochberg
+from translucid_lab.engine.verdict import Finding, Verdict, compared
 
 BEYOND = "asked beyond the books"
 LIMITS = {  # what a verdict does not say, by what stands behind it
@@ -27,7 +33,7 @@ AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "p
 
 
 @dataclass(frozen=True)
-class Row:
+class Evidence:
     """What is known about one claim."""
 
     claim: Claim
@@ -226,7 +232,7 @@ def rows(
     again: Results | None = None,
     real: Results | None = None,
     elsewhere: Results | None = None,
-) -> list[Row]:
+) -> list[Evidence]:
     """Every claim of the books, what the lab asks beyond them, then the user's own. What was
     measured `again`, or `elsewhere`, counts only where the code and the setting are the same."""
     beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
@@ -241,12 +247,13 @@ def rows(
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
         name = made.name if made else ""
-        all_rows.append(Row(claim, made, results.get(name), repeated.get(name), beyond.get(key),
-                            moved.get(name)))  # fmt: skip
+        others = repeated.get(name), beyond.get(key), moved.get(name)
+        all_rows.append(Evidence(claim, made, results.get(name), *others))
     for kept in results.values():
         if kept.file is not None:
             others = repeated.get(kept.experiment), None, moved.get(kept.experiment)
-            all_rows += [Row(claim_of(kept, key), None, kept, *others) for key in kept.findings]
+            for key in kept.findings:
+                all_rows.append(Evidence(claim_of(kept, key), None, kept, *others))
     return all_rows
 
 
@@ -255,3 +262,32 @@ def claim_of(kept: Kept, key: str) -> Claim:
     if kept.file is not None:
         return Claim(key, kept.title, None, f"a claim of your own, in {Path(kept.file).name}")
     return claims().get(key) or Claim(key, kept.title, None, BEYOND)
+
+
+@dataclass(frozen=True)
+class Surety:
+    """Of all verdicts that rest on seeds."""
+
+    verdicts: int
+    rate: float  # of false ones among them, at most, on average
+
+    @property
+    def false(self) -> float:
+        """How many of them to expect to be false, at most."""
+        return self.rate * self.verdicts
+
+    def __str__(self) -> str:
+        if not self.verdicts:
+            return ""
+        number = f"{self.false:.1f}" if self.false >= 0.05 else f"{self.false:.1g}"
+        return (
+            f"{self.verdicts} verdicts rest on the numbers of several seeds. By Benjamini and "
+            f"Hochberg's correction over all of them, at most {number} may be expected to be "
+            "false; within each claim, Holm's correction covers all of its comparisons."
+        )
+
+
+def surety(findings: Iterable[Finding]) -> Surety:
+    """The rate of false discoveries at which all of these verdicts are called decided."""
+    p_values = [finding.p for finding in findings if finding.p is not None]
+    return Surety(len(p_values), max(benjamini_hochberg(p_values), default=0.0))

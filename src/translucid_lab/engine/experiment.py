@@ -1,15 +1,55 @@
-"""What an experiment is, and how one is found: in a module, in a user's file, by its claim."""
+"""Claims, the experiments that test them, and how one is found or begun.
 
+An experiment is found in a module, in a user's file, or by its claim; `translucid lab new` writes
+one to begin from.
+"""
+
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
-from translucid.core.errors import ConfigError, TranslucidError, nearest
-from translucid.see.pictures import Picture
-from translucid_lab.engine.claims import claims
+from translucid import TranslucidError
+from translucid.core import ConfigError, InputError, nearest, write_text
+from translucid.see import Picture
 from translucid_lab.engine.verdict import Data, Rule
+
+Literature = Literal["right", "partly", "wrong", "vague"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence that many books and courses have in some form."""
+
+    key: str  # C46
+    says: str
+    literature: Literature | None  # of those who have measured or proved it before; None: nobody
+    notes: str  # who, and under which conditions
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """All claims, by key, in their order."""
+    text = files("translucid_lab.engine").joinpath("claims.toml").read_text("utf-8")
+    return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}
+
+
+@cache
+def _sentences() -> dict[str, dict[str, str]]:
+    text = files("translucid_lab.engine").joinpath("plain_words.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def in_plain_words(key: str, verdict: str) -> str:
+    """What this verdict means for this claim, in one sentence; nothing where nobody wrote one."""
+    return _sentences().get(key, {}).get(verdict, "")
+
 
 LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
 
@@ -99,3 +139,28 @@ def for_claim(key: str, known: Mapping[str, Experiment]) -> Experiment:
     close = nearest(key.upper(), claims()) or nearest(key.lower(), known)
     hint = f"; did you mean {', '.join(close)}?" if close else "; see `translucid lab list`"
     raise ConfigError(f"{key}: no such claim or experiment{hint}")
+
+
+_NAME = re.compile(r"[A-Za-z][\w-]*")
+
+
+def write_template(name: str, taken: Collection[str], folder: Path = Path()) -> Path:
+    """NAME.py, which is never written over; the lab's experiments have taken names."""
+    name = name.removesuffix(".py")
+    if not _NAME.fullmatch(name) or not name.isascii():
+        raise ConfigError(
+            f"{name}: a name has letters, digits, _ and -, and begins with a letter, such as "
+            "longer-words"
+        )
+    if name.lower() in taken:
+        raise ConfigError(f"{name}: the lab has an experiment of this name; choose another")
+    path = folder / f"{name}.py"
+    if path.exists():
+        raise InputError(f"{path} exists already; choose another name")
+    write_text(path, template_text(name))
+    return path
+
+
+def template_text(name: str) -> str:
+    template = files("translucid_lab.engine").joinpath("template.txt").read_text("utf-8")
+    return template.replace("NAME", name.lower())

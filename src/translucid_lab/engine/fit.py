@@ -12,13 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from translucid.core.errors import TrainingError
-from translucid.training.optimisers import OptimizerName, ScheduleName, make_optimizer, rate
+from translucid.core import TrainingError
+from translucid.training import OptimizerName, ScheduleName, make_optimizer, rate
 
 BETAS = (0.9, 0.999)  # Adam's, as Kingma & Ba 2015 have them
 
 
-class Step(NamedTuple):
+class FitStep(NamedTuple):
     """One step, after it was taken; the gradients that it took are still in the parameters."""
 
     done: int  # steps, with this one
@@ -38,15 +38,15 @@ def fit(
     warmup: int = 0,
     cooldown: float = 0.2,
     clip_norm: float | None = None,
-    until: Callable[[Step], bool] = lambda step: False,
-) -> list[Step]:
+    until: Callable[[FitStep], bool] = lambda step: False,
+) -> list[FitStep]:
     """Move the parameters down the gradient of loss(), which may draw its own batch each time;
     `until` sees every step and may end it. Nothing decays, and descent has no momentum."""
     optimizers = make_optimizer(
         model, optimizer, learning_rate=learning_rate, weight_decay=0.0, momentum=0.0, betas=betas
     )
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    history: list[Step] = []
+    history: list[FitStep] = []
     model.train()
     for step in range(steps):
         fraction = rate(step, schedule, steps=steps, warmup=warmup, cooldown=cooldown)
@@ -65,7 +65,7 @@ def fit(
                 )
         for optimizer_ in optimizers:
             optimizer_.step()
-        history.append(Step(step + 1, value.item(), norm))
+        history.append(FitStep(step + 1, value.item(), norm))
         if until(history[-1]):
             break
     return history

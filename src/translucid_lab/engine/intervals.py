@@ -35,7 +35,7 @@ LEVEL = 1 - CONFIDENCE
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BarComparison:
     """One number against one bar, as a rule has made it."""
 
     value: float
@@ -54,17 +54,17 @@ class Family:
 
     def __init__(self, level: float = LEVEL) -> None:
         self.level = level
-        self.made: dict[tuple[float, float, float, float, str], Comparison] = {}
+        self.made: dict[tuple[float, float, float, float, str], BarComparison] = {}
         self.adjusted: dict[tuple[float, float, float, float, str], float] = {}
 
-    def side(self, comparison: Comparison) -> Side:
+    def side(self, comparison: BarComparison) -> Side:
         key = (comparison.value, comparison.low, comparison.high, comparison.bar, comparison.method)
         adjusted = max(self.adjusted.get(key, comparison.p), comparison.p)
         side = _side(comparison.value, comparison.bar, adjusted <= self.level)
         self.made[key] = replace(comparison, adjusted=adjusted, side=side)
         return side
 
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[BarComparison, ...]:
         """All of them, as they stand after the correction."""
         return tuple(
             replace(made, adjusted=p, side=_side(made.value, made.bar, p <= self.level))
@@ -122,7 +122,7 @@ class Interval:
         if family is None:
             return side
         return family.side(
-            Comparison(self.mean, self.low, self.high, bar, self.method, p, p, side, self.values)
+            BarComparison(self.mean, self.low, self.high, bar, self.method, p, p, side, self.values)
         )
 
     def __str__(self) -> str:

@@ -7,23 +7,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from translucid.core.atomic_files import saving, write_text
-from translucid.core.errors import TranslucidError
-from translucid.see.render.frame import escape, folded, table
-from translucid_lab.engine.evidence import Row
+from translucid import TranslucidError
+from translucid.core import saving, write_text
+from translucid.see import escape, folded, table
+from translucid_lab.engine.evidence import Evidence
 from translucid_lab.engine.experiment import Experiment, of_file
-from translucid_lab.engine.report_dots import dots
-from translucid_lab.engine.report_figure import as_csv, figure, number, numbers, picture_of
-from translucid_lab.engine.report_front import front, row_id, slug
-from translucid_lab.engine.report_page import VERDICTS, frame, mark
-from translucid_lab.engine.runner import FOLDER, line_of, outside, source_of
+from translucid_lab.engine.fingerprints import FOLDER, line_of, outside, source_of
+from translucid_lab.engine.report_figures import as_csv, dots, figure, number, numbers, picture_of
+from translucid_lab.engine.report_front import VERDICTS, frame, front, mark, row_id, slug
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
 _REPOSITORY = Path(__file__).parents[3]
 
 
-def write(folder: Path, rows: Sequence[Row]) -> Path:
+def write(folder: Path, rows: Sequence[Evidence]) -> Path:
     """One file, which needs no other and asks nobody for anything."""
     path = folder / PAGE
     with saving(path):
@@ -32,7 +30,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Path:
     return path
 
 
-def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
+def write_figures(folder: Path, rows: Sequence[Evidence]) -> list[Path]:
     """Two files for each experiment that has run: NAME.svg, and its numbers in NAME.csv."""
     measured = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
     with saving(folder):
@@ -50,7 +48,7 @@ def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
     return written
 
 
-def page(rows: Sequence[Row], manual: str = "") -> str:
+def page(rows: Sequence[Evidence], manual: str = "") -> str:
     """The whole page. manual: where the worked examples stand, as an address on the page."""
     rows = [_with_code(row) for row in rows]
     body = [front(rows, manual), *(_section(row) for row in rows if row.kept), _code(rows)]
@@ -61,7 +59,7 @@ def page(rows: Sequence[Row], manual: str = "") -> str:
     )
 
 
-def _with_code(row: Row) -> Row:
+def _with_code(row: Evidence) -> Evidence:
     """A user's own experiment is read from its file again, if it is still there."""
     if row.experiment is not None or row.kept is None or row.kept.file is None:
         return row
@@ -83,7 +81,7 @@ def _manual(folder: Path) -> str:
 # ---- one claim ----
 
 
-def _section(row: Row) -> str:
+def _section(row: Evidence) -> str:
     assert row.kept is not None
     assert row.finding is not None
     verdict, key = row.finding.verdict, row.claim.key
@@ -103,7 +101,7 @@ def _section(row: Row) -> str:
     )
 
 
-def _drawing(row: Row) -> tuple[str, str]:
+def _drawing(row: Evidence) -> tuple[str, str]:
     """The figure, and its numbers; where it cannot be drawn, why."""
     made, kept = row.experiment, row.kept
     assert kept is not None
@@ -129,7 +127,7 @@ def _numbers(values: Mapping[str, Any]) -> str:
     return f"<h3>What the rule looked at</h3>{table((), rows, numbers=(1,))}"
 
 
-def _dots(row: Row) -> str:
+def _dots(row: Evidence) -> str:
     """What was compared with what: every seed a dot."""
     assert row.finding is not None
     if not row.finding.comparisons:
@@ -149,7 +147,7 @@ def _as_words(value: Any) -> str:
     return str(value)
 
 
-def _facts(row: Row) -> str:
+def _facts(row: Evidence) -> str:
     kept, made = row.kept, row.experiment
     assert kept is not None
     known = row.claim.literature
@@ -204,7 +202,7 @@ def _place(made: Experiment) -> str:
 
 
 def _named(made: Experiment) -> str:
-    """translucid_lab/claims/attention/softmax.py; of a user's own the name alone: a path is
+    """translucid_lab/claims/attention_scores.py; of a user's own the name alone: a path is
     nobody's business."""
     path = source_of(made)
     if outside(made):
@@ -212,7 +210,7 @@ def _named(made: Experiment) -> str:
     return f"translucid_lab/{path.relative_to(FOLDER).as_posix()}"
 
 
-def _code(rows: Sequence[Row]) -> str:
+def _code(rows: Sequence[Evidence]) -> str:
     """Every file that measured something, once, so that the page holds all of its evidence."""
     made = {row.experiment.name: row.experiment for row in rows if row.kept and row.experiment}
     files: dict[Path, list[Experiment]] = {}

@@ -1,12 +1,114 @@
-"""The front of the lab's page: what surprises first, then all claims by verdict."""
+"""The front of the lab's page, the frame around it, and its script.
 
-from collections.abc import Sequence
+The front lists what surprises first, then all claims by verdict. The page works without the script,
+which only hides what was not asked for.
+"""
 
-from translucid.see.render.frame import escape, table
-from translucid_lab.engine.evidence import Row
-from translucid_lab.engine.report_figure import picture_of, thumbnail
-from translucid_lab.engine.report_page import VERDICTS, mark
-from translucid_lab.engine.surety import surety
+from collections.abc import Mapping, Sequence
+
+from translucid.see import escape, page, table
+from translucid_lab.engine.evidence import Evidence, surety
+from translucid_lab.engine.report_figures import picture_of, thumbnail
+
+# The verdicts in the order of the front page, and what they mean.
+VERDICTS = {
+    "refuted": "The measurements lie clearly on the other side, in at least one setting that the "
+    "claim speaks of.",
+    "depends": "It holds in some settings and not in others; the section says in which.",
+    "supported": "The measurements lie clearly on the side of the claim.",
+    "undecided": "The interval over the seeds lies across the bar: the claim is close to neither "
+    "side, or the seeds are too few to tell.",
+    "not tested": "The nets have not learned what the claim is about, so that nothing follows.",
+    "not run": "There is an experiment; it has not been run.",
+    "no experiment yet": "Nobody has written an experiment for these yet.",
+}
+_MARKS = {"supported": "full", "refuted": "cross", "depends": "half", "undecided": "ring",
+          "not tested": "dash"}  # fmt: skip
+_SHAPES = {
+    "full": '<circle cx="8" cy="8" r="6.5" fill="currentColor"/>',
+    "cross": '<path d="M3 3 13 13M13 3 3 13" stroke="currentColor" stroke-width="2.6" '
+    'stroke-linecap="round" fill="none"/>',
+    "half": '<circle cx="8" cy="8" r="6.2" fill="none" stroke="currentColor" stroke-width="1.6"/>'
+    '<path d="M8 1.8a6.2 6.2 0 0 1 0 12.4z" fill="currentColor"/>',
+    "dash": '<path d="M3 8H13" stroke="currentColor" stroke-width="2.6" stroke-linecap="round"/>',
+    "ring": '<circle cx="8" cy="8" r="6.2" fill="none" stroke="currentColor" stroke-width="1.6" '
+    'stroke-dasharray="2.4 2.4"/>',
+}
+
+
+def mark(verdict: str) -> str:
+    """A shape for a verdict, beside its word: never a colour alone."""
+    shape = _SHAPES.get(_MARKS.get(verdict, ""), "")
+    if not shape:
+        return ""
+    name = verdict.replace(" ", "-")
+    return f'<svg class="mark {name}" viewBox="0 0 16 16" aria-hidden="true">{shape}</svg>'
+
+
+def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
+    """The page around the sections. body: HTML; counts: of each verdict."""
+    measured = sum(count for name, count in counts.items() if name in _MARKS)
+    lead = (
+        "What five sets of course notes say, measured. Each claim has an experiment, and a rule "
+        "that says what the numbers mean."
+    )
+    if measured < sum(counts.values()):
+        lead += f" {measured} of {sum(counts.values())} claims have been measured so far."
+    return page(
+        f"Translucid: {title.lower()}", body, heading=title, lead=lead, menu=_counts(counts),
+        script=_SCRIPT, footer="Verdicts are computed, never typed in.",
+    )  # fmt: skip
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Links to the groups; with the script, each shows one verdict only."""
+    shown = "".join(
+        f'<a href="#{name.replace(" ", "-")}" data-show="{name.replace(" ", "-")}">{mark(name)}'
+        f"<b>{count}</b> {escape(name)}</a>"
+        for name, count in counts.items()
+        if count
+    )
+    every = f'<a href="#top" data-show="" hidden><b>{sum(counts.values())}</b> all</a>'
+    theme = '<button type="button" data-theme-switch hidden>light / dark</button>'
+    return f'<nav aria-label="verdicts">{every}{shown}{theme}</nav>'
+
+
+_SCRIPT = """
+const links = [...document.querySelectorAll("[data-show]")];
+const parts = [...document.querySelectorAll("section[data-verdict]")];
+function show(verdict) {
+  for (const part of parts) part.hidden = Boolean(verdict) && part.dataset.verdict !== verdict;
+  for (const link of links) link.toggleAttribute("data-on", link.dataset.show === verdict);
+}
+for (const link of links) {
+  link.hidden = false;
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    show(link.dataset.show);
+  });
+}
+show("");
+window.addEventListener("hashchange", () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target && target.closest("[hidden]")) { show(""); target.scrollIntoView(); }
+});
+const button = document.querySelector("[data-theme-switch]");
+button.hidden = false;
+const root = document.documentElement;
+const system = () => matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+const KEPT = "translucid-theme"; // as in the studio
+let store = null; // a browser that is told to keep nothing refuses even to be asked
+try { store = localStorage; } catch (error) { if (error.name !== "SecurityError") throw error; }
+const kept = store?.getItem(KEPT);
+if (kept) root.dataset.theme = kept;
+button.addEventListener("click", () => {
+  const theme = (root.dataset.theme ?? system()) === "dark" ? "light" : "dark";
+  root.dataset.theme = theme;
+  if (theme === system()) store?.removeItem(KEPT);
+  else store?.setItem(KEPT, theme);
+});
+"""
+
 
 WORKED = {
     "perceptron": "one threshold unit, and the rule by which it learns",
@@ -23,7 +125,7 @@ WORKED = {
 }
 
 
-def front(rows: Sequence[Row], manual: str) -> str:
+def front(rows: Sequence[Evidence], manual: str) -> str:
     parts = [_where(rows), _confidence(rows), _surprises(rows)]
     for name, words in VERDICTS.items():
         of_verdict = [row for row in rows if row.state == name]
@@ -37,7 +139,7 @@ def front(rows: Sequence[Row], manual: str) -> str:
     return "\n".join([*parts, _wavering(rows), _worked(manual)])
 
 
-def _entry(row: Row) -> str:
+def _entry(row: Evidence) -> str:
     key = f"<b>{escape(row.claim.key)}</b>"
     if row.kept:
         key = f'<a href="#{row_id(row)}">{key}</a>'
@@ -48,7 +150,7 @@ def _entry(row: Row) -> str:
     return f"<li>{key}{says}<small>{escape(known)}{quick}</small></li>"
 
 
-def _where(rows: Sequence[Row]) -> str:
+def _where(rows: Sequence[Evidence]) -> str:
     """When and on what it ran; seldom more than one line."""
     circumstances = dict.fromkeys(
         f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
@@ -64,7 +166,7 @@ def _where(rows: Sequence[Row]) -> str:
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
 
-def _confidence(rows: Sequence[Row]) -> str:
+def _confidence(rows: Sequence[Evidence]) -> str:
     """What stands behind the claims, how many verdicts may be false, which are of older rules."""
     kinds: dict[str, int] = {}
     for row in rows:
@@ -85,7 +187,7 @@ def _confidence(rows: Sequence[Row]) -> str:
     return f'<p class="ran" id="how-sure">{text}</p>' if text else ""
 
 
-def _wavering(rows: Sequence[Row]) -> str:
+def _wavering(rows: Sequence[Evidence]) -> str:
     """How many verdicts other seeds repeated, on this machine or another, and which not."""
     again = sum(bool(row.repetitions) for row in rows)
     wavering = [row for row in rows if row.wavers]
@@ -100,7 +202,7 @@ def _wavering(rows: Sequence[Row]) -> str:
     return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
 
 
-def _surprises(rows: Sequence[Row]) -> str:
+def _surprises(rows: Sequence[Evidence]) -> str:
     """What is refuted, then what is decided otherwise than the literature has it: a sentence and a
     small figure each."""
     first = [row for row in rows if row.surprising and row.state == "refuted"]
@@ -121,13 +223,13 @@ def _surprises(rows: Sequence[Row]) -> str:
     )
 
 
-def _small_figure(row: Row) -> str:
+def _small_figure(row: Evidence) -> str:
     assert row.kept is not None
     picture = picture_of(row.experiment, row.kept) if row.experiment else None
     return f'<div class="small">{thumbnail(picture)}</div>' if picture else ""
 
 
-def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Row, str]]) -> str:
+def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Evidence, str]]) -> str:
     """Claims, each with a remark."""
     if not remarks:
         return ""
@@ -155,7 +257,7 @@ def _worked(manual: str) -> str:
     )
 
 
-def row_id(row: Row) -> str:
+def row_id(row: Evidence) -> str:
     """The name of a claim's section; a user's own claim may have any key, also that of another."""
     own = row.kept is not None and row.kept.file is not None
     return slug(f"own-{row.kept.experiment}-{row.claim.key}" if own and row.kept else row.claim.key)

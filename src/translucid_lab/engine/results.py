@@ -1,32 +1,32 @@
-"""The last result of every experiment, in one file: what was found, by which rule, when and where.
+"""The last result of every experiment: what was found, by which rule, when and where.
 
-A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
-package. The numbers of every seed are in it, so that a report needs no further file. What was
-measured again, with seeds that begin elsewhere, stands in `again.json`, and what a quick run has
-measured, or one of fewer seeds than the rule asks for, in `quick.json`: neither takes a full
-result's place. What was measured again on another
-kind of machine stands in `elsewhere.json`. What was asked again of real text and real weights
-stands in `real.json`, as a second answer.
+A user's own results are stored in `results.json` beside the seeds; those of the full lab come with
+the package. Each file contains the numbers of every seed, so that a report needs no other, and a
+verdict can be judged again. Further files, none of which replaces a full result:
+
+    again.json      measured again with seeds that begin elsewhere
+    elsewhere.json  the same on another kind of machine
+    quick.json      measured by a quick run, or with fewer seeds than the rule asks for
+    real.json       tested again on real text and real weights, as a second answer
 """
 
 import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from translucid._version import __version__
-from translucid.core.atomic_files import saving, write_text
-from translucid.core.errors import InputError
+from translucid import __version__
+from translucid.core import InputError, saving, write_text
 from translucid_lab.engine.experiment import UNSEEN, Experiment
-from translucid_lab.engine.frozen import fingerprint, frozen_since
-from translucid_lab.engine.intervals import Comparison
-from translucid_lab.engine.runner import Result, digest, outside, source_of
-from translucid_lab.engine.verdict import Data, Finding
+from translucid_lab.engine.fingerprints import digest, fingerprint, frozen_since, outside, source_of
+from translucid_lab.engine.intervals import BarComparison
+from translucid_lab.engine.runner import ExperimentResult
+from translucid_lab.engine.verdict import Data, Finding, same
 
 FILE, AGAIN, QUICK, REAL = "results.json", "again.json", "quick.json", "real.json"
 ELSEWHERE = "elsewhere.json"
@@ -61,7 +61,7 @@ class Kept:
     frozen: Mapping[str, str] = field(default_factory=dict)  # by claim: the day it is frozen since
 
     @classmethod
-    def of(cls, result: Result) -> "Kept":
+    def of(cls, result: ExperimentResult) -> "Kept":
         made = result.experiment
         return cls(
             experiment=made.name,
@@ -128,7 +128,7 @@ def latest(folder: Path, file: str = FILE) -> Results:
     return {**quick, **shipped(file), **read(folder, file)}
 
 
-def keep(folder: Path, result: Result) -> Kept:
+def keep(folder: Path, result: ExperimentResult) -> Kept:
     """Add a result to the folder's; it takes the place of an older one of its kind."""
     made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
     first = read(folder).get(made.experiment)
@@ -169,7 +169,7 @@ def _kept(entry: dict[str, Any]) -> Kept:
 
 def _finding(entry: dict[str, Any]) -> Finding:
     made = entry.pop("comparisons", ())
-    comparisons = (Comparison(**{**value, "values": tuple(value["values"])}) for value in made)
+    comparisons = (BarComparison(**{**value, "values": tuple(value["values"])}) for value in made)
     return Finding(comparisons=tuple(comparisons), **entry)
 
 
@@ -210,3 +210,31 @@ def machine() -> str:
         f"{platform.system()} {platform.machine()}, {cores} core{'s' * (cores != 1)}, "
         f"Python {platform.python_version()}, torch {torch.__version__}"
     )
+
+
+Agreement = Literal["same", "differs", "older rule"]
+
+
+@dataclass(frozen=True)
+class CheckedVerdict:
+    """One verdict, and what the numbers that are stored with it give now."""
+
+    key: str
+    stored: Finding
+    now: Finding | None  # None: by an older rule, and these numbers cannot be judged by that of now
+    state: Agreement
+
+
+def verified(known: Mapping[str, Experiment], results: Results) -> Iterator[CheckedVerdict]:
+    """Every verdict of the experiments that are known."""
+    for kept in results.values():
+        if kept.file is not None or kept.experiment not in known:
+            continue
+        made = known[kept.experiment]
+        for key, stored in kept.findings.items():
+            if key not in made.claims or kept.hashes.get(key) != fingerprint(made, key):
+                yield CheckedVerdict(key, stored, None, "older rule")
+                continue
+            result = ExperimentResult(made, kept.data, kept.quick, kept.seconds, kept.first_seed)
+            now = result.finding(key)
+            yield CheckedVerdict(key, stored, now, "same" if same(stored, now) else "differs")

@@ -5,9 +5,6 @@ was measured before is not measured again, a run that was interrupted goes on, a
 measures anew.
 """
 
-import ast
-import hashlib
-import inspect
 import json
 import os
 import signal
@@ -17,21 +14,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from translucid._version import __version__
-from translucid.core.atomic_files import saving
-from translucid.core.errors import InputError, TranslucidError
+from translucid import TranslucidError
+from translucid.core import InputError, saving
 from translucid_lab.engine.experiment import Experiment, of_file, of_module
+from translucid_lab.engine.fingerprints import digest, module_of, outside, source_of
 from translucid_lab.engine.verdict import Data, Finding
-
-LAB = "translucid_lab."
-FOLDER = Path(__file__).parents[1]  # of the lab
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Step:
+class SeedDone:
     """One seed that is there now, for those who watch."""
 
     experiment: Experiment
@@ -59,7 +53,7 @@ class Step:
     kept: bool  # it was measured in an earlier run
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[SeedDone], None]
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Result:
+class ExperimentResult:
     """What all seeds of an experiment measured, and what follows for its claims."""
 
     experiment: Experiment
@@ -112,55 +106,6 @@ class Result:
             "claims": {key: asdict(finding) for key, finding in self.findings.items()},
             "data": list(self.data),
         }
-
-
-def digest(experiment: Experiment) -> str:
-    """Of the code that measures: the experiment's file, the files of the lab that it imports, and
-    the version of the library."""
-    made = hashlib.sha256(__version__.encode())
-    for path in sorted(_with_imports(source_of(experiment))):
-        made.update(path.read_bytes())
-    return made.hexdigest()[:12]
-
-
-def _with_imports(path: Path) -> set[Path]:
-    """The file and those of the lab that it needs, but for those that only judge or run."""
-    files, waiting = set(), [path]
-    while waiting:
-        here = waiting.pop()
-        if here in files:
-            continue
-        files.add(here)
-        for node in ast.walk(ast.parse(here.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
-                name = (node.module or "").removeprefix(LAB)
-                if name == "engine.fit" or not name.startswith("engine."):
-                    place = FOLDER / name.replace(".", "/")  # a module, or a package of several
-                    inside = [place / f"{alias.name}.py" for alias in node.names]
-                    waiting += inside if place.is_dir() else [place.with_suffix(".py")]
-    return files
-
-
-def source_of(experiment: Experiment) -> Path:
-    """The file that its measuring function stands in."""
-    return Path(inspect.getsourcefile(_function(experiment)) or "")
-
-
-def line_of(experiment: Experiment) -> int:
-    """Where in that file."""
-    return _function(experiment).__code__.co_firstlineno
-
-
-def outside(experiment: Experiment) -> bool:
-    """Is it a user's own, from a file outside the package?"""
-    return not _function(experiment).__module__.startswith(LAB)
-
-
-def _function(experiment: Experiment) -> Any:
-    function: Any = experiment.run
-    while isinstance(function, partial):
-        function = function.func
-    return function
 
 
 def jobs_of(
@@ -238,7 +183,7 @@ def run(
     quick: bool = False,
     processes: int = 1,
     progress: Progress = lambda step: None,
-) -> Iterator[Result | Failure]:
+) -> Iterator[ExperimentResult | Failure]:
     """The results, each as soon as all its seeds are there, and what went wrong, at once."""
     waiting = {
         experiment.name: jobs_of(experiment, out, seeds=seeds, first=first, quick=quick)
@@ -253,15 +198,15 @@ def run(
         rows = measured_by_name[job.experiment.name]
         rows[job.seed] = measured
         of = len(waiting[job.experiment.name])
-        progress(Step(job.experiment, len(rows), of, job.path in kept))
+        progress(SeedDone(job.experiment, len(rows), of, job.path in kept))
         if len(rows) == of:
             ordered = [rows[seed] for seed in sorted(rows)]
             data = tuple(row["data"] for row in ordered)
             total = sum(row["seconds"] for row in ordered)
-            yield _judged(Result(job.experiment, data, quick, total, min(rows)))
+            yield _judged(ExperimentResult(job.experiment, data, quick, total, min(rows)))
 
 
-def _judged(result: Result) -> Result | Failure:
+def _judged(result: ExperimentResult) -> ExperimentResult | Failure:
     try:
         result.findings  # noqa: B018  (kept with the result)
     except Exception as error:
@@ -295,7 +240,7 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
         # The longest first: so no core waits long for the last.
         for job in sorted(jobs, key=lambda job: -job.experiment.seconds):
             made = job.experiment
-            where = source_of(made) if outside(made) else _function(made).__module__
+            where = source_of(made) if outside(made) else module_of(made)
             words = (made.name, where, job.seed, job.quick, job.path)
             pending[pool.submit(_by_name, *words)] = job
         while pending:

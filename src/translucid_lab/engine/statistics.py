@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from translucid.tasks.statistics import incomplete_beta as incomplete_beta
-from translucid.tasks.statistics import t_probability as t_probability
-from translucid.tasks.statistics import t_quantile as t_quantile
+from translucid.tasks import incomplete_beta as incomplete_beta
+from translucid.tasks import t_probability as t_probability
+from translucid.tasks import t_quantile as t_quantile
 
 Array = NDArray[np.float64]
 Scale = Literal["raw", "log", "logit"]

@@ -5,7 +5,7 @@ Numbers of several seeds become an interval; an interval lies above a bar, below
 legal outcome. Where the nets have not learned what a claim is about, nothing was tested.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from translucid_lab.engine.intervals import (
     LEVEL,
-    Comparison,
+    BarComparison,
     Family,
     Interval,
     Side,
@@ -29,7 +29,7 @@ from translucid_lab.engine.intervals import (
 )
 
 __all__ = [  # what rules are made of, in one place
-    "Comparison", "Data", "Finding", "Interval", "Label", "Rule", "Side", "Verdict", "all_hold",
+    "BarComparison", "Data", "Finding", "Interval", "Label", "Rule", "Side", "Verdict", "all_hold",
     "average", "by_case", "clearly", "column", "decide", "difference_of", "fraction_of",
     "has_learned", "mean_of", "median_of", "not_tested", "ratio_of", "seeds_above",
 ]  # fmt: skip
@@ -50,7 +50,7 @@ class Finding:
     why: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     cases: Mapping[str, bool | None] = field(default_factory=dict)  # what holds, fails, stays open
-    comparisons: tuple[Comparison, ...] = ()  # all that the rule has made, corrected
+    comparisons: tuple[BarComparison, ...] = ()  # all that the rule has made, corrected
     p: float | None = None  # the level down to which the verdict stays; None: none was compared
 
 
@@ -185,3 +185,34 @@ def _not_met(sides: Mapping[str, bool | None]) -> str:
     remarks = [f"does not hold: {failed}"] if failed else []
     remarks += [f"not clear: {open_}"] if open_ else []
     return f" ({'. '.join(remarks)})" if remarks else ""
+
+
+_STATES = {True: "holds", False: "fails", None: "is open"}
+
+
+def compared(first: Finding, again: Finding) -> Iterator[str]:
+    """Sentences: is the verdict the same, which cases changed, and how many of the effect sizes lie
+    within the intervals of the first measurement."""
+    if first.verdict == again.verdict:
+        yield "the same verdict."
+    changed = [
+        f"{case} {_STATES[before]}, then {_STATES[again.cases[case]]}"
+        for case, before in first.cases.items()
+        if case in again.cases and again.cases[case] is not before
+    ]
+    if changed:
+        yield f"Cases that changed: {'; '.join(changed)}."
+    if first.comparisons and len(first.comparisons) == len(again.comparisons):
+        pairs = list(zip(first.comparisons, again.comparisons, strict=True))
+        inside = sum(before.low <= after.value <= before.high for before, after in pairs)
+        yield f"Of {len(pairs)} effect sizes {inside} lie within the intervals of the first run."
+
+
+def same(first: Finding, again: Finding, tolerance: float = 1e-9) -> bool:
+    """Are they the same verdict, cases and effect sizes?"""
+    if (first.verdict, dict(first.cases)) != (again.verdict, dict(again.cases)):
+        return False
+    sizes = [[comparison.value for comparison in finding.comparisons] for finding in (first, again)]
+    return len(sizes[0]) == len(sizes[1]) and all(
+        a == b or abs(a - b) <= tolerance * max(abs(a), abs(b)) for a, b in zip(*sizes, strict=True)
+    )

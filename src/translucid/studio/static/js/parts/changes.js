@@ -78,7 +78,7 @@ function python(switches, strength, run, name) {
   const given = [run.text, ...(run.target === null ? [] : [run.target])].map(text => JSON.stringify(text));
   return [
     ...(name.trim() ? [`# ${name.trim().replace(/\s+/g, ' ')}`] : []),
-    'from translucid.see.switches import at_strength, switches, together',
+    'from translucid.see.part_switches import at_strength, switches, together',
     'parts = {switch.key: switch for switch in switches(model.network)}',
     `edit = together([${switches.map(part).join(', ')}])`,
     `trace = model.trace(${given.join(', ')}, edit=edit)`,

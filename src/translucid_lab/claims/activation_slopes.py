@@ -1,0 +1,264 @@
+"""The slopes of sigmoid and tanh (C5), a sigmoid that starts on the wrong side (C6), and whether
+the loss of a ReLU net is piecewise linear (C8).
+
+Shapes: x (batch, width).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from translucid.parts import ActivationName, Dense
+from translucid.see import Axis, Lines
+from translucid_lab import Data, Experiment, Finding, Rule, clearly, column, decide, median_of
+from translucid_lab.claims.gradient_descent import (
+    TINY,
+    Problem,
+    random_problem,
+    worked,
+)
+from translucid_lab.claims.small_nets import layers_of
+from translucid_lab.claims.vanishing_gradients import slope
+
+# ---- C5: the slopes of sigmoid and tanh ----
+
+
+SLOPED: tuple[ActivationName, ...] = ("sigmoid", "tanh", "relu")
+SEEN = np.linspace(-4, 4, 33)
+
+
+def _slopes(seed: int, quick: bool) -> Data:
+    fine = torch.arange(-8_000, 8_001, dtype=torch.float64) / 1000  # holds 0 itself
+    return {
+        "largest": {name: float(slope(name, fine).max()) for name in ("sigmoid", "tanh")},
+        "curves": {name: slope(name, torch.tensor(SEEN)).tolist() for name in SLOPED},
+    }
+
+
+def _judge_slopes(data: Sequence[Data]) -> Finding:
+    largest = data[0]["largest"]
+    why = "; ".join(f"{name}: at most {value:.6g}" for name, value in largest.items())
+    # On a grid, what comes close to 1 may reach it between the places.
+    below = {name: False if value >= 1 else True if value < 1 - 1e-6 else None
+             for name, value in largest.items()}  # fmt: skip
+    if set(below.values()) == {True, False}:
+        reached = ", ".join(name for name, side in below.items() if side is False)
+        return Finding(
+            "depends", f"it depends on the function, {reached} reaches 1: {why}", largest
+        )
+    return decide({f"{name} stays below 1": side for name, side in below.items()}, why, largest)
+
+
+def _draw_slopes(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "The slopes of three activations", Axis("z", tuple(f"{z:.3g}" for z in SEEN)), "derivative",
+        {name: np.mean([run["curves"][name] for run in data], axis=0) for name in SLOPED},
+    )  # fmt: skip
+
+
+slopes = Experiment(
+    name="activation-slopes",
+    title="The slopes of sigmoid and tanh",
+    varies="the activation, and where it is looked at",
+    measures="the derivative on 16 001 places from -8 to 8",
+    claims={
+        "C5": Rule(
+            "Supported if the largest derivatives of both functions are below 1; refuted if both "
+            "reach it; depends on the function if one does. A maximum within 1e-6 of 1 that does "
+            "not reach it stays undecided.",
+            _judge_slopes,
+            label="identity",
+        )
+    },
+    run=_slopes,
+    draw=_draw_slopes,
+    seconds=0.1,
+    seeds=1,
+    references=("LeCun et al. 1998, Efficient BackProp",),
+)
+
+
+# ---- C6: a sigmoid that starts on the wrong side ----
+
+
+OFFSETS = (0.0, 2.5, 5.0, 7.5, 10.0)
+GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
+
+
+def _saturation(seed: int, quick: bool) -> Data:
+    """One unit that should say 0 and starts at this far above zero: steps until it does."""
+    return {
+        "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
+        "squared": [_steps(offset, "squared") for offset in OFFSETS],
+        "cross_entropy": [_steps(offset, "cross_entropy") for offset in OFFSETS],
+    }
+
+
+def _steps(offset: float, loss: str) -> int:
+    """Steps on the bias until the squared error is small."""
+    unit = Dense(1, 1, "sigmoid").double()
+    nn.init.zeros_(unit.linear.weight)
+    nn.init.constant_(unit.linear.bias, offset)
+    x = torch.zeros(1, 1, dtype=torch.float64)
+    bias = unit.linear.bias
+    for step in range(PATIENCE):
+        output = unit(x)
+        error = output.square().mean() / 2
+        if float(error.detach()) <= GOAL:
+            return step
+        wrong = F.binary_cross_entropy(output, x) if loss == "cross_entropy" else error
+        (gradient,) = torch.autograd.grad(wrong, bias)
+        with torch.no_grad():
+            bias.sub_(RATE * gradient)
+    return PATIENCE
+
+
+def _judge_saturation(data: Sequence[Data]) -> Finding:
+    (only,) = data[:1]
+    none, five, ten = (OFFSETS.index(value) for value in (0.0, 5.0, 10.0))
+    steps, others = only["squared"], only["cross_entropy"]
+    slope_at_five = only["slopes"][five]
+    growth = (steps[ten] - steps[five]) / max(steps[five] - steps[none], 1)
+    return decide(
+        {
+            "the slope at 5 is below a tenth of its maximum": slope_at_five < 0.025,
+            "the second 5 cost five times the steps of the first": True if growth > 5 else
+                False if growth < 2 else None,
+        },
+        f"slope {slope_at_five:.4g} at 5; steps from 0, 5, 10: {steps[none]}, {steps[five]}, "
+        f"{steps[ten]} with the squared error, {others[none]}, {others[five]}, {others[ten]} with "
+        "cross-entropy, which takes the slope out again",
+        {"growth": growth},
+    )  # fmt: skip
+
+
+def _draw_saturation(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "A sigmoid that starts on the wrong side",
+        Axis("how far it starts from zero", tuple(f"{z:g}" for z in OFFSETS)),
+        "steps until it is right",
+        {label: np.mean([run[name] for run in data], axis=0)
+         for name, label in (("squared", "squared error"), ("cross_entropy", "cross-entropy"))},
+        logarithmic=True,
+    )  # fmt: skip
+
+
+saturation = Experiment(
+    name="saturation",
+    title="A sigmoid that starts on the wrong side",
+    varies="how far the unit starts from zero; the squared error or cross-entropy",
+    measures="the derivative there, and steps until the squared error is 0.01",
+    claims={
+        "C6": Rule(
+            "Supported if the derivative at 5 is below a tenth of its maximum 1/4, and starting at "
+            "10 instead of 5 costs more than five times the steps that 5 instead of 0 costs; "
+            "refuted if the derivative is not, or it costs less than twice; undecided between.",
+            _judge_saturation,
+            label="simulation",
+        )
+    },
+    run=_saturation,
+    draw=_draw_saturation,
+    seconds=2.5,
+    seeds=1,
+    references=("https://proceedings.mlr.press/v9/glorot10a.html",),
+)
+
+
+BIASES = np.linspace(-3, 3, 25)
+
+
+def _kinks(seed: int, quick: bool) -> Data:
+    """Curvature inside a region, of the output and of the loss; z; and slopes on both sides of a
+    place where one z is 0 and of one where none is."""
+    generator = torch.Generator().manual_seed(seed)
+    nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
+    return {
+        "curvature_output": float(np.mean([_curvature(net, "output") for net in nets])),
+        "curvature_loss": float(np.mean([_curvature(net, "loss") for net in nets])),
+        "negative": float(np.mean([float((net.seen("preactivation") < 0).double().mean())
+                                   for net in nets])),
+        "kink": float(np.mean([_slope_jump(net, at_zero=True) for net in nets])),
+        "elsewhere": float(np.mean([_slope_jump(net, at_zero=False) for net in nets])),
+        "along": {what: [_at_bias(worked(), float(b), what) for b in BIASES]
+                  for what in ("output", "loss")},
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def _at_bias(problem: Problem, value: float, what: str, unit: int = 0) -> float:
+    """The output or the loss with the bias of one unit set to this value."""
+    layers_of(problem.net)[0].linear.bias[unit] = value
+    return float(problem.output() if what == "output" else problem.loss())
+
+
+def _curvature(problem: Problem, what: str) -> float:
+    """The second difference along the bias of the most active unit, over the square of the step."""
+    unit = int(problem.seen("preactivation").argmax())
+    bias = problem.bias(unit)
+    left, here, right = (_at_bias(problem, bias + move, what, unit) for move in (-TINY, 0.0, TINY))
+    _at_bias(problem, bias, what, unit)  # as it was
+    return abs(left - 2 * here + right) / TINY**2
+
+
+def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
+    """By how much the output's slope along a unit's bias changes where z is 0, or is well above."""
+    unit = int(problem.seen("preactivation").argmax())
+    bias = problem.bias(unit)
+    place = bias - float(problem.seen("preactivation")[unit]) + (0.0 if at_zero else 1.0)
+    left, here, right = (
+        _at_bias(problem, place + move, "output", unit) for move in (-TINY, 0.0, TINY)
+    )
+    _at_bias(problem, bias, "output", unit)
+    return abs((right - here) - (here - left)) / TINY
+
+
+def _judge_kinks(data: Sequence[Data]) -> Finding:
+    loss, output, negative, kink, elsewhere = (
+        median_of(column(data, name))
+        for name in ("curvature_loss", "curvature_output", "negative", "kink", "elsewhere")
+    )
+    return decide(
+        {
+            "the loss has no curvature inside a region": clearly(loss.against(1e-3), "below"),
+            "no entry of Wx + b is negative": clearly(negative.against(1e-3), "below"),
+            "the slope jumps where a z is 0": clearly(kink.against(1e-3), "above"),
+            "and does not elsewhere": clearly(elsewhere.against(1e-3), "below"),
+        },
+        f"curvature inside a region: output {output}, loss {loss}; fraction of negative z "
+        f"{negative}; change of slope at z = 0 {kink}, elsewhere {elsewhere}",
+    )
+
+
+def _draw_kinks(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "The output is piecewise linear, the squared loss is not",
+        Axis("bias of the first unit", tuple(f"{b:g}" for b in BIASES)), "value",
+        {label: np.mean([run["along"][name] for run in data], axis=0)
+         for name, label in (("output", "output ŷ"), ("loss", "loss (ŷ - 3)² / 2"))},
+        note="The unit's z is 0 at -1: to the left it is off, and both lines are flat.",
+    )  # fmt: skip
+
+
+relu_kinks = Experiment(
+    name="relu-kinks",
+    title="What ReLU makes of the loss",
+    varies="the bias of one unit, inside a region and across z = 0; random nets and samples",
+    measures="second differences of output and loss, the signs of z, one-sided slopes",
+    claims={
+        "C8": Rule(
+            "Three things are said. Supported if inside a region the squared loss has no curvature "
+            "(below 0.001), no entry of Wx + b is negative, and the output's slope jumps where a z "
+            "is 0 and nowhere else; refuted if one of them clearly fails.",
+            _judge_kinks,
+            label="identity",
+        )
+    },
+    run=_kinks,
+    draw=_draw_kinks,
+    seconds=0.5,
+    references=("https://arxiv.org/abs/1402.1869",),
+)

@@ -1,1 +1,0 @@
-"""Claims about attention, masks and what tokens exchange."""

@@ -1,1 +1,0 @@
-"""Claims about gradients, the chain rule and gradient descent."""

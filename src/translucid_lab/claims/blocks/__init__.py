@@ -1,1 +1,0 @@
-"""Claims about residual connections, where the norm stands, and feed-forward blocks."""

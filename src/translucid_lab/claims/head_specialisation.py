@@ -1,0 +1,134 @@
+"""C55: do two heads split coarse and fine features?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.parts import Layout, SelfAttention
+from translucid.see import Bars
+from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab.engine.intervals import clearly, difference_of, median_of
+from translucid_lab.engine.verdict import average, by_case, column
+
+FEATURES, WORDS = 3, 4
+LARGE, SMALL = 3.0, 0.3  # standard deviations of coarse and fine features
+WIDTH = 2 * FEATURES + WORDS  # coarse, fine, and a one at the word's place
+SPLIT = 0.5
+BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, fine
+
+
+def _coarse_fine(seed: int, quick: bool) -> Data:
+    """Layers with two heads fetch the coarse and the fine features of earlier words: the fraction
+    of layers whose heads split them, before and after training."""
+    nets, steps = (2, 100) if quick else (8, 400)
+    measured: dict[str, Any] = {}
+    for name, back in BACK.items():
+        before, after, errors = [], [], []
+        for number in range(nets):
+            torch.manual_seed(1000 * seed + number)
+            layer = SelfAttention(WIDTH, 2)
+            before.append(split(layer))
+            errors.append(_fetch(layer, back, 1000 * seed + number, steps))
+            after.append(split(layer))
+        measured[name] = {
+            "before": float(np.mean([value > SPLIT for value in before])),
+            "after": float(np.mean([value > SPLIT for value in after])),
+            "split": float(np.mean(after)),
+            "error": float(np.mean(errors)),
+        }
+    return measured
+
+
+def split(layer: SelfAttention) -> float:
+    """How differently two heads' values are made of coarse and fine features: 0 alike, 1 each of
+    its own. The fraction of each head's weight that reads coarse features, one less the other."""
+    value = layer.qkv.weight[2 * WIDTH :].detach().unflatten(0, (2, -1))  # (heads, d_head, inputs)
+    energy = value.square().sum(dim=1)  # (heads, inputs)
+    coarse, fine = energy[:, :FEATURES].sum(1), energy[:, FEATURES : 2 * FEATURES].sum(1)
+    fraction = coarse / (coarse + fine)
+    return float((fraction[0] - fraction[1]).abs())
+
+
+def features(rows: int, generator: torch.Generator) -> Tensor:
+    x = torch.zeros(rows, WORDS, WIDTH)
+    x[..., :FEATURES] = LARGE * torch.randn(rows, WORDS, FEATURES, generator=generator)
+    x[..., FEATURES : 2 * FEATURES] = SMALL * torch.randn(
+        rows, WORDS, FEATURES, generator=generator
+    )
+    x[..., 2 * FEATURES :] = torch.eye(WORDS)
+    return x
+
+
+def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
+    """Train; the squared error at the end, with both kinds of features in their own unit."""
+    generator = torch.Generator().manual_seed(seed)
+    unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
+    first = max(back)
+
+    def loss() -> Tensor:
+        x = features(32, generator)
+        wanted = torch.cat(
+            [
+                x[:, first - back[0] : WORDS - back[0], :FEATURES],
+                x[:, first - back[1] : WORDS - back[1], FEATURES : 2 * FEATURES],
+            ],
+            dim=-1,
+        )
+        error = (layer(x, Layout())[:, first:, : 2 * FEATURES] - wanted) / unit
+        return error.square().mean()
+
+    history = fit(layer, loss, steps=steps, learning_rate=2e-2)
+    return float(np.mean([step.loss for step in history[-10:]]))
+
+
+def _judge_coarse_fine(data: Sequence[Data]) -> Finding:
+    cases, parts = {}, []
+    for name in BACK:
+        before, after = (column(data, name, key) for key in ("before", "after"))
+        more = difference_of(after, before, "rank")
+        cases[f"features of {name}"] = clearly(more.against(0.1), "above")
+        parts.append(
+            f"{name}: {median_of(after)} of the trained layers, {median_of(before)} before"
+        )
+    return by_case(
+        cases, f"layers whose two heads split coarse and fine features: {'; '.join(parts)}",
+        "whether the task fetches them from different words",
+        {name: float(np.mean(column(data, name, "error"))) for name in BACK},
+    )  # fmt: skip
+
+
+def _draw_coarse_fine(data: Sequence[Data]) -> Bars:
+    labels, values = [], []
+    for name in BACK:
+        for key in ("before", "after"):
+            labels.append(f"{name}, {key} training")
+            values.append(float(average(data, name, key)))
+    return Bars(
+        "Two heads that split coarse and fine features", "fraction of layers", tuple(labels),
+        np.array(values), note="features fetched from the same word, or from different words",
+    )  # fmt: skip
+
+
+coarse_fine = Experiment(
+    name="coarse-and-fine",
+    title="Do two heads split coarse and fine features?",
+    varies="whether coarse and fine features are to be fetched from the same word",
+    measures="the fraction of layers whose heads' values read different features, before and after "
+    "training",
+    claims={
+        "C55": Rule(
+            "The claim is vague; asked is whether training makes two heads split features of large "
+            "and of small variance (coarse fractions of their value weights more than 0.5 apart) "
+            "clearly in 0.1 more of the layers than before training. Supported if so both when the "
+            "features come from the same word and from different words, refuted if clearly in "
+            "neither, depends if in one.",
+            _judge_coarse_fine,
+        )
+    },
+    run=_coarse_fine,
+    draw=_draw_coarse_fine,
+    seconds=20.0,
+)

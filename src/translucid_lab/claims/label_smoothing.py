@@ -1,0 +1,214 @@
+"""Label smoothing, asked beyond the books: are probabilities more honest, are beams shorter?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.generate import GenerationConfig
+from translucid.see import Axis, Lines
+from translucid.tasks import IGNORE, cross_entropy
+from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab.claims.beam_search_errors import Tables
+from translucid_lab.claims.decoded_texts import STEPS, LanguageModel, language_model
+from translucid_lab.engine.intervals import clearly, difference_of, mean_of
+from translucid_lab.engine.verdict import average, by_case, column
+
+SMOOTHING = (0.0, 0.1)
+# How many sentences, and steps of training in times of the usual: few are learned by heart.
+SETTINGS = {"few sentences": (40, 2), "many sentences": (900, 1)}
+BINS = 10
+
+
+# ---- are the probabilities more honest? ----
+
+
+def _honesty(seed: int, quick: bool) -> Data:
+    """Language models of few and of many sentences, with and without smoothing, on new sentences:
+    by how much they are surer of their likeliest word than they are right, and their loss."""
+    measured: dict[str, Any] = {}
+    for setting, (sentences, times) in SETTINGS.items():
+        values: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
+        for smoothing in SMOOTHING:
+            made = language_model(
+                seed, STEPS[quick] * times, smoothing=smoothing, sentences=sentences
+            )
+            for name, value in _on_unseen(made).items():
+                values[name].append(value)
+        measured[setting] = values
+    return measured
+
+
+@torch.no_grad()
+def _on_unseen(made: LanguageModel) -> dict[str, float]:
+    read, targets = made.unseen[:, :-1], made.unseen[:, 1:]
+    there = targets != 0
+    logits = made.net(read)
+    top, likeliest = logits.softmax(dim=-1)[there].max(dim=-1)
+    right = likeliest == targets[there]
+    loss = cross_entropy(logits, targets.masked_fill(~there, IGNORE)) / there.sum()
+    return {
+        "error": calibration_error(top, right),
+        "loss": float(loss),
+        "sure": float(top.mean()),
+        "right": float(right.float().mean()),
+    }
+
+
+def calibration_error(sure: Tensor, right: Tensor) -> float:
+    """How far what one is sure of is from what one is right in, over ten bins of sureness, each
+    by its weight. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
+    bins = (sure * BINS).long().clamp(max=BINS - 1)
+    gaps = torch.zeros(BINS, dtype=torch.float64)
+    gaps.index_add_(0, bins, sure.double() - right.double())
+    return float(gaps.abs().sum() / len(sure))
+
+
+def _judge_honesty(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    parts = []
+    for setting in SETTINGS:
+        without, smoothed = (column(data, setting, "error", at) for at in (0, 1))
+        less = difference_of(smoothed, without)
+        cases[setting] = clearly(less.against(0.0), "below")
+        loss = difference_of(column(data, setting, "loss", 1), column(data, setting, "loss", 0))
+        parts.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
+                    f"loss changes by {loss})")  # fmt: skip
+    return by_case(
+        cases, f"calibration error on new sentences: {'; '.join(parts)}",
+        "whether the model is too sure of itself without it",
+    )  # fmt: skip
+
+
+def _draw_honesty(data: Sequence[Data]) -> Lines:
+    series = {}
+    for setting in SETTINGS:
+        for name, label in (("sure", "how sure"), ("right", "how often right")):
+            series[f"{setting}: {label}"] = average(data, setting, name).numpy()
+    return Lines(
+        "Label smoothing: how sure, and how often right",
+        Axis("label smoothing", tuple(f"{smoothing:g}" for smoothing in SMOOTHING)),
+        "of the likeliest word, on new sentences", series,
+        note="honest where one is as sure as one is right; few sentences are learned by heart",
+    )  # fmt: skip
+
+
+label_smoothing = Experiment(
+    name="label-smoothing",
+    title="Label smoothing makes a model's probabilities more honest.",
+    varies="label smoothing, 0 and 0.1; few sentences learned by heart, or many",
+    measures="the calibration error and the loss on new sentences",
+    claims={
+        "label-smoothing": Rule(
+            "Holds in a setting if the calibration error on new sentences is clearly lower with "
+            "smoothing 0.1 than without; fails if clearly higher. Supported if it holds for few "
+            "and for many sentences, refuted if for none, depends if for one.",
+            _judge_honesty,
+        )
+    },
+    run=_honesty,
+    draw=_draw_honesty,
+    seconds=22.0,
+    references=("https://arxiv.org/abs/1906.02629", "https://arxiv.org/abs/1706.04599"),
+)
+
+
+# ---- are beams shorter? ----
+
+
+WORDS, MOST = 8, 20  # and an end
+SHARPNESS = 3.0  # of the logits: most next words are rather sure
+BEAMS = (1, 2, 4, 8)
+NO_CHANGE = 0.1  # words
+SCORES = {"by probability": 0.0, "divided by length": 1.0}
+
+
+def _shorter(seed: int, quick: bool) -> Data:
+    """The words that searches write from random models, and from what smoothed labels would make
+    of them: the loss is least where every probability is mixed with an even one."""
+    generator = torch.Generator().manual_seed(seed)
+    count = 60 if quick else 300
+    logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)
+    truth = (SHARPNESS * logits).softmax(dim=-1)
+    return {
+        f"{smoothing:g}": {
+            score: [_mean_length(smoothed(truth, smoothing), beams, alpha) for beams in BEAMS]
+            for score, alpha in SCORES.items()
+        }
+        for smoothing in SMOOTHING
+    }
+
+
+def smoothed(p: Tensor, smoothing: float) -> Tensor:
+    """What has the least smoothed cross-entropy where p is the truth."""
+    return (1 - smoothing) * p + smoothing / p.shape[-1]
+
+
+def _mean_length(p: Tensor, beams: int, alpha: float) -> float:
+    hypotheses = Tables(p.log()).find(
+        0, MOST, GenerationConfig(beam_size=beams, alpha=alpha), eos=WORDS
+    )
+    return float(np.mean([len(text.tokens) for text in hypotheses]))
+
+
+def _judge_shorter(data: Sequence[Data]) -> Finding:
+    without, with_it = (f"{smoothing:g}" for smoothing in SMOOTHING)
+    less = {
+        score: difference_of(column(data, with_it, score, -1), column(data, without, score, -1))
+        for score in SCORES
+    }
+    plain = next(iter(SCORES))
+    shown = {
+        smoothing: mean_of(column(data, smoothing, plain, -1)) for smoothing in (without, with_it)
+    }
+    greedy = difference_of(column(data, with_it, plain, 0), column(data, without, plain, 0))
+    return by_case(
+        {f"compared {score}": _is_shorter(value)
+         for score, value in less.items()},
+        f"compared by probability, a beam of {BEAMS[-1]} writes {shown[without]} words without "
+        f"smoothing and {shown[with_it]} with it; compared divided by length, smoothing changes "
+        f"it by {less['divided by length']} words; greedy's texts change by {greedy}",
+        "how texts are compared",
+        {score: interval.mean for score, interval in less.items()},
+    )  # fmt: skip
+
+
+def _is_shorter(change: Interval) -> bool | None:
+    if change.against(0.0) == "below":
+        return True
+    return False if change.against(-NO_CHANGE) == "above" else None
+
+
+def _draw_shorter(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Words that a search writes, with and without label smoothing",
+        Axis("beams; 1 is greedy", tuple(map(str, BEAMS))), "words, on average",
+        {f"smoothing {smoothing:g}, {score}": average(data, f"{smoothing:g}", score).numpy()
+         for smoothing in SMOOTHING for score in SCORES},
+        note=f"random models, and what smoothed labels would teach; at most {MOST} words",
+    )  # fmt: skip
+
+
+smoothing_length = Experiment(
+    name="label-smoothing-length",
+    title="Label smoothing makes a beam's sentences shorter.",
+    varies="label smoothing, 0 and 0.1, as the smoothed loss has it at its best; the beams; how "
+    "texts are compared",
+    measures="the words of the text that is found",
+    claims={
+        "label-smoothing-length": Rule(
+            "Asked of texts compared by probability and divided by length: holds if the texts of a "
+            "beam of 8 are clearly shorter with smoothing 0.1 than without, fails if clearly not "
+            "by a tenth of a word. Supported if it holds for both, refuted if for none, depends if "
+            "for one.",
+            _judge_shorter,
+            label="simulation",
+        )
+    },
+    run=_shorter,
+    draw=_draw_shorter,
+    seconds=1.0,
+    references=("https://arxiv.org/abs/2205.00659",),
+)

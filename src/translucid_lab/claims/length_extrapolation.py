@@ -1,0 +1,293 @@
+"""C34, C35, C38, ALiBi: which positions still tell a model where its words stand beyond the
+trained length; rotary scaling.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from translucid.models import Network
+from translucid.parts import PositionName
+from translucid.see import Axis, Lines
+from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab.claims.position_tasks import (
+    BACK,
+    FOUR_TIMES,
+    GUESSING,
+    INSIDE,
+    TESTED,
+    TRAINED,
+    TWICE,
+    VOCAB,
+    by_place,
+    copy_back,
+    far_letter,
+    kept,
+    latest,
+    learned,
+    over,
+    small_transformer,
+)
+from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
+from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
+
+KEEPS = 0.9  # of what is known above chance inside the trained length
+LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
+PLACES = {"to twice the length": TWICE, "to four times": FOUR_TIMES}
+BLOCK = 4  # places that share a point of a line
+
+
+# ---- C34, C35, and ALiBi: five kinds of positions ----
+
+
+KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
+COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
+TITLES = {"alibi": "ALiBi", "none": "no positions"}
+
+
+def _beyond(seed: int, quick: bool) -> Data:
+    """The accuracy at each of 64 places of nets that were trained on 16, in three kinds of text:
+    the letter read last; the same where the only letter comes first; the letter three back."""
+    measured: dict[str, Any] = {}
+    for kind in KINDS:
+        net = learned(seed, kind, latest, quick)
+        measured[kind] = {task.__name__: by_place(net, task, seed) for task in (latest, far_letter)}
+        if kind in COPYING:
+            net = learned(seed, kind, copy_back, quick)
+            measured[kind]["copy_back"] = by_place(net, copy_back, seed)
+    return measured
+
+
+TASKS = {"copy_back": "three back", "latest": "the last letter", "far_letter": "a far letter"}
+
+
+def _keeps(
+    data: Sequence[Data], paths: Mapping[str, tuple[str | int, ...]]
+) -> tuple[dict[str, bool | None], dict[str, bool], str]:
+    """For every task and range, is what was known kept, and was it known? And the numbers."""
+    cases: dict[str, bool | None] = {}
+    known: dict[str, bool] = {}
+    parts = []
+    for task, path in paths.items():
+        inside = over(data, INSIDE, *path)
+        for name, places in PLACES.items():
+            fraction = kept(data, places, *path)
+            case = f"{TASKS[task]} {name}"
+            known[case] = has_learned(inside, LEARNED)
+            cases[case] = clearly(fraction.against(KEEPS), "above")
+            parts.append(f"{case} {fraction}")
+        parts[-1] += f" (right inside in {median_of(inside).mean:.3g})"
+    return cases, known, "kept of what is known above chance inside: " + "; ".join(parts)
+
+
+def _judge_sinusoidal(data: Sequence[Data]) -> Finding:
+    paths = {task: ("sinusoidal", task) for task in ("copy_back", "latest")}
+    cases, known, why = _keeps(data, paths)
+    return by_case(cases, why, "the task and how far beyond", learned=known)
+
+
+def _judge_alibi(data: Sequence[Data]) -> Finding:
+    paths = {task: ("alibi", task) for task in ("latest", "far_letter")}
+    cases, known, why = _keeps(data, paths)
+    return by_case(cases, why, "how far away the letter is, and how far beyond", learned=known)
+
+
+def _judge_learned(data: Sequence[Data]) -> Finding:
+    inside = {kind: {task: over(data, INSIDE, kind, task) for task in ("copy_back", "latest")}
+              for kind in COPYING}  # fmt: skip
+    worse = [difference_of(inside["sinusoidal"][task], inside["learned"][task], "rank")
+             for task in ("copy_back", "latest")]  # fmt: skip
+    copied = median_of(over(data, slice(TRAINED, TESTED), "learned", "copy_back"))
+    last = kept(data, slice(TRAINED, TESTED), "learned", "latest")
+    sides: dict[str, bool | None] = {
+        "as well as sinusoidal, within 0.05": all_hold(
+            [clearly(case.against(0.05), "below") for case in worse]
+        ),
+        "three back falls to chance, within 0.1": clearly(copied.against(GUESSING + 0.1), "below"),
+        "the last letter loses a tenth or more": clearly(last.against(KEEPS), "below"),
+    }  # fmt: skip
+    return decide(
+        sides,
+        f"inside, learned positions are behind sinusoidal ones by {worse[0]} (three back) and "
+        f"{worse[1]} (the last letter); beyond, three back is right in {copied} (chance "
+        f"{GUESSING:.3g}), and the last letter keeps {last}",
+        {"copied": copied.mean, "kept": last.mean},
+        learned={
+            "both tasks inside": all(
+                has_learned(values, LEARNED) for values in inside["learned"].values()
+            )
+        },
+    )
+
+
+def _draw_beyond(data: Sequence[Data]) -> Lines:
+    return Lines(
+        f"Trained on {TRAINED} tokens, read on {TESTED}: say the letter read last", _blocks(),
+        "accuracy",
+        {TITLES.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
+         for kind in KINDS},
+        note=f"means of {BLOCK} places; 1 to {TRAINED} are as in training; guessing is right in "
+        f"{GUESSING:.3g}",
+    )  # fmt: skip
+
+
+def _blocks() -> Axis:
+    ends = range(BLOCK, TESTED + 1, BLOCK)
+    return Axis("place in the text", tuple(map(str, ends)))
+
+
+def _in_blocks(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, BLOCK).mean(axis=1)
+
+
+beyond_length = Experiment(
+    name="beyond-length",
+    title="ALiBi keeps what it learned beyond the trained length",
+    varies="how a causal Transformer is told positions: sinusoidal, learned, rotary, ALiBi, none",
+    measures="accuracy by place in texts of 64 tokens, after training on 16: the letter read last; "
+    "the same where the only letter comes first; the letter three back",
+    claims={
+        "C34": Rule(
+            "Asked for two tasks (three back, the last letter), to twice and to four times the "
+            "trained length. Holds if clearly more than 0.9 of the accuracy above chance inside is "
+            "kept there, fails if clearly less; not tested if the task was not learned inside "
+            "(above 0.9 in eight of ten seeds). "
+            "Supported if it holds in all four cases, refuted if in none, depends if in some.",
+            _judge_sinusoidal,
+        ),
+        "C35": Rule(
+            "Flexible is taken as: inside, as good as sinusoidal ones within 0.05, once both tasks "
+            "are learned there (above 0.9 in eight of ten seeds, else not tested). "
+            "Tied: beyond, three back falls to chance within 0.1, and the last "
+            "letter loses a tenth or more. Supported if all hold, refuted if one clearly fails.",
+            _judge_learned,
+        ),
+        "alibi": Rule(
+            "As C34, for ALiBi, with the last letter, in mixed texts and where it is the first "
+            "token of the text.",
+            _judge_alibi,
+        ),
+    },
+    run=_beyond,
+    draw=_draw_beyond,
+    seconds=40.0,
+    references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/2305.19466"),
+)
+
+
+# ---- C38, and rotary scaling ----
+
+
+SCALINGS = (1.0, 2.0, 4.0)
+CONTEXTS = (256, 1024)  # tokens
+SAVED = 0.8  # of the time: one that a busy machine does not make at random
+
+
+def _rotary(seed: int, quick: bool) -> Data:
+    """Accuracy by place of rotary nets trained on 16 tokens, with positions divided by 1, 2 and 4
+    when they are used; and the time of a forward pass against sinusoidal positions, which is not
+    the same twice."""
+    measured: dict[str, Any] = {}
+    net = learned(seed, "rotary", latest, quick)
+    for task in (latest, far_letter):
+        measured[task.__name__] = [by_place(_divided(net, by), task, seed) for by in SCALINGS]
+    net = learned(seed, "rotary", copy_back, quick)
+    measured["copy_back"] = [by_place(_divided(net, by), copy_back, seed) for by in SCALINGS]
+    measured["time"] = [_time_ratio(seed, length, 5 if quick else 15) for length in CONTEXTS]
+    return measured
+
+
+def _divided(net: Network, by: float) -> Network:
+    """The same weights, read with divided positions."""
+    layers = sum(name.endswith("qkv.weight") for name in net.state_dict())
+    other = small_transformer("rotary", layers, scaling=by)
+    other.load_state_dict(net.state_dict())
+    return other
+
+
+def _time_ratio(seed: int, length: int, tries: int) -> float:
+    """How long rotary takes against sinusoidal: by turns, the best of several."""
+    ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
+    kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
+    nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}
+    best = dict.fromkeys(kinds, float("inf"))
+    with torch.no_grad():
+        for _ in range(tries):
+            for kind in kinds:
+                begun = time.perf_counter()
+                nets[kind](ids)
+                best[kind] = min(best[kind], time.perf_counter() - begun)
+    return best["rotary"] / best["sinusoidal"]
+
+
+def _judge_efficient(data: Sequence[Data]) -> Finding:
+    ratio = mean_of(column(data, "time", -1), "log")
+    cases, known, why = _keeps(data, {task: (task, 0) for task in ("copy_back", "far_letter")})
+    return by_case(
+        {"less time": clearly(ratio.against(SAVED), "below"), **cases},
+        f"a pass over {CONTEXTS[-1]} tokens takes {ratio} times as long as with sinusoidal "
+        f"positions; {why}",
+        "what is asked: time, the same distances in longer texts, or distances never trained",
+        learned=known,
+    )
+
+
+def _judge_scaling(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    known: dict[str, bool] = {}
+    parts = []
+    for at, (name, places) in enumerate(PLACES.items(), start=1):
+        for task in TASKS:
+            gain = difference_of(over(data, places, task, at), over(data, places, task, 0), "rank")
+            case = f"{TASKS[task]} {name}, divided by {SCALINGS[at]:g}"
+            known[case] = has_learned(over(data, INSIDE, task, 0), LEARNED)
+            cases[case] = clearly(gain.against(0.0), "above")
+            parts.append(f"{case} {gain}")
+    return by_case(
+        cases, "accuracy gained: " + "; ".join(parts), "the task and how far beyond", learned=known
+    )
+
+
+def _draw_rotary(data: Sequence[Data]) -> Lines:
+    names = ("as trained", *(f"divided by {by:g}" for by in SCALINGS[1:]))
+    return Lines(
+        f"Rotary positions, trained on {TRAINED} tokens: a letter far away", _blocks(),
+        "accuracy",
+        {name: _in_blocks(average(data, "far_letter", at).numpy())
+         for at, name in enumerate(names)},
+        note="the only letter is the first token, and is asked for at every place",
+    )  # fmt: skip
+
+
+rotary_scaling = Experiment(
+    name="rotary-scaling",
+    title="Dividing rotary positions helps beyond the trained length",
+    varies="what rotary positions are divided by when a trained net is used; the task",
+    measures="accuracy by place in texts of 64 tokens, after training on 16; the time of a pass "
+    "(which is not the same twice)",
+    claims={
+        "C38": Rule(
+            "Efficiency is vague; asked is whether a pass over 1024 tokens takes clearly less than "
+            f"0.8 of the time with sinusoidal positions, and whether copying from {BACK} back, "
+            "and finding a letter at distances never trained, keep clearly more than 0.9 of the "
+            "accuracy above chance to twice and to four times the trained length. Supported if "
+            "all hold, refuted if none does, depends if some do.",
+            _judge_efficient,
+        ),
+        "rotary-scaling": Rule(
+            "Asked for three tasks (three back, the last letter, a far letter), to twice the "
+            "length with positions divided by 2 and to four times with 4, without training anew. "
+            "Holds if the accuracy is clearly higher than undivided, fails if clearly lower; "
+            "not tested if the task was not learned inside. "
+            "Supported if it holds in all cases, refuted if in none, depends if in some.",
+            _judge_scaling,
+        ),
+    },
+    run=_rotary,
+    draw=_draw_rotary,
+    seconds=15.0,
+    references=("https://arxiv.org/abs/2104.09864", "https://arxiv.org/abs/2306.15595"),
+)

@@ -1,0 +1,110 @@
+"""C33: attention without positions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from translucid.models import Network
+from translucid.see import Bars
+from translucid_lab import Data, Experiment, Finding, Rule, average, by_case, column, median_of
+from translucid_lab.claims.position_tasks import (
+    OTHER,
+    ROWS,
+    SAME,
+    VOCAB,
+    Texts,
+    small_transformer,
+    train,
+)
+
+PLACES = 8
+MASKS = ("no mask", "causal mask")  # of an encoder, of a decoder
+NO_BETTER, BETTER = 1.5, 2.0  # times the accuracy of guessing
+
+
+def _order(seed: int, quick: bool) -> Data:
+    """Two things, without any positions: by how much shuffling the text changes more than the order
+    of the outputs; and how well a trained net tells at which place it stands."""
+    measured: dict[str, list[float]] = {"change": [], "told": []}
+    for causal in (False, True):
+        torch.manual_seed(seed)
+        net = small_transformer("none", 2, shape="decoder" if causal else "encoder", outputs=PLACES)
+        measured["change"].append(_shuffle_change(net.double(), seed))
+        measured["told"].append(_place_accuracy(net.float(), seed, 60 if quick else 300))
+    return measured
+
+
+def _shuffle_change(net: Network, seed: int) -> float:
+    """The largest change of an output when the tokens before it and after it are shuffled."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(VOCAB, (ROWS, PLACES), generator=generator)
+    order = torch.randperm(PLACES, generator=generator)
+    with torch.no_grad():
+        outputs, shuffled = net.eval()(ids), net(ids[:, order])
+    return float((outputs[:, order] - shuffled).abs().max())
+
+
+def own_place(rows: int, length: int, generator: torch.Generator) -> Texts:
+    """Say at which place you stand. The first token is always the same, as in most texts."""
+    ids = 1 + torch.randint(VOCAB - 1, (rows, PLACES), generator=generator)
+    ids[:, 0] = 0
+    return ids, torch.arange(PLACES).expand(rows, -1)
+
+
+def _place_accuracy(net: Network, seed: int, steps: int) -> float:
+    """The fraction of right places, the first left out."""
+    train(net.train(), own_place, steps, torch.Generator().manual_seed(seed))
+    ids, wanted = own_place(500, PLACES, torch.Generator().manual_seed(10_000 + seed))
+    with torch.no_grad():
+        right = net.eval()(ids).argmax(dim=-1) == wanted
+    return float(right[:, 1:].double().mean())
+
+
+GUESSED = 1 / (PLACES - 1)
+
+
+def _judge_order(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    parts = []
+    for at, mask in enumerate(MASKS):
+        change = column(data, "change", at)
+        accuracy = median_of(column(data, "told", at))
+        blind = max(change) < SAME and accuracy.against(NO_BETTER * GUESSED) == "below"
+        sees = min(change) > OTHER and accuracy.against(BETTER * GUESSED) == "above"
+        cases[mask] = True if blind else False if sees else None
+        parts.append(f"{mask}: shuffling changes outputs by {max(change):.1e} at most, places are "
+                    f"told in {accuracy}")  # fmt: skip
+    return by_case(cases, f"{'; '.join(parts)} (guessing {GUESSED:.3g})", "the mask")
+
+
+def _draw_order(data: Sequence[Data]) -> Bars:
+    accuracy = average(data, "told").numpy()
+    return Bars(
+        "Without positions: does a token know its place?", "fraction of places told right",
+        (*MASKS, "guessing"), np.array([*accuracy, GUESSED]),
+        note=f"a Transformer of two layers, {PLACES} tokens, the first always the same",
+    )  # fmt: skip
+
+
+order = Experiment(
+    name="order",
+    title="Attention without positions, with and without a mask",
+    varies="the mask: none, as in an encoder; causal, as in a decoder",
+    measures="how outputs change when the text is shuffled; how often a trained net tells its own "
+    "place",
+    claims={
+        "C33": Rule(
+            "Order is ignored if shuffling changes outputs by less than 1e-9 and a trained net "
+            "tells its place clearly less than 1.5 times as often as guessing; it is not if "
+            "shuffling changes them by more than 1e-3 and places are told clearly more than twice "
+            "as often. Supported if ignored without a mask and with a causal one, refuted if "
+            "neither, depends if one.",
+            _judge_order,
+        )
+    },
+    run=_order,
+    draw=_draw_order,
+    seconds=7.5,
+    references=("https://arxiv.org/abs/2203.16634", "https://arxiv.org/abs/2305.19466"),
+)

@@ -1,1 +1,0 @@
-"""The same claims beyond toys: on real text, and on weights that others have trained."""

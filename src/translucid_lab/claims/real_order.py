@@ -1,0 +1,267 @@
+"""C33, C72, C78, C81, C82 on trained weights: what reaches what, in order and in company.
+
+Asked of an encoder-decoder that transliterates names, and of a LLaMA of stories. In float64: what
+is equal is equal but for rounding.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid import NO_TRACE, Trace
+from translucid.core import Edit, NoTrace
+from translucid.generate import GenerationConfig
+from translucid.parts import Tokens
+from translucid.see import Axis, Grid, Heat, choose, switches, together
+from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab.claims.causal_masking import PLACES, who_sees_whom
+from translucid_lab.claims.real_weights import (
+    arabic_names,
+    latin_names,
+    names,
+    stories,
+    story_sentences,
+)
+from translucid_lab.claims.toyland_text import padded
+from translucid_lab.engine.intervals import clearly, mean_of, median_of
+from translucid_lab.engine.verdict import average, by_case, column, decide
+
+TEXTS = 40
+SAME, OTHER = 1e-9, 1e-3  # of the largest output
+FAR = 0.01  # of the change that a character's own change makes
+
+Outputs = Callable[[Tensor, Tensor | None, NoTrace], Tensor]  # ids, mask -> (texts, length, width)
+
+
+def _reached(seed: int, quick: bool) -> Data:
+    stacks = {"decoder": _decoder(), "encoder": _encoder()}
+    texts = {"decoder": story_sentences(seed, 8 if quick else TEXTS),
+             "encoder": arabic_names(seed, 8 if quick else TEXTS)}  # fmt: skip
+    measured: dict[str, Any] = {"shuffled": {}, "company": {}}
+    for stack, outputs in stacks.items():
+        net = stories()[0] if stack == "decoder" else names()[0]
+        off = [switch for switch in choose(switches(net), ["positions"])
+               if switch.key.startswith(stack)]  # fmt: skip
+        measured["shuffled"][stack] = _shuffled(outputs, texts[stack], together(off), seed)
+        measured["company"][stack] = _company(outputs, texts[stack])
+        measured[stack] = _changes(outputs, texts[stack], len(_vocabulary(stack)))
+    measured["far"] = _far(stacks["encoder"], texts["encoder"])
+    return {**measured, **_picked(texts["encoder"])}
+
+
+def _decoder() -> Outputs:
+    net = deepcopy(stories()[0]).double()
+    return lambda ids, mask, trace: net(ids, mask, trace=trace)
+
+
+def _encoder() -> Outputs:
+    net = deepcopy(names()[0].encoder).double()
+    return lambda ids, mask, trace: net(Tokens(ids, mask), trace.at("encoder")).outputs
+
+
+def _vocabulary(stack: str) -> range:
+    """Tokens that a text can hold in place of another: the characters, the pieces of words."""
+    return range(stories()[0].config.vocab) if stack == "decoder" else range(3, 40)
+
+
+@torch.no_grad()
+def _shuffled(
+    outputs: Outputs, texts: Sequence[Tensor], off: Mapping[str, Edit], seed: int
+) -> float:
+    """With positions switched off, by how much an output changes, at most and in the largest
+    output, when the tokens around it are shuffled; the first one stays."""
+    generator = torch.Generator().manual_seed(seed)
+    worst = 0.0
+    for ids in texts:
+        order = torch.cat([torch.zeros(1, dtype=torch.long),
+                           1 + torch.randperm(ids.shape[1] - 1, generator=generator)])  # fmt: skip
+        before = outputs(ids, None, Trace([], edit=off))
+        after = outputs(ids[:, order], None, Trace([], edit=off))
+        worst = max(worst, float((before[:, order] - after).abs().max() / before.abs().max()))
+    return worst
+
+
+@torch.no_grad()
+def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
+    """By how much a text's outputs change, in the largest of them, when it is read in a batch with
+    the others and padded to the longest instead of alone."""
+    ids = padded([text[0].tolist() for text in texts], -1)
+    together_ = outputs(ids.clamp(min=0), ids >= 0, NO_TRACE)
+    worst = 0.0
+    for row, text in zip(together_, texts, strict=True):
+        alone = outputs(text, None, NO_TRACE)[0]
+        worst = max(worst, float((row[: len(alone)] - alone).abs().max() / alone.abs().max()))
+    return worst
+
+
+@torch.no_grad()
+def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list[float]]:
+    """As the toy measures it: [place of the output][place of the token that is changed]."""
+    changes = torch.zeros(PLACES, PLACES, dtype=torch.float64)
+    for text in texts:
+        length = min(text.shape[1], PLACES)
+        ids = text[:, :length]
+        before = outputs(ids, None, NO_TRACE)[0]
+        for place in range(length):
+            other = ids.clone()
+            other[0, place] = 3 + (int(ids[0, place]) - 3 + 1) % (vocab - 3)
+            after = outputs(other, None, NO_TRACE)[0]
+            changes[:length, place] += (after - before).norm(dim=-1)
+    rows: list[list[float]] = (changes / changes.max()).tolist()
+    return rows
+
+
+@torch.no_grad()
+def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
+    """How much the first character's output changes with the last one, and the last one's with
+    the first: a fraction of the change that its own character makes. Geometric means."""
+    logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
+    for ids in texts:
+        first, last = 0, ids.shape[1] - 1
+        before = outputs(ids, None, NO_TRACE)[0]
+        moved = {}
+        for place in (first, last):
+            other = ids.clone()
+            other[0, place] = 3 + (int(ids[0, place]) - 3 + 1) % 37
+            moved[place] = (outputs(other, None, NO_TRACE)[0] - before).norm(dim=-1)
+        logs["from the right"].append(float((moved[last][first] / moved[first][first]).log()))
+        logs["from the left"].append(float((moved[first][last] / moved[last][last]).log()))
+    return {side: float(np.exp(np.mean(values))) for side, values in logs.items()}
+
+
+def _picked(texts: Sequence[Tensor]) -> dict[str, float]:
+    """How well the place that cross-attention looks at goes along with the place that is written,
+    and which fraction of the names is written as before where it looks everywhere alike."""
+    net, _, target = names()
+    config = GenerationConfig(beam_size=1, max_length=40)
+    written = latin_names(texts, config)
+    blind = together(switch for switch in choose(switches(net), ["patterns"])
+                     if ".cross_attention" in switch.key)  # fmt: skip
+    other = latin_names(texts, config, blind)
+    along = []
+    for source, text in zip(texts, written, strict=True):
+        trace = Trace("*.cross_attention.pattern")
+        with torch.no_grad():
+            net(source, torch.tensor([[*target.start_ids, *text.tokens]]), trace=trace)
+        patterns = [trace[name] for name in trace.names("*.cross_attention.pattern")]
+        looks = torch.stack(patterns).mean(dim=(0, 1, 2))[: len(text.tokens)]  # (written, source)
+        centre = looks @ torch.arange(looks.shape[1]).float()
+        pair = torch.stack([centre, torch.arange(len(centre)).float()])
+        along.append(float(torch.corrcoef(pair)[0, 1]))
+    same = [a.tokens == b.tokens for a, b in zip(written, other, strict=True)]
+    return {"along": float(np.mean(along)), "same": float(np.mean(same))}
+
+
+# ---- rules ----
+
+
+def _judge_shuffled(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    parts = []
+    for stack, mask in (("encoder", "no mask"), ("decoder", "causal mask")):
+        change = column(data, "shuffled", stack)
+        cases[mask] = True if max(change) < SAME else False if min(change) > OTHER else None
+        parts.append(f"{mask}: at least {min(change):.1e}, at most {max(change):.1e}")
+    return by_case(cases, "with its positions switched off, shuffling a text changes a trained "
+                   f"model's outputs by, in the largest of them, {'; '.join(parts)}",
+                   "the mask")  # fmt: skip
+
+
+def _judge_company(data: Sequence[Data]) -> Finding:
+    worst = {stack: max(column(data, "company", stack)) for stack in ("encoder", "decoder")}
+    return decide(
+        {f"the {stack} gives a text the same outputs in any company":
+         True if value < SAME else False if value > OTHER else None
+         for stack, value in worst.items()},
+        f"read in a padded batch instead of alone, a text's outputs change by at most "
+        f"{worst['encoder']:.1e} of the largest under layer norm and {worst['decoder']:.1e} under "
+        "RMS norm",
+    )  # fmt: skip
+
+
+def _judge_far(data: Sequence[Data]) -> Finding:
+    sides = {side: mean_of(column(data, "far", side), "log")
+             for side in ("from the left", "from the right")}  # fmt: skip
+    return decide(
+        {f"something comes {side}": clearly(value.against(FAR), "above")
+         for side, value in sides.items()},
+        "at a name's other end, changing a character changes an encoder's output by "
+        + " and ".join(f"{value} {side}" for side, value in sides.items())
+        + " times what changing the character there does",
+        {side: value.mean for side, value in sides.items()},
+    )  # fmt: skip
+
+
+def _judge_picked(data: Sequence[Data]) -> Finding:
+    along, same = (median_of(column(data, name)) for name in ("along", "same"))
+    return decide(
+        {
+            "where it looks goes along with what is written": clearly(along.against(0.5), "above"),
+            "without the choice, names come out differently": clearly(same.against(0.5), "below"),
+        },
+        "character by character, the place that cross-attention looks at (mean of all heads) and "
+        f"the place that is written have a correlation of {along}; where all cross-attention "
+        f"looks everywhere alike, {same} of the names are written as before",
+        {"along": along.mean, "same": same.mean},
+    )
+
+
+def _draw_reached(data: Sequence[Data]) -> Grid:
+    labels = tuple(str(place + 1) for place in range(PLACES))
+    titles = {"decoder": "a LLaMA of stories", "encoder": "an encoder of names"}
+    heats = tuple(
+        Heat(title, average(data, stack).numpy(), Axis("output at", labels),
+             Axis("token changed at", labels), scale="positive")
+        for stack, title in titles.items()
+    )  # fmt: skip
+    return Grid("Which outputs of trained models change with which token", heats, 2)
+
+
+_seen = who_sees_whom.claims["C78"]
+
+reached = Experiment(
+    name="real-order",
+    title="What reaches what in trained models",
+    varies="the order of a text, what it is read together with, one of its tokens",
+    measures="how much outputs change; where cross-attention looks, and what is written without it",
+    claims={
+        "C33": Rule(
+            "Asked of trained weights with their positions switched off. Order is ignored if "
+            "shuffling a text changes outputs by less than 1e-9 of the largest, and is not if by "
+            "more than 1e-3. Supported if ignored without a mask (an encoder of names) and with a "
+            "causal one (a LLaMA), refuted if by neither, depends if by one.",
+            _judge_shuffled, label="real data",
+        ),
+        "C72": Rule(
+            "Supported if a trained encoder with layer norm and a LLaMA with RMS norm give a text "
+            "the same outputs alone and in a padded batch, within 1e-9 of the largest; refuted if "
+            "one differs by more than 1e-3.",
+            _judge_company, label="real data",
+        ),
+        "C78": replace(_seen, text=f"On trained weights, by the rule of the toy. {_seen.text}",
+                       label="real data"),
+        "C81": Rule(
+            "Asked of a model that writes Arabic names in Latin script, which goes from one end "
+            "to the other. Supported if the place that cross-attention looks at, in the mean of "
+            "all heads, has a correlation of clearly more than 0.5 with the place that is written, "
+            "and clearly less than half of the names are written as before where it looks "
+            "everywhere alike; refuted if one clearly fails.",
+            _judge_picked, label="real data",
+        ),
+        "C82": Rule(
+            "Supported if in a trained encoder of names a character at the other end, on the left "
+            "and on the right, changes a character's output by clearly more than 0.01 of what "
+            "changing the character itself does; refuted if clearly less on one side.",
+            _judge_far, label="real data",
+        ),
+    },
+    run=_reached,
+    draw=_draw_reached,
+    seconds=20.0,
+    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2203.16634"),
+)  # fmt: skip

@@ -1,0 +1,181 @@
+"""C52, C62, C75 on a LLaMA that others have trained: heads and layers switched off, its norms."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid import Trace
+from translucid.core import Edit
+from translucid.parts import RMSNorm, Switch
+from translucid.see import Axis, Lines, choose, switches, together
+from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab.claims.real_weights import stories, story_sentences
+from translucid_lab.claims.toyland_text import padded
+from translucid_lab.engine.intervals import clearly, mean_of, median_of
+from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
+
+SENTENCES = 120  # of a seed: half to choose parts by, half to measure on
+ALLOWED = 0.05  # nats a token that may be lost, for a head to count as one that can go
+SPARE = 0.2  # of the heads: more is more than a few
+HARM = 0.005  # nats a token that a model gains without a head
+PART = 0.25  # of what the model knows above the frequency of tokens
+
+
+def _parts(seed: int, quick: bool) -> Data:
+    """Losses in nats a token: whole; without each layer; with heads removed in the order of how
+    little each is missed, chosen on one half of the sentences and measured on the other. And what
+    its norms have learned."""
+    net, _ = stories()
+    rows = [row[0].tolist() for row in story_sentences(seed, 16 if quick else SENTENCES)]
+    chosen_on, measured_on = padded(rows[::2], -1), padded(rows[1::2], -1)
+    heads = choose(switches(net), ["heads"])
+    missed = [loss(chosen_on, head.edit) for head in (heads[:4] if quick else heads)]
+    order = [heads[at] for at in np.argsort(missed, kind="stable")]
+    layers = choose(switches(net), ["layers"])
+    scales = [part.gain for part in net.modules() if isinstance(part, RMSNorm)]
+    return {
+        "whole": loss(measured_on),
+        "frequency": _frequency(measured_on),
+        "layers": [loss(measured_on, layer.edit) for layer in layers],
+        "removed": _removed(measured_on, order),
+        "norms": len(scales),
+        "features": net.config.d_model,
+        "learned": sum(scale.numel() for scale in scales),
+        "shifts": sum(name.endswith((".bias", ".shift")) for name in net.state_dict()),
+        "spread": float(torch.cat([scale.detach() for scale in scales]).std()),
+    }
+
+
+@torch.no_grad()
+def loss(ids: Tensor, edit: Mapping[str, Edit] | None = None) -> float:
+    """Nats a token of sentences, -1 behind their ends, with an edit of the model's insides."""
+    net, _ = stories()
+    mask = ids >= 0
+    logits = net(ids.clamp(min=0)[:, :-1], mask[:, :-1], trace=Trace([], edit=edit or {}))
+    return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=-1).item()
+
+
+def _frequency(ids: Tensor) -> float:
+    """The loss of somebody who knows how frequent each token is among these, and no more."""
+    counts = torch.bincount(ids[:, 1:][ids[:, 1:] >= 0]).double()
+    p = counts[counts > 0] / counts.sum()
+    return float(-(p * p.log()).sum())
+
+
+def _removed(ids: Tensor, order: Sequence[Switch]) -> list[float]:
+    """The loss with 0, 1, 2, ... heads removed, those that are missed least first."""
+    return [loss(ids, together(order[:count])) for count in range(len(order) + 1)]
+
+
+def removable(curve: Sequence[float]) -> int:
+    """How many heads can go before more than `ALLOWED` is lost."""
+    over = [value > curve[0] + ALLOWED for value in curve]
+    return (over.index(True) if True in over else len(over)) - 1
+
+
+def _judge_heads(data: Sequence[Data]) -> Finding:
+    count = len(data[0]["removed"]) - 1
+    spare = median_of([removable(run["removed"]) / count for run in data])
+    gain = median_of([run["removed"][0] - run["removed"][1] for run in data])
+    return by_case(
+        {
+            "heads duplicate one another": clearly(spare.against(SPARE), "above"),
+            "a head hurts": clearly(gain.against(HARM), "above"),
+        },
+        f"of {count} heads, {spare} can go before {ALLOWED} nats a token are lost; without the "
+        f"head that is missed least, the loss falls by {gain}",
+        "what is meant: that heads can be spared, or that they do harm",
+        {"spare": spare.mean, "gain": gain.mean},
+        learned=_learned(data),
+    )
+
+
+def _judge_layers(data: Sequence[Data]) -> Finding:
+    known = [run["frequency"] - run["whole"] for run in data]
+    cost = mean_of([float(np.median(run["layers"]) - run["whole"]) / max(gained, 1e-9)
+                    for run, gained in zip(data, known, strict=True)])  # fmt: skip
+    by_layer = ", ".join(
+        f"{at}: {mean_of([run['layers'][at] - run['whole'] for run in data]).mean:.2g}"
+        for at in range(len(data[0]["layers"]))
+    )
+    return decide(
+        {"the middle one costs less than a quarter": clearly(cost.against(PART), "below")},
+        f"leaving out one of {len(data[0]['layers'])} layers costs, in the median of the layers, "
+        f"{cost} of what the model knows above the frequency of tokens (nats a token, by layer: "
+        f"{by_layer})",
+        {"cost": cost.mean},
+        learned=_learned(data),
+    )
+
+
+def _learned(data: Sequence[Data]) -> dict[str, bool]:
+    known = [run["frequency"] - run["whole"] for run in data]
+    return {"a model that knows more than the frequency of tokens": has_learned(known, 0.5)}
+
+
+def _judge_norms(data: Sequence[Data]) -> Finding:
+    first = data[0]
+    spread = min(column(data, "spread"))
+    return decide(
+        {
+            "one learned number for each feature of each norm": first["learned"]
+            == first["norms"] * first["features"]
+            > 0,
+            "no shift": first["shifts"] == 0,
+            "training has moved the scales": spread > 0.05,
+        },
+        f"the LLaMA has {first['norms']} RMS norms of {first['features']} features, with "
+        f"{first['learned']} learned scales and {first['shifts']} shifts; the scales, which begin "
+        f"at 1, have a standard deviation of {spread:.2g}",
+    )
+
+
+def _draw_parts(data: Sequence[Data]) -> Lines:
+    removed = average(data, "removed").numpy()
+    return Lines(
+        "A LLaMA of stories with heads removed, those missed least first",
+        Axis("heads removed", tuple(map(str, range(len(removed))))), "loss, nats a token",
+        {"with heads removed": removed, "frequency of tokens alone":
+         np.full(len(removed), float(average(data, "frequency")))},
+        note="chosen on other sentences than it is measured on",
+    )  # fmt: skip
+
+
+parts = Experiment(
+    name="real-parts",
+    title="Heads and layers of a small LLaMA, switched off",
+    varies="which heads and which layer are switched off; the sentences",
+    measures="the loss on everyday sentences; what the norms have learned",
+    claims={
+        "C52": Rule(
+            "Asked of a LLaMA of 40 heads, which are switched off in the order of how little each "
+            "is missed on other sentences. Heads duplicate one another if clearly more than a "
+            "fifth of them can go before 0.05 nats a token are lost; one hurts if without the head "
+            "that is missed least the loss is clearly lower by more than 0.005. Supported if both "
+            "hold, refuted if neither, depends if one. Not tested unless the model is 0.5 nats "
+            "better than the frequency of tokens in eight of ten seeds.",
+            _judge_heads, label="real data",
+        ),
+        "C62": Rule(
+            "Asked of a LLaMA of 5 layers with residual connections; there is none without them to "
+            "compare. Supported if leaving out a layer costs, in the median of the layers, clearly "
+            "less than a quarter of what the model knows above the frequency of tokens; refuted "
+            "if clearly more. Not tested unless that is 0.5 nats a token in eight of ten seeds.",
+            _judge_layers, label="real data",
+        ),
+        "C75": Rule(
+            "Read from the weights of one LLaMA: supported if its norms hold one number for each "
+            "feature, no shift, and numbers that training has moved from 1 (standard deviation "
+            "above 0.05); refuted if one fails. DeepSeek is not looked at.",
+            _judge_norms, label="real data",
+        ),
+    },
+    run=_parts,
+    draw=_draw_parts,
+    seconds=15.0,
+    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1605.06431",
+                "https://arxiv.org/abs/1910.07467"),
+)  # fmt: skip

@@ -1,0 +1,340 @@
+"""Unrolled in time, a step is a layer (C18); its weights are shared by all places (C19), so rules
+that depend on the absolute position are hard to learn (C20).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from translucid import NO_TRACE, Batch
+from translucid.models import MLPConfig, build
+from translucid.parts import STEPS, CellName, Recurrent
+from translucid.see import Axis, Bars, Lines
+from translucid.tasks import IGNORE, cross_entropy
+from translucid_lab import Data, Experiment, Finding, Rule, Verdict
+from translucid_lab.claims.sequence_tasks import Draw, batch_of, recurrent_net, right, train
+from translucid_lab.engine.intervals import clearly, median_of
+from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
+
+Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # of one layer: W, U and both biases
+CELLS: tuple[CellName, ...] = ("rnn", "lstm", "gru")
+STEP = 1e-6  # of the finite differences
+
+
+def _unrolled(seed: int, quick: bool) -> Data:
+    """The gradient of a recurrent layer's weights: by its own kernel, as the sum over copies that
+    are tied to nothing, and by moving each of a few weights. Largest differences, against the
+    largest gradient; and what each copy adds."""
+    length, hidden = (6, 4) if quick else (20, 8)
+    return {cell: _tied_and_untied(seed, cell, length, hidden) for cell in CELLS}
+
+
+def _tied_and_untied(seed: int, cell: CellName, length: int, hidden: int) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    layer = Recurrent(cell, hidden, hidden).double()
+    x, wanted = torch.randn(2, 3, length, hidden, dtype=torch.float64)
+    weights = layer.weights(0, "forward")
+
+    def loss() -> Tensor:
+        return (layer(x)[0][:, -1] * wanted[:, -1]).sum()
+
+    tied = torch.autograd.grad(loss(), weights)
+    copies = [_copy(weights) for _ in range(length)]
+    output = _deep(cell, x, copies)
+    untied = [torch.autograd.grad((output * wanted[:, -1]).sum(), copy, retain_graph=True)
+              for copy in copies]  # fmt: skip
+    largest = max(float(value.abs().max()) for value in tied)
+    summed = [torch.stack(value).sum(dim=0) for value in zip(*untied, strict=True)]
+    away = max(float((a - b).abs().max()) for a, b in zip(tied, summed, strict=True))
+    return {
+        "copies": away / largest,
+        "differences": _by_moving(loss, weights[1], tied[1]) / largest,
+        "adds": [float(value[1].norm()) for value in untied],
+    }
+
+
+def _copy(weights: Weights) -> Weights:
+    w, u, b, b_hidden = (weight.detach().clone().requires_grad_() for weight in weights)
+    return w, u, b, b_hidden
+
+
+def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
+    """A deep net with one layer for each step, each with weights of its own."""
+    start = x.new_zeros(len(x), copies[0][1].shape[1])
+    now = (start, start if cell == "lstm" else None)
+    for t, weights in enumerate(copies):
+        now = STEPS[cell](x[:, t], now, weights, NO_TRACE)
+    return now[0]
+
+
+def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> float:
+    """How far a few of the slopes are from central differences."""
+    worst = 0.0
+    flat = weight.data.view(-1)
+    with torch.no_grad():
+        for place in range(0, len(flat), 5):
+            before = flat[place].clone()
+            flat[place] = before + STEP
+            up = loss()
+            flat[place] = before - STEP
+            down = loss()
+            flat[place] = before
+            worst = max(worst, abs(float((up - down) / (2 * STEP) - slopes.view(-1)[place])))
+    return worst
+
+
+def _judge_unrolled(data: Sequence[Data]) -> Finding:
+    worst = {label: float(np.max([column(data, cell, label) for cell in CELLS]))
+             for label in ("copies", "differences")}  # fmt: skip
+    return decide(
+        {f"agrees with {label} to 1e-6": True if value < 1e-6 else False if value > 1e-4 else None
+         for label, value in (("the sum over copies", worst["copies"]),
+                            ("finite differences", worst["differences"]))},
+        f"the gradient through a recurrent layer is {worst['copies']:.1e} from the sum over untied "
+        f"copies and {worst['differences']:.1e} from finite differences, of the largest", worst,
+    )  # fmt: skip
+
+
+def _draw_unrolled(data: Sequence[Data]) -> Lines:
+    series = {cell.upper(): average(data, cell, "adds").numpy() for cell in CELLS}
+    length = len(next(iter(series.values())))
+    return Lines(
+        "What each step's copy adds to the gradient of U",
+        Axis("step", tuple(str(t + 1) for t in range(length))), "norm of the gradient", series,
+        note="their sum is the gradient of the shared weights",
+    )  # fmt: skip
+
+
+unrolling = Experiment(
+    name="unrolling",
+    title="Unrolled in time: one layer for each step, tied weights",
+    varies="the cell; weights shared by all steps, or a copy for each",
+    measures="the gradient of the weights, three ways",
+    claims={
+        "C18": Rule(
+            "Supported if the gradient of the shared weights equals the sum over untied copies and "
+            "central differences within 1e-6 of the largest entry, for RNN, LSTM and GRU; refuted "
+            "if off by more than 1e-4.",
+            _judge_unrolled,
+            label="identity",
+        )
+    },
+    run=_unrolled,
+    draw=_draw_unrolled,
+    seconds=0.6,
+    references=("https://doi.org/10.1109/5.58337",),
+)
+
+
+MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
+HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif
+NETS = ("RNN", "MLP")
+QUESTIONS = ("at each place", "at the end")
+
+
+def answers(network: nn.Module, batch: Batch) -> Tensor:
+    """Logits, with one more axis than the targets; a net that answers once has two for each
+    place."""
+    logits: Tensor = network(**batch.inputs)
+    return logits if logits.dim() > batch.targets.dim() else logits.unflatten(-1, (TEXT, 2))
+
+
+def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
+    """Texts half of which hold the motif once, in this half. At each place of the half: does the
+    motif end here? At the end: was it there? apart: each letter at each place is a feature of its
+    own, for a net without order."""
+    first, beyond = HALVES[half]
+
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = _without_motif(generator, rows)
+        targets = torch.randint(2, (rows,), generator=generator)
+        starts = torch.randint(first, beyond - len(MOTIF) + 1, (rows, 1), generator=generator)
+        held = ids.scatter(1, starts + torch.arange(len(MOTIF)),
+                           torch.tensor(MOTIF).expand(rows, -1))  # fmt: skip
+        ids = torch.where(targets[:, None] == 1, held, ids)
+        if question == "at each place":
+            ends = starts + len(MOTIF) - 1 == torch.arange(TEXT)
+            inside = (torch.arange(TEXT) >= first) & (torch.arange(TEXT) < beyond)
+            targets = torch.where(inside, (ends & (targets[:, None] == 1)).long(), IGNORE)
+        if not apart:
+            return batch_of(ids, targets)
+        return batch_of(nn.functional.one_hot(ids, SYMBOLS).flatten(1).float(), targets, "x")
+
+    return draw
+
+
+def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
+    texts = torch.randint(SYMBOLS, (4 * rows, TEXT), generator=generator)
+    hits = (texts.unfold(1, len(MOTIF), 1) == torch.tensor(MOTIF)).all(dim=-1).any(dim=-1)
+    return texts[~hits][:rows]
+
+
+def _sharing(seed: int, quick: bool) -> Data:
+    """Accuracy where the motif was seen in training, and where it never was."""
+    steps = 150 if quick else 600
+    return {question: {name: _detection(seed, question, name, steps) for name in NETS}
+            for question in QUESTIONS}  # fmt: skip
+
+
+def _detection(seed: int, question: str, name: str, steps: int) -> dict[str, float]:
+    apart, tags = name == "MLP", question == "at each place"
+    torch.manual_seed(seed)
+    net: nn.Module = (
+        build(MLPConfig(inputs=TEXT * SYMBOLS, hidden=(64,), outputs=2 * TEXT if tags else 2))
+        if apart else recurrent_net(seed, "rnn", vocab=SYMBOLS, outputs=2, tags=tags)
+    )  # fmt: skip
+    train(
+        net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64, enough=0.02,
+        loss=lambda network, batch: cross_entropy(answers(network, batch), batch.targets),
+    )  # fmt: skip
+    measured: dict[str, float] = {
+        "parameters": sum(parameter.numel() for parameter in net.parameters())
+    }
+    for half in HALVES:
+        batch = _asked(question, half, apart=apart)(torch.Generator().manual_seed(seed), 1000)
+        with torch.no_grad():
+            measured[half] = _balanced(answers(net, batch), batch.targets)
+    return measured
+
+
+def _balanced(logits: Tensor, targets: Tensor) -> float:
+    """The accuracy, where yes and no count alike."""
+    return (right(logits, targets.where(targets == 1, IGNORE))
+            + right(logits, targets.where(targets == 0, IGNORE))) / 2  # fmt: skip
+
+
+def _judge_sharing(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    learned: dict[str, bool] = {}
+    parts = []
+    for question in QUESTIONS:
+        near, far = (
+            {name: median_of(column(data, question, name, half)) for name in NETS}
+            for half in HALVES
+        )
+        sizes = {name: column(data, question, name, "parameters")[0] for name in NETS}
+        parts.append(f"asked {question}: " + ", ".join(
+            f"{name} ({sizes[name]:.0f} parameters) {near[name]} where the motif was trained and "
+            f"{far[name]} where it never was" for name in NETS))  # fmt: skip
+        sides = (
+            clearly(far["RNN"].against(0.8), "above"),
+            clearly(far["MLP"].against(0.8), "below"),
+            sizes["RNN"] < sizes["MLP"],
+        )
+        cases[f"asked {question}"] = all_hold(sides)
+        learned[f"asked {question}"] = all(
+            has_learned(column(data, question, name, "trained"), 0.9) for name in NETS
+        )
+    return by_case(
+        cases, "; ".join(parts),
+        "when the net is asked: at each place, or once at the end", learned=learned,
+    )  # fmt: skip
+
+
+def _draw_sharing(data: Sequence[Data]) -> Bars:
+    cases = [(question, name, half) for question in QUESTIONS for name in NETS for half in HALVES]
+    return Bars(
+        "A motif that was trained in the first half of texts", "accuracy",
+        tuple(f"asked {question}: {name}, {'first' if half == 'trained' else 'second'} half"
+              for question, name, half in cases),
+        np.array([float(average(data, *case)) for case in cases]),
+        note="yes and no count alike: guessing gives 0.5",
+    )  # fmt: skip
+
+
+sharing = Experiment(
+    name="sharing-in-time",
+    title="A pattern at places where it was never seen",
+    varies="an RNN, which shares weights over time, or an MLP with weights for each place; whether "
+    "they are asked at each place or at the end",
+    measures="accuracy for a motif in the half of the text where it was trained, and in the other",
+    claims={
+        "C19": Rule(
+            "Both nets must reach more than 0.9 where the motif was trained in eight of ten seeds, "
+            "else not tested. Holds, asked "
+            "at each place or at the end, if in the other half the RNN is then right clearly more "
+            "often than 0.8 and the MLP less, and the RNN has fewer parameters; fails if one is "
+            "clearly otherwise. Supported if it holds both ways, refuted if in neither, depends "
+            "(on when the net is asked) if in one.",
+            _judge_sharing,
+        )
+    },
+    run=_sharing,
+    draw=_draw_sharing,
+    seconds=20.0,
+    references=("https://www.deeplearningbook.org/contents/rnn.html",),
+)
+
+
+SHIFTS = 4
+
+
+def _positions(seed: int, quick: bool) -> Data:
+    """y[t] = x[t] + s[t] mod 4, with a table s of random shifts: the accuracy of an RNN at each
+    place, and of the best rule that does not know the place."""
+    places, steps = (10, 250) if quick else (20, 2500)
+    table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
+
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = torch.randint(SHIFTS, (rows, places), generator=generator)
+        return batch_of(ids, (ids + table) % SHIFTS)
+
+    net = recurrent_net(seed, "rnn", vocab=SHIFTS, outputs=SHIFTS, tags=True)
+    train(net, draw, seed=seed, steps=steps, rate=1e-2, enough=0.02)
+    new = draw(torch.Generator().manual_seed(seed + 10**6), 500)
+    with torch.no_grad():
+        hits = (net(**new.inputs).argmax(-1) == new.targets).double()
+    return {
+        "accuracy": float(hits.mean()),
+        "places": hits.mean(dim=0).tolist(),
+        "blind": float(table.bincount().max()) / places,
+    }
+
+
+def _judge_positions(data: Sequence[Data]) -> Finding:
+    net, blind = column(data, "accuracy"), column(data, "blind")
+    gained = median_of([(a - b) / (1 - b) for a, b in zip(net, blind, strict=True)])
+    verdict: Verdict = "undecided"
+    if gained.against(0.1) == "below":
+        verdict = "supported"
+    elif gained.against(0.9) == "above":
+        verdict = "refuted"
+    return Finding(
+        verdict,
+        f"an RNN is right at {median_of(net)} of the places, the best rule that does not know the "
+        f"place at {median_of(blind)}: {gained} of the way from there to all",
+        {"accuracy": median_of(net).mean, "blind": median_of(blind).mean, "gained": gained.mean},
+    )
+
+
+def _draw_positions(data: Sequence[Data]) -> Lines:
+    places = average(data, "places").numpy()
+    blind = np.full(len(places), float(average(data, "blind")))
+    return Lines(
+        "A rule that is another one at every place",
+        Axis("place", tuple(str(t + 1) for t in range(len(places)))), "accuracy",
+        {"RNN": places, "best rule that does not know the place": blind},
+    )  # fmt: skip
+
+
+positions = Experiment(
+    name="counting-places",
+    title="Can an RNN learn a rule that depends on the absolute position?",
+    varies="the place in a text; each has a random rule of its own",
+    measures="accuracy of an RNN, against the best rule that does not know the place",
+    claims={
+        "C20": Rule(
+            "Measured is how much of the way from the best position-blind rule to no mistake an "
+            "RNN gets. Supported if clearly less than a tenth, refuted if clearly more than nine "
+            "tenths; undecided between.",
+            _judge_positions,
+        )
+    },
+    run=_positions,
+    draw=_draw_positions,
+    seconds=5.0,
+    references=("https://arxiv.org/abs/1805.04908",),
+)

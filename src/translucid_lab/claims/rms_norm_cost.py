@@ -1,0 +1,113 @@
+"""C74: is RMS norm cheaper?"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid import NO_TRACE
+from translucid.core import NoTrace
+from translucid.models import TransformerConfig, build
+from translucid.parts import LayerNorm, NormName, RMSNorm
+from translucid.see import Bars
+from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab.claims.toyland_text import next_words
+from translucid_lab.engine.intervals import clearly, difference_of, mean_of
+from translucid_lab.engine.verdict import all_hold, average, by_case, column
+
+ROWS, COLUMNS = 4096, 512
+
+
+class _Seen(NoTrace):
+    """Someone looks at everything and keeps nothing: a norm then takes its plain operations."""
+
+    def wants(self, *names: str) -> bool:
+        return True
+
+
+TRACES: dict[str, NoTrace] = {"plain operations": _Seen(), "fused kernel": NO_TRACE}
+
+
+def _cost(seed: int, quick: bool) -> Data:
+    """Times of both norms in turns, and the loss of a small language model with each."""
+    torch.manual_seed(seed)
+    x = torch.randn(ROWS // 4 if quick else ROWS, COLUMNS)
+    repeats = 15 if quick else 60
+    layer, rms = LayerNorm(COLUMNS), RMSNorm(COLUMNS)
+    ratio = []
+    with torch.no_grad():
+        for trace in TRACES.values():
+            seen = [
+                (_seconds(lambda: layer(x, trace=trace)), _seconds(lambda: rms(x, trace=trace)))  # noqa: B023
+                for _ in range(repeats)
+            ]
+            of_layer, of_rms = np.median(seen[3:], axis=0)  # the first few warm up
+            ratio.append(float(of_rms / of_layer))
+    loss = {name: _loss(seed, name, 20 if quick else 120) for name in ("layer", "rms")}
+    return {"ratio": ratio, "loss": loss}
+
+
+def _seconds(work: Callable[[], Tensor]) -> float:
+    # Of this thread alone: what else the machine does is not counted.
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def _loss(seed: int, norm: NormName, steps: int) -> float:
+    """Of the last tenth of training a small language model on toyland."""
+    text = next_words(seed)
+    torch.manual_seed(seed)
+    net = build(TransformerConfig(
+        shape="decoder", head="language", vocab=text.vocab, d_model=32, heads=4, layers=2,
+        dropout=0.0, norm=norm,
+    ))  # fmt: skip
+    history = fit(net, lambda: text.loss(net), steps=steps, learning_rate=3e-3)
+    return float(np.mean([step.loss for step in history[-max(steps // 10, 1) :]]))
+
+
+def _judge_cost(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    parts = []
+    worse = difference_of(column(data, "loss", "rms"), column(data, "loss", "layer"))
+    equal = clearly(worse.against(0.05), "below")
+    for place, way in enumerate(TRACES):
+        ratio = mean_of(column(data, "ratio", place), "log")
+        faster = clearly(ratio.against(1.0), "below")
+        cases[way] = all_hold((faster, equal))
+        parts.append(f"{way} {ratio}")
+    return by_case(
+        cases, f"RMS norm's fraction of layer norm's time: {', '.join(parts)}; its loss in a small "
+        f"language model is {worse} higher", "whether the operations are fused",
+    )  # fmt: skip
+
+
+def _draw_cost(data: Sequence[Data]) -> Bars:
+    return Bars(
+        "How long RMS norm takes", "fraction of layer norm's time", (*TRACES, "layer norm"),
+        np.array([*average(data, "ratio").tolist(), 1.0]),
+    )  # fmt: skip
+
+
+cost = Experiment(
+    name="norm-cost",
+    title="RMS norm against layer norm: time and loss",
+    varies="the norm; plain operations or a fused kernel",
+    measures="the ratio of the median times of runs in turns in one process; the loss of a small "
+    "language model with each",
+    claims={
+        "C74": Rule(
+            "Holds for a way of computing if RMS norm's time is clearly below layer norm's and its "
+            "loss is not higher by 0.05; fails if one clearly is not so. Supported if it holds for "
+            "both ways, refuted if for neither, depends if for one.",
+            _judge_cost,
+            label="timing",
+        )
+    },
+    run=_cost,
+    draw=_draw_cost,
+    seconds=5.0,
+    references=("https://arxiv.org/abs/1910.07467",),
+)

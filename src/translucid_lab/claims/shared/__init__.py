@@ -1,1 +1,0 @@
-"""Models, data and tasks that several experiments share."""

@@ -1,0 +1,94 @@
+"""Small nets that several experiments share: a deep net whose norm and residual can be switched,
+data to fit, and the weights of an MLP.
+
+Shapes: x (samples, features).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translucid.models import MLP
+from translucid.parts import ACTIVATIONS, Dense, NormName, Residual, make_norm
+
+
+class Block(nn.Module):
+    """W relu(norm(x)) + b, or x + branch * that: the order of He et al. 2016b, in which nothing
+    stands in the residual's way and a branch may add and take away. Chained without residuals it
+    is the order of Ioffe & Szegedy 2015, the norm between a weight and its activation."""
+
+    def __init__(self, width: int, norm: NormName, residual: bool, branch: float = 1.0) -> None:
+        super().__init__()
+        self.dense = Dense(width, width)
+        self.frame = Residual(make_norm(norm, width), "pre")
+        self.residual, self.branch = residual, branch
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.dense(ACTIVATIONS["relu"](self.frame.enter(x)))
+        return self.frame.leave(x, self.branch * y) if self.residual else y
+
+
+class Deep(nn.Module):
+    """An affine layer in, `depth` blocks, an affine layer out; He's start times `gain`."""
+
+    def __init__(
+        self,
+        *,
+        inputs: int,
+        outputs: int,
+        width: int,
+        depth: int,
+        norm: NormName = "none",
+        residual: bool = False,
+        branch: float = 1.0,
+        gain: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.enter = Dense(inputs, width)
+        self.blocks = nn.ModuleList(Block(width, norm, residual, branch) for _ in range(depth))
+        self.output = Dense(width, outputs)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+                nn.init.zeros_(module.bias)
+        with torch.no_grad():
+            for block in self.block_list():
+                block.dense.linear.weight.mul_(gain)
+
+    def block_list(self) -> list[Block]:
+        """The blocks, with their type, which a ModuleList forgets."""
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    def forward(self, x: Tensor, without: int | None = None) -> Tensor:
+        """without: the number of a block to leave out."""
+        x = self.enter(x)
+        for number, block in enumerate(self.blocks):
+            if number != without:
+                x = block(x)
+        return self.output(x)
+
+
+def smooth_target(samples: int, inputs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Points, and a smooth function of them with variance 1. (samples, inputs), (samples, 1)"""
+    x = torch.randn(samples, inputs, generator=generator)
+    directions = torch.randn(inputs, 3, generator=generator) / inputs**0.5
+    y = torch.sin(2 * (x @ directions)).sum(dim=1, keepdim=True)
+    return x, (y - y.mean()) / y.std()
+
+
+def mean_square(predicted: Tensor, wanted: Tensor) -> Tensor:
+    return (predicted - wanted).square().mean()
+
+
+def layers_of(net: MLP) -> list[Dense]:
+    return [*(layer for layer in net.layers if isinstance(layer, Dense)), net.output]
+
+
+@torch.no_grad()
+def set_weights(net: MLP, weights: Sequence[Any], biases: Sequence[Any]) -> None:
+    """Put numbers into a net, layer by layer."""
+    for layer, weight, bias in zip(layers_of(net), weights, biases, strict=True):
+        layer.linear.weight.copy_(torch.as_tensor(weight, dtype=torch.float64))
+        layer.linear.bias.copy_(torch.as_tensor(bias, dtype=torch.float64))

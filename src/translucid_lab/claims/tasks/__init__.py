@@ -1,1 +1,0 @@
-"""Claims about the shapes of tasks."""

@@ -1,0 +1,222 @@
+"""Hashes of the rules that judge, and of the code that measures.
+
+Rules are frozen before the run that counts: each has a hash, and the day it has it since. A rule is
+the claim's words, the rule's words, its label, the number of seeds, the function that judges with
+the functions and numbers of the lab that it uses, and the statistics below it. A rule that was
+changed has another hash, and older verdicts are shown as those of an older rule.
+`python bench/lab_freeze.py` writes the hashes down, with the day.
+
+Code that measures has a hash too, by which stored numbers are found again: they are measured anew
+when a function, class or constant that `run` uses has changed. Where it is defined, how it is laid
+out and what its comments say makes no difference.
+"""
+
+import ast
+import dis
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from translucid import __version__
+from translucid_lab.engine.experiment import Experiment, claims
+
+FILE = "frozen.json"
+# 1: the bootstrap over 5 seeds, each comparison for itself. 2: Student's t, ranks and exact counts
+# over 10 seeds, Holm within a claim. To be raised when all rules change at once.
+STATISTICS = 2
+LAB, CLAIMS, ENGINE = "translucid_lab", "translucid_lab.claims.", "translucid_lab.engine."
+FOLDER = Path(__file__).parents[1]  # of the lab
+_IGNORED = ("ctx", "kind", "type_comment", "type_params")
+
+
+# ---- rules ----
+
+
+def fingerprint(experiment: Experiment, key: str) -> str:
+    """Of the rule that an experiment has for a claim."""
+    rule, claim = experiment.claims[key], claims().get(key)
+    parts = [str(STATISTICS), claim.says if claim else experiment.title, rule.text, rule.label]
+    parts += [str(experiment.seeds), *_code(rule.judge)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+@cache
+def frozen() -> dict[str, dict[str, str]]:
+    """By claim: the hash, and since when."""
+    text = files("translucid_lab.engine").joinpath(FILE).read_text("utf-8")
+    rules: dict[str, dict[str, str]] = json.loads(text)
+    return rules
+
+
+def name_of(experiment: Experiment, key: str) -> str:
+    """A claim that is asked of toys and beyond them has two rules."""
+    return f"{key}, {experiment.name}" if experiment.real else key
+
+
+def frozen_since(experiment: Experiment, key: str) -> str:
+    """The day, or nothing where the rule is no frozen one: a user's own, or one in the making."""
+    entry = frozen().get(name_of(experiment, key), {})
+    return entry.get("since", "") if entry.get("hash") == fingerprint(experiment, key) else ""
+
+
+def _code(function: Any) -> Iterator[str]:
+    """A function and what it uses of the lab's claims, without regard to spaces and lines."""
+    waiting, seen = [function], set()
+    while waiting:
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        yield "".join(inspect.getsource(here).split())
+        for name in sorted(_names(here.__code__)):
+            value = here.__globals__.get(name)
+            if inspect.isfunction(value) and value.__module__.startswith(CLAIMS):
+                waiting.append(value)
+            elif _plain(value):
+                yield f"{name} = {value!r}"
+
+
+def _names(code: CodeType) -> set[str]:
+    nested = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return set(code.co_names).union(*map(_names, nested))
+
+
+def _plain(value: Any) -> bool:
+    """Numbers and texts, and what is made of them."""
+    if isinstance(value, dict):
+        return all(_plain(part) for pair in value.items() for part in pair)
+    if isinstance(value, tuple | list):
+        return all(map(_plain, value))
+    return isinstance(value, int | float | str | range)
+
+
+# ---- code that measures ----
+
+
+def digest(experiment: Experiment) -> str:
+    """Of the code that measures, and the version of the library."""
+    pieces = sorted(set(_measuring_code(experiment)))
+    return hashlib.sha256("\n".join([__version__, *pieces]).encode()).hexdigest()[:12]
+
+
+def _measuring_code(experiment: Experiment) -> Iterator[str]:
+    """The definitions that `run` uses, from the lab's files but for those that only judge or run;
+    of a user's file, all definitions."""
+    path = source_of(experiment)
+    start = _source(path.read_text("utf-8")) if outside(experiment) else None
+    names = [*start.definitions] if start else [_function(experiment).__name__]
+    waiting, seen = [(path, name) for name in names], set()
+    while waiting:
+        path, name = here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        source = _source(path.read_text("utf-8"))
+        if name in source.definitions:
+            code, uses = source.definitions[name]
+            yield code
+            waiting += [(path, used) for used in uses]
+        elif name in source.imports:
+            waiting += _imported(*source.imports[name])
+
+
+def _imported(module: str, name: str) -> list[tuple[Path, str]]:
+    """Where a name is defined that a file imports from the lab: nowhere, if it only judges or runs;
+    in several places, if it is a module."""
+    if module.startswith(ENGINE) and module != f"{ENGINE}fit":
+        return []
+    place = FOLDER.joinpath(*module.split(".")[1:])
+    if (place / f"{name}.py").is_file():
+        path = place / f"{name}.py"
+        return [(path, each) for each in _source(path.read_text("utf-8")).definitions]
+    return [(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"), name)]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """The top level of a file."""
+
+    definitions: dict[str, tuple[str, frozenset[str]]]  # by name: the code, the names that it uses
+    imports: dict[str, tuple[str, str]]  # from the lab, by name: the module, and the name there
+
+
+@cache
+def _source(text: str) -> SourceFile:
+    tree = ast.parse(text)
+    imports = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == LAB
+        for alias in node.names
+    }
+    documentation = tree.body[0] if ast.get_docstring(tree) else None
+    definitions = {}
+    for place, node in enumerate(tree.body):
+        if not isinstance(node, ast.Import | ast.ImportFrom) and node is not documentation:
+            found = _tree(node), frozenset(_globals(compile(ast.Module([node], []), "", "exec")))
+            for name in _bound(node) or [f"statement {place}"]:
+                definitions[name] = found
+    return SourceFile(definitions, imports)
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+    return [target.id for target in targets if isinstance(target.ctx, ast.Store)]
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+            yield step.argval
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _globals(part)
+
+
+def _tree(node: Any) -> str:
+    """The syntax of some code, alike in all versions of Python, without its documentation."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_tree, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = {name: getattr(node, name, None) for name in node._fields if name not in _IGNORED}
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+        fields["body"] = node.body[1:]
+    parts = (f"{name}={_tree(value)}" for name, value in fields.items() if value not in (None, []))
+    return f"{type(node).__name__}({', '.join(parts)})"
+
+
+def source_of(experiment: Experiment) -> Path:
+    """The file that defines its measuring function."""
+    return Path(inspect.getsourcefile(_function(experiment)) or "")
+
+
+def line_of(experiment: Experiment) -> int:
+    """Where in that file."""
+    return _function(experiment).__code__.co_firstlineno
+
+
+def module_of(experiment: Experiment) -> str:
+    """The module that defines its measuring function."""
+    return str(_function(experiment).__module__)
+
+
+def outside(experiment: Experiment) -> bool:
+    """Is it a user's own, from a file outside the package?"""
+    return not module_of(experiment).startswith(f"{LAB}.")
+
+
+def _function(experiment: Experiment) -> Any:
+    function: Any = experiment.run
+    while isinstance(function, partial):
+        function = function.func
+    return function

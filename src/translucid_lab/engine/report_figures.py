@@ -1,0 +1,163 @@
+"""Figures on the page of the lab: pictures and their numbers, and the comparisons of a verdict.
+
+A comparison is drawn with each seed as a dot, the interval, and the bar.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from translucid.see import (
+    SIZE,
+    Bars,
+    Drawing,
+    Grid,
+    Heat,
+    Lines,
+    Picture,
+    TextMark,
+    escape,
+    svg,
+    table,
+)
+from translucid_lab.engine.experiment import Experiment
+from translucid_lab.engine.intervals import BarComparison
+from translucid_lab.engine.results import Kept
+
+FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
+
+
+def picture_of(made: Experiment, kept: Kept) -> Picture | None:
+    """None where the experiment has changed since it ran, and cannot draw what it measured then."""
+    try:
+        return made.draw(kept.data)
+    except Exception:
+        if not kept.stale(made):
+            raise  # a mistake in the experiment
+        return None
+
+
+def thumbnail(picture: Picture) -> str:
+    """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
+    size could not be read."""
+    drawing = picture.drawing()
+    shapes = Drawing(drawing.title, drawing.width, drawing.height)
+    shapes.add(*(mark for mark in drawing.marks if not isinstance(mark, TextMark)))
+    return svg(shapes, themed=True)
+
+
+def figure(picture: Picture) -> str:
+    """As a part of the page: large enough for the last row of the room, but no larger than the
+    claim above them."""
+    return picture.figure(f"max-width: {round(picture.drawing().width * FONT_SIZE / SIZE, 1)}rem")
+
+
+def numbers(picture: Picture) -> str:
+    """The same numbers to read, in as many tables as there are."""
+    parts = []
+    for title, header, rows in _tables(picture):
+        parts.append(f"<p>{escape(title)}</p>" if title else "")
+        parts.append(_table(header, [[str(row[0]), *map(number, row[1:])] for row in rows]))
+    return "".join(parts)
+
+
+def as_csv(picture: Picture) -> str:
+    """The same numbers for a spreadsheet, every digit of them; several tables one below the other,
+    each with its title."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    for title, header, rows in _tables(picture):
+        if title:
+            lines.writerow([title])
+        lines.writerow(header)
+        lines.writerows(rows)
+    return out.getvalue()
+
+
+Table = tuple[str, list[str], list[list[Any]]]  # title, header, rows of a label and numbers
+
+
+def _tables(picture: Picture) -> Iterator[Table]:
+    match picture:
+        case Lines():
+            rows = [
+                [label, *(float(values[place]) for values in picture.series.values())]
+                for place, label in enumerate(picture.x.labels)
+            ]
+            yield "", [picture.x.name, *picture.series], rows
+        case Bars():
+            bars = zip(picture.labels, picture.values, strict=True)
+            yield "", ["", picture.x], [[label, float(value)] for label, value in bars]
+        case Heat():
+            rows = [
+                [label, *map(float, line)]
+                for label, line in zip(picture.rows.labels, picture.values, strict=True)
+            ]
+            corner = f"{picture.rows.name} \\ {picture.columns.name}"
+            yield "", [corner, *picture.columns.labels], rows
+        case Grid():
+            for heat in picture.heats:
+                for _, header, rows in _tables(heat):
+                    yield heat.title, header, rows
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    cells = [[escape(cell) for cell in row] for row in rows]
+    return table([escape(cell) for cell in header], cells, numbers=range(1, len(header)))
+
+
+def number(value: float) -> str:
+    """0.0123, −4.5, 1.2e-05: three digits that count."""
+    if not np.isfinite(value):
+        return "–"
+    return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+WIDE, HIGH = 320, 22  # of one comparison, in the units of the drawing
+EDGE = 8
+LEAST = 1e-12  # probability that is written out
+
+
+def dots(comparisons: Sequence[BarComparison]) -> str:
+    """One row for each comparison, each on a scale of its own; the words below say the numbers."""
+    rows = "".join(_row(made) for made in comparisons)
+    return f'<ul class="dots">{rows}</ul>'
+
+
+def _row(made: BarComparison) -> str:
+    text = (
+        f"{made.value:.3g} [{made.low:.3g}, {made.high:.3g}] against {made.bar:.3g}: {made.side}, "
+        f"{_p(made.p)}, corrected {_p(made.adjusted)} ({made.method})"
+    )
+    return f"<li>{_drawing(made, text)}<small>{escape(text)}</small></li>"
+
+
+def _p(value: float) -> str:
+    """Below what floats can tell from 0, nobody knows it."""
+    return f"p {value:.2g}" if value >= LEAST else f"p < {LEAST:.0e}"
+
+
+def _drawing(made: BarComparison, text: str) -> str:
+    marks = [value for value in (*made.values, made.low, made.high, made.bar) if np.isfinite(value)]
+    low, high = min(marks), max(marks)
+    scale = (WIDE - 2 * EDGE) / (high - low) if high > low else 0.0
+
+    def x(value: float) -> float:
+        return round(EDGE + (min(max(value, low), high) - low) * scale, 1)
+
+    middle = HIGH / 2
+    seeds = "".join(
+        f'<circle cx="{x(value)}" cy="{middle}" r="3" fill="currentColor" fill-opacity="0.45"/>'
+        for value in made.values
+        if np.isfinite(value)
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{escape(text)}">'
+        f'<path d="M{x(made.low)} {middle}H{x(made.high)}" stroke="currentColor" '
+        'stroke-width="1.5"/>'
+        f'<path d="M{x(made.bar)} 2V{HIGH - 2}" stroke="currentColor" stroke-width="1.5" '
+        f'stroke-dasharray="3 2"/>{seeds}</svg>'
+    )
