@@ -16,20 +16,22 @@ from typer.main import get_command
 
 import translucid
 from translucid.cli import app
+from translucid.cli.shared import plugins
 from translucid.model import Model
 from translucid.runs.recipe.recipe import MODELS, SECTIONS
 
-SOURCE = Path(translucid.__file__).parent
-# Of pages, whose style sheets have names too; of lab claims.
+SOURCE = Path(translucid.__file__).parent.parent
+# Pages, whose style sheets have names of their own.
 LEFT_OUT = (
-    "render",
-    "translucid_lab/claims/__init__.py",
-    "studio/page_bundle.py",
-    "worked/solution",
+    "translucid/see/render",
+    "translucid/core/progress.py",
+    "translucid/studio/page_bundle.py",
+    "translucid/worked/solution",
 )
 FILES = [
     path
-    for path in sorted(SOURCE.rglob("*.py"))
+    for package in ("translucid", "translucid_lab")
+    for path in sorted((SOURCE / package).rglob("*.py"))
     if not str(path.relative_to(SOURCE)).startswith(LEFT_OUT)
 ]
 
@@ -57,8 +59,8 @@ def keys() -> frozenset[str]:
 
 @cache
 def commands() -> dict[tuple[str, ...], frozenset[str]]:
-    """The options of each command, by its words."""
-    return dict(_commands(get_command(app), ()))
+    """The options of each command, by its words; the lab is loaded like any plugin."""
+    return dict([*_commands(get_command(app), ()), *_commands(plugins.load("lab"), ("lab",))])
 
 
 @cache
