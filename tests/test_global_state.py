@@ -175,7 +175,7 @@ OWN: dict[str, dict[str, Callable[[tl.Model], Any]]] = {
         "score": lambda m: m.score(TEXTS[0], "der hund sieht ."),
         "ensemble": lambda m: m.decode(TEXTS, ensemble=[model("translate")]),
         "optimized": lambda m: m.optimized().translate(TEXTS),
-        "positions": lambda m: m.positions(),
+        "position_encodings": lambda m: m.position_encodings(),
     },
     "language": {
         "generate": lambda m: m.generate(TEXTS, seed=3, samples=2, max_length=5),

@@ -37,7 +37,8 @@ class Strip(ast.NodeTransformer):
 def make_twin(folder: Path) -> tuple[ModuleType, int]:
     """The twin's `models` package, and how many trace calls were dropped."""
     strip = Strip()
-    for path in (*SOURCE.glob("*.py"), *SOURCE.glob("parts/*.py"), *SOURCE.glob("models/*.py")):
+    rooms = ("*.py", "core/*.py", "parts/*.py", "models/*.py")
+    for path in (path for room in rooms for path in SOURCE.glob(room)):
         twin = folder / TWIN / path.relative_to(SOURCE)
         twin.parent.mkdir(parents=True, exist_ok=True)
         twin.write_text(ast.unparse(strip.visit(ast.parse(path.read_text("utf-8")))), "utf-8")

@@ -288,7 +288,7 @@ def bag_of_words_accuracy(
             for word in one.english:
                 if word in vocabulary:
                     counts[row, vocabulary[word]] += 1
-        return counts, torch.tensor([nouns.index(one.sentiment) for one in sentences])
+        return counts, torch.tensor([names.index(one.sentiment) for one in sentences])
 
     x, y = tensors(train)
     torch.manual_seed(0)

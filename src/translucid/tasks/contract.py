@@ -23,9 +23,9 @@ def check_contract(
 ) -> None:
     """Refuse a task whose methods return something else than they must."""
     few = [items[place] for place in range(min(FEW, len(items)))]
+    _is_batch(task, task.collate(few), len(few))
     for item in few:
         _is_count(task, "targets", task.targets(item))
-    _is_batch(task, task.collate(few), len(few))
     _is_loss(task, network, task.collate(few))
     if valid:
         check_score(task, task.evaluate(network, valid[:FEW]))
