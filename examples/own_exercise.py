@@ -11,7 +11,7 @@ is replaced by the symbol x in the formula, and by its numbers in the line below
 
 import torch
 
-from translucid.core.errors import InputError
+from translucid import InputError
 from translucid.worked import Board, Numbers, Solution, vector
 
 
