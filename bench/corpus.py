@@ -126,7 +126,7 @@ def measure(
     result["generate_s"] = round(time.monotonic() - began, 1)
     print(f"generated {size:,} bytes in {result['generate_s']} s", flush=True)
 
-    from translucid.data.corpus.build import ensure_store
+    from translucid.data.corpus.build_store import ensure_store
     from translucid.data.corpus.sample import sample_texts
     from translucid.data.tokenizers.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.score import Criterion
-from translucid.tasks.statistics import Sums, interval, p_value, paired
+from translucid.tasks.significance import Sums, interval, p_value, paired
 
 SAMPLES, SEED = 1000, 12345  # as sacrebleu's
 RARE = 0.05  # a p-value below it is hardly luck

@@ -19,9 +19,8 @@ from translucid.fast.precision import Precision, prepare
 from translucid.models.sequence_config import SequenceConfig
 from translucid.see import INTEGRATION_STEPS
 from translucid.tasks import model_folder
-from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
-from translucid.tasks.model_folder import task_of
+from translucid.tasks.model_folder import expect, several, task_of
 
 # Methods import what they need when they are called: most programs never look into a model, score
 # it or export it, and need not wait for the code that does.

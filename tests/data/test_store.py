@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from translucid.core.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.data.batching import plan_batches
-from translucid.data.corpus import build, encode, token_store, workers
-from translucid.data.corpus.build import build_store, ensure_store
+from translucid.data.corpus import build_store as build
+from translucid.data.corpus import encode, token_store, workers
+from translucid.data.corpus.build_store import build_store, ensure_store
 from translucid.data.corpus.token_store import Store, open_store, read_manifest
 from translucid.data.packing import pack
 from translucid.data.readers.lines import LineRule, LineSpan
@@ -422,7 +423,7 @@ def test_a_worker_that_dies(tmp_path: Path, text: Path, tokenizer) -> None:
 BUILD = """
 import sys, time
 from translucid.data.corpus import workers as store_pool
-from translucid.data.corpus.build import build_store
+from translucid.data.corpus.build_store import build_store
 from translucid.data.tokenizers.tokenizer import Tokenizer
 encode = store_pool.encode_job
 def encode_slowly(*arguments):

@@ -12,7 +12,7 @@ from translucid.core.errors import InputError, Interrupted
 from translucid.runs.cross_validation import cross_validate
 from translucid.runs.recipe.recipe import of_run, parse
 from translucid.tasks.model_folder import load
-from translucid.tasks.statistics import mean_interval
+from translucid.tasks.significance import mean_interval
 
 SMALL = ["training.steps=2", "training.evaluate_every=1", "model.d_model=8", "model.layers=1",
          "model.heads=2", "tokenizer.kind=word"]  # fmt: skip

@@ -210,7 +210,7 @@ def test_the_fixed_search_leaves_out_the_same(name: str, ends: tuple[int, ...]) 
 
 
 def decode_inputs(batch: Any) -> Any:
-    from translucid.tasks.prefixes import prefixes_and_sources
+    from translucid.tasks.next_tokens import prefixes_and_sources
 
     return prefixes_and_sources(batch)
 

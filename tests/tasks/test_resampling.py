@@ -9,7 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, estimate_ci
 
 from translucid.tasks import metrics
-from translucid.tasks.statistics import Sums, interval, of_lines, p_value, ratio
+from translucid.tasks.significance import Sums, interval, of_lines, p_value, ratio
 
 SAMPLES, SEED = 100, 12345
 

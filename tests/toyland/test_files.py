@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.toyland import Toyland, files, write_toyland
+from translucid.data.toyland import Toyland, toyland_files, write_toyland
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def lines(path: Path) -> list[str]:
 
 def test_every_file_is_written_and_nothing_else(folder: Path) -> None:
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert written == set(files.file_names())
+    assert written == set(toyland_files.file_names())
     assert list(folder.parent.iterdir()) == [folder]  # the draft is gone
 
 
@@ -88,7 +88,7 @@ def test_an_interrupted_call_leaves_nothing(
     def fail(draft: Path, out: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "_move", fail)
+    monkeypatch.setattr(toyland_files, "_move", fail)
     with pytest.raises(KeyboardInterrupt):
         write_toyland(tmp_path / "toyland", pairs=5, held_out=2)
     assert list(tmp_path.iterdir()) == []

@@ -57,7 +57,7 @@ def embed(
 
     Example: translucid embed runs/tuned sentences.txt --against ./all-MiniLM-L6-v2
     """
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
 
     if text and file is not None:
         raise ConfigError(f"--text and the file {file} were both given; leave one out")
@@ -109,7 +109,7 @@ def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: boo
 
 
 def _against(held: "Model", before: "Model", texts: list[str], top: int, as_json: bool) -> None:
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
 
     check_task(before.task, "embed")
     moved = held.compare_embeddings(before, texts)

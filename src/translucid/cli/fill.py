@@ -32,7 +32,7 @@ def fill(
 
     Example: translucid fill ./bert-base-uncased "The capital of France is [MASK]."
     """
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
 
     if bool(text) == (texts is not None):
         raise ConfigError("give texts in quotes, or a file with --texts; one of the two")

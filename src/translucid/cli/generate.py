@@ -50,7 +50,7 @@ def generate(
 
     Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1
     """
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
 
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     if beam_size is not None and (drawing or samples > 1 or stop):

@@ -127,7 +127,7 @@ def _answer(
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
     from translucid.model import with_spans, with_threshold
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
     from translucid.tasks.options import DataConfig
 
     files, keys = files_and_keys(words or ())

@@ -21,7 +21,7 @@ from translucid.core.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.data.tokenizers.tokenizer import Tokenizer
-    from translucid.generate.results import Candidate, Decoded
+    from translucid.generate.decoded import Candidate, Decoded
     from translucid.generate.tree import Node, Tree
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
@@ -77,7 +77,7 @@ def translate(
 
     Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
     """
-    from translucid.tasks.expect import check_task
+    from translucid.tasks.model_folder import check_task
 
     search = o.typed(
         beam_size=beam_size, alpha=alpha, no_repeat_ngram=no_repeat_ngram,
@@ -322,7 +322,7 @@ class _Drawing:
 
     def _words(self, nodes: Sequence["Node"]) -> str:
         """Readable tokens; · joins the pieces of a word."""
-        from translucid.generate.results import shown
+        from translucid.generate.decoded import shown
 
         words = ""
         for node in nodes:
@@ -333,7 +333,7 @@ class _Drawing:
         return words
 
     def _apart(self, piece: str) -> bool:
-        from translucid.generate.results import END
+        from translucid.generate.decoded import END
 
         return self.tokenizer.unit == "word" or piece == END
 

@@ -16,7 +16,6 @@ from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
 from translucid.generate.constraints import Constraint
-from translucid.generate.pooled_search import pooled_search
 from translucid.generate.sampling import SamplingConfig, pick
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
@@ -96,6 +95,8 @@ def find(
             "the tree of a search shows texts that keep their places; set early_stopping = None"
         )
     if pooled:
+        from translucid.generate.pooled_search import pooled_search  # seldom asked for
+
         return pooled_search(
             stepper(model, trace), state, prefix, least, most, config,
             ends=(eos, *ends), extra=extra,

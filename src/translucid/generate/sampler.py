@@ -8,7 +8,7 @@ from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import Model, draw, limits
-from translucid.generate.results import Candidate, pieces_of
+from translucid.generate.decoded import Candidate, pieces_of
 from translucid.generate.sampling import SamplingConfig, uniforms
 from translucid.generate.text_stream import TextStream
 from translucid.generate.word_constraints import WordConstraints

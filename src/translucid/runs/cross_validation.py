@@ -14,7 +14,7 @@ from translucid.runs.recipe.examples import load_examples
 from translucid.runs.recipe.recipe import Recipe, of_run
 from translucid.runs.run import resume_run, train_recipe
 from translucid.tasks.model_folder import Bundle
-from translucid.tasks.statistics import mean_interval
+from translucid.tasks.significance import mean_interval
 
 SUMMARY = "folds.json"
 CONFIDENCE = 0.95

@@ -11,7 +11,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate import constraints
-from translucid.generate.results import Candidate
+from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
 from translucid.parts.activations import as_log_probs
@@ -20,7 +20,7 @@ from translucid.see.pictures import Grid
 from translucid.studio.attention_tables import kinds_of_attention
 from translucid.studio.read_along import read_along
 from translucid.studio.text_runs import Run
-from translucid.tasks.prefixes import never_generated
+from translucid.tasks.next_tokens import never_generated
 from translucid.tasks.words import readable
 
 MANY = 32  # values that are all written out; an embedding has hundreds

@@ -14,7 +14,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import Edit
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
-from translucid.generate.results import Decoded
+from translucid.generate.decoded import Decoded
 from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
 from translucid.models.mlp import MLPConfig, PerceptronConfig

@@ -8,9 +8,9 @@ if TYPE_CHECKING:  # for type checkers and editors; must agree with the table be
     from translucid.tasks.batch import IGNORE as IGNORE
     from translucid.tasks.loss import cross_entropy as cross_entropy
     from translucid.tasks.metrics import span_f1 as span_f1
-    from translucid.tasks.statistics import incomplete_beta as incomplete_beta
-    from translucid.tasks.statistics import t_probability as t_probability
-    from translucid.tasks.statistics import t_quantile as t_quantile
+    from translucid.tasks.significance import incomplete_beta as incomplete_beta
+    from translucid.tasks.significance import t_probability as t_probability
+    from translucid.tasks.significance import t_quantile as t_quantile
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -18,6 +18,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "batch": ["IGNORE"],
         "loss": ["cross_entropy"],
         "metrics": ["span_f1"],
-        "statistics": ["incomplete_beta", "t_probability", "t_quantile"],
+        "significance": ["incomplete_beta", "t_probability", "t_quantile"],
     },
 )

@@ -28,7 +28,7 @@ from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
-from translucid.tasks.statistics import Sums, of_lines, ratio
+from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.words import Words, of_text, readable
 
 ONE_LABEL = 0.8  # a label with this share makes accuracy say little

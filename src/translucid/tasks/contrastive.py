@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.tasks.batch import IGNORE
+from translucid.tasks.options import TEMPERATURE
 
-TEMPERATURE = 0.05  # cosines are divided by it: 1 / 20, the scale of sentence-transformers
 BLOCK = 1024  # texts that are compared with all others at once
 
 

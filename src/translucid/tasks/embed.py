@@ -23,7 +23,6 @@ from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.contrastive import (
-    TEMPERATURE,
     contrastive_loss,
     cosines,
     retrieval,
@@ -33,7 +32,7 @@ from translucid.tasks.contrastive import (
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
-from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.options import TEMPERATURE, DataConfig, Resources
 from translucid.tasks.outputs import Answer, Cell, Ending, OutputRow, Values, floats
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline

@@ -30,7 +30,7 @@ from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig
 from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
 from translucid.tasks.registry import task
-from translucid.tasks.statistics import PER_TOKEN, Sums, of_lines, ratio
+from translucid.tasks.significance import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.words import Words, in_a_text, of_text, readable
 
 SOFTMAX = (

@@ -9,14 +9,14 @@ from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.fast.precision import PrecisionDifference, difference
 from translucid.generate.beam_search import GenerationConfig
-from translucid.generate.results import Decoded, Scored
+from translucid.generate.decoded import Decoded, Scored
 from translucid.generate.sampling import SamplingConfig
 from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.tasks.base import Task
-from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
+from translucid.tasks.model_folder import expect, several
 from translucid.tasks.text_generation import TextGenerator, settings
 from translucid.tasks.translate import Translate
 

@@ -28,12 +28,11 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
 from translucid.tasks.in_batches import LazyItems, advance, item_losses, summed_loss
 from translucid.tasks.loss import cross_entropy
-from translucid.tasks.next_tokens import NextTokens
+from translucid.tasks.next_tokens import NextTokens, never_generated
 from translucid.tasks.options import DataConfig, Resources
-from translucid.tasks.prefixes import never_generated
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
-from translucid.tasks.statistics import PER_TOKEN, Sums, ratio
+from translucid.tasks.significance import PER_TOKEN, Sums, ratio
 from translucid.tasks.words import Words, of_text, readable
 
 if TYPE_CHECKING:

@@ -14,18 +14,17 @@ No pickle. A folder appears whole or not at all: it is written aside and renamed
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from translucid.core import extensions
 from translucid.core.atomic_files import CARD, fault, standing, write_whole
 from translucid.core.config import Config
-from translucid.core.errors import ConfigError, InputError
+from translucid.core.errors import ConfigError, InputError, WrongTaskError
 from translucid.core.registry import Registry
 from translucid.core.untrusted_files import inside, naming, open_regular, read_object
 from translucid.core.weights import declared_sizes, load_weights, save_weights
@@ -112,6 +111,8 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
+        from translucid.core import extensions
+
         if noted := extensions.used(own_names(bundle.task, bundle.network.config)):
             config["code"] = [asdict(source) for source in noted]  # for people; nothing loads it
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
@@ -175,7 +176,10 @@ def _load(folder: Path) -> Bundle:
         described = _Described(**config)
     except ConfigError as error:
         raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
-    extensions.require(described.code, (TASKS, POSITIONS), folder)
+    if described.code:
+        from translucid.core import extensions  # only for models of a user's own code
+
+        extensions.require(described.code, (TASKS, POSITIONS), folder)
     sizes = described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
         raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
@@ -278,3 +282,28 @@ def task_of(held: Bundle) -> Task[Any, Any]:
             f"a model for task {held.task} needs more than its folder holds "
             f"({type(error).__name__}: {error}); copy the folder again, whole"
         ) from error
+
+
+Item = TypeVar("Item")
+
+
+def expect(task: Task[Any, Any], *names: str) -> Any:
+    """Return the task if it is one of these, or derived from one; otherwise raise an error that
+    shows how to use its models."""
+    if not isinstance(task, tuple(TASKS[name] for name in names)):
+        raise WrongTaskError(task.name, task.command)
+    return task
+
+
+def check_task(task: Task[Any, Any], name: str) -> None:
+    """Refuse a model that was trained for another task than the one of this name."""
+    if task.name != name:
+        raise WrongTaskError(task.name, task.command)
+
+
+def several(texts: Sequence[Item]) -> Sequence[Item]:
+    """The texts, if they are a list of them."""
+    if isinstance(texts, str):
+        shown = repr(texts) if len(texts) <= 60 else "text"  # half a text would be another one
+        raise InputError(f"a list of texts is needed, not one text; write [{shown}]")
+    return texts

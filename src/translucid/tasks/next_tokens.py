@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.generate.results import END
-from translucid.tasks.batch import IGNORE
+from translucid.generate.decoded import END
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Choices, least_sure
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
@@ -135,3 +138,21 @@ class TargetTokens(NextTokens):
             f"the translation ends here (probability of the end: {end:.1%}); by itself the model "
             f"would have continued with {label!r} ({float(probabilities[best]):.1%})"
         )
+
+
+def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
+    """The prefixes of a batch without their padding, and the sources."""
+    inputs = batch.inputs
+    if "source" in inputs:
+        ids, mask = inputs["target"], inputs["target_mask"]
+        sources = GenerationInputs.of(inputs["source"], inputs["source_mask"])
+    else:
+        ids, sources = inputs["ids"], None
+        mask = inputs.get("mask", torch.ones_like(ids, dtype=torch.bool))
+    return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
+
+
+def never_generated(tokenizer: Tokenizer, model: nn.Module) -> tuple[int, ...]:
+    """Tokens that this model must not write."""
+    assert isinstance(model, AutoregressiveNetwork)
+    return tokenizer.never_generated(model.vocab)

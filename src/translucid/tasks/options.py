@@ -15,9 +15,9 @@ from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
-from translucid.tasks.contrastive import TEMPERATURE
 from translucid.tasks.registry import TaskName
 
+TEMPERATURE = 0.05  # of the contrastive loss: 1 / 20, the scale of sentence-transformers
 Paths = tuple[str, ...]
 Column = int | str | None
 SpanDecoding = Literal["legal", "free", "iob1"]

@@ -28,7 +28,7 @@ from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Scale, Values
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
-from translucid.tasks.statistics import Sums, of_lines, ratio
+from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.words import Words
 
 LARGEST = torch.finfo(torch.float32).max

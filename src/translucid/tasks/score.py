@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from translucid.tasks.statistics import Sums
+from translucid.tasks.significance import Sums
 
 IDENTICAL = 0.1  # fraction of the examples: when more outputs are the same, a warning says so
 REPEATED = 4  # times in a row that a good text hardly has the same word

@@ -31,8 +31,8 @@ from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig, Long, Resources, SpanDecoding
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
+from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.span_decoder import best_tags, tag_transitions
-from translucid.tasks.statistics import Sums, of_lines, ratio
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.words import Words, readable
 

@@ -6,7 +6,7 @@ beginning, the other writes after a prompt.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,19 +18,21 @@ from translucid.fast.attention_kernels import without_plans
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import Model, find, limits
-from translucid.generate.results import Candidate, Decoded, Scored, pieces_of
-from translucid.generate.sampler import SampledTexts
+from translucid.generate.decoded import Candidate, Decoded, Scored, pieces_of
 from translucid.generate.sampling import SamplingConfig
 from translucid.generate.text_stream import check_stop
-from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.language import Language, LanguageItem
-from translucid.tasks.prefixes import never_generated, prefixes_and_sources
+from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate, TranslateItem
+
+if TYPE_CHECKING:
+    from translucid.generate.sampler import SampledTexts
+    from translucid.generate.tree import Tree
 
 Network = AutoregressiveNetwork[Any]
 ROWS = 64  # texts of a language model that are written at once
@@ -104,7 +106,7 @@ class TextGenerator:
         config: GenerationConfig,
         plain: GenerationConfig,
         word_constraints: WordConstraints,
-        tree: Tree | None = None,
+        tree: "Tree | None" = None,
         trace: NoTrace = NO_TRACE,
     ) -> list[list[Hypothesis]]:
         watching: dict[str, Any] = {"trace": trace, "graphs": self.graphs}
@@ -138,7 +140,11 @@ class TextGenerator:
 
         return self._in_batches(items, act)
 
-    def _tree(self, item: Any, config: GenerationConfig, word_constraints: WordConstraints) -> Tree:
+    def _tree(
+        self, item: Any, config: GenerationConfig, word_constraints: WordConstraints
+    ) -> "Tree":
+        from translucid.generate.tree import Tree  # only where the tree is asked for
+
         prefixes, sources = prefixes_and_sources(self.task.collate([item]).to(self.network.device))
         least, most = limits(self.model, prefixes, sources, config)
         return Tree(config, self.tokenizer.eos_id, int(least[0]), int(most[0]))
@@ -253,7 +259,9 @@ class TextGenerator:
 
     def _sampled(
         self, prefixes: list[list[int]], stop: Sequence[str], trace: NoTrace = NO_TRACE
-    ) -> SampledTexts:
+    ) -> "SampledTexts":
+        from translucid.generate.sampler import SampledTexts  # only where texts are sampled
+
         never = never_generated(self.tokenizer, self.network)
         return SampledTexts(
             self.model, self.tokenizer, prefixes, stop, trace,
@@ -299,7 +307,7 @@ class TextGenerator:
         return [results_by_place[place] for place in range(len(items))]
 
     def _decoded(
-        self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: Tree | None = None
+        self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: "Tree | None" = None
     ) -> Decoded:
         begun = item.target if isinstance(item, TranslateItem) else item.ids
         texts = [

@@ -23,7 +23,7 @@ from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round
 from translucid.generate.constraints import Constraint
 from translucid.generate.decode import find
-from translucid.generate.results import END
+from translucid.generate.decoded import END
 from translucid.generate.sampling import SamplingConfig
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
@@ -34,12 +34,11 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
 from translucid.tasks.loss import cross_entropy
-from translucid.tasks.next_tokens import TargetTokens
+from translucid.tasks.next_tokens import TargetTokens, never_generated, prefixes_and_sources
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
-from translucid.tasks.prefixes import never_generated, prefixes_and_sources
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, degenerate_outputs
-from translucid.tasks.statistics import PER_TOKEN, Sums, of_lines, ratio
+from translucid.tasks.significance import PER_TOKEN, Sums, of_lines, ratio
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 

@@ -9,7 +9,8 @@ From the bottom up: `lexicon` says what a word is; `nouns`, `verbs`, `adjectives
 `generate` numbers them; `views` and `files` hand them out.
 """
 
-from translucid.data.toyland.files import (
+from translucid.data.toyland.generate import LABELS, SPLITS, STRUCTURES, Toyland, generate
+from translucid.data.toyland.toyland_files import (
     entity_records,
     language_lines,
     pharaoh,
@@ -17,7 +18,6 @@ from translucid.data.toyland.files import (
     translation_pairs,
     write_toyland,
 )
-from translucid.data.toyland.generate import LABELS, SPLITS, STRUCTURES, Toyland, generate
 from translucid.data.toyland.words import Sentence
 
 __all__ = [

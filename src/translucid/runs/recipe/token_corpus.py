@@ -6,7 +6,7 @@ from typing import Any
 
 from translucid.core.errors import ConfigError
 from translucid.core.progress import Progress
-from translucid.data.corpus.build import ensure_store
+from translucid.data.corpus.build_store import ensure_store
 from translucid.data.corpus.sample import sample_texts
 from translucid.data.corpus.token_store import Store
 from translucid.data.records import Text

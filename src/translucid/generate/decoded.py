@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.generate.tree import Tree
+
+if TYPE_CHECKING:
+    from translucid.generate.tree import Tree
 
 END = "</s>"
 
@@ -29,7 +31,7 @@ class Decoded:
 
     source: str
     texts: list[Candidate]
-    tree: Tree | None = field(default=None, repr=False)
+    tree: "Tree | None" = field(default=None, repr=False)
     note: str = ""  # what to know about how it was searched
 
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
