@@ -21,6 +21,7 @@ from translucid.runs.recipe.recipe import MODELS, SECTIONS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/translucid"
+LAB = ROOT / "src/translucid_lab"
 CONFIGS = [*SECTIONS.values(), *MODELS.values(), PerceptronConfig, GenerationConfig, SamplingConfig]
 
 # Phrases that stand nowhere, each with the field's word for it.
@@ -102,10 +103,7 @@ ALLOWED = {
     "worked/": ({"given", "writer"}, "what an exercise gives; what writes its numbers"),
     "runs/checkpoints.py": ({"writer"}, "torch's own HuggingFaceStorageWriter"),
     "training/loop.py": ({"memory"}, "RAM of a process or a GPU, in timing.jsonl"),
-    "translucid_lab/claims/vanishing_gradients.py": (
-        {"gains"},
-        "of initialisation",
-    ),
+    "translucid_lab/claims/vanishing_gradients.py": ({"gains"}, "of initialisation"),
     "translucid_lab/claims/training_with_norms.py": ({"gains"}, "of initialisation"),
     "translucid_lab/claims/exploding_gradients.py": ({"gains"}, "of initialisation"),
     "translucid_lab/claims/task_shapes.py": ({"each"}, "the experiment tag-each-word"),
@@ -168,8 +166,9 @@ def of_the_studio() -> Iterator[tuple[str, str]]:
 
 def sources() -> Iterator[tuple[str, Facts]]:
     """The rooms whose names and messages are in the field's words."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE).as_posix()
+    files = [*SOURCE.rglob("*.py"), *LAB.rglob("*.py")]
+    for path in sorted(files):
+        place = path.relative_to(LAB.parent).as_posix().removeprefix("translucid/")
         yield place, facts(path)
 
 

@@ -135,12 +135,12 @@ def _imported(module: str, name: str) -> list[tuple[Path, str]]:
     place = FOLDER.joinpath(*module.split(".")[1:])
     if (place / f"{name}.py").is_file():
         path = place / f"{name}.py"
-        return [(path, each) for each in _source(path.read_text("utf-8")).definitions]
+        return [(path, defined) for defined in _source(path.read_text("utf-8")).definitions]
     return [(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"), name)]
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class TopLevel:
     """The top level of a file."""
 
     definitions: dict[str, tuple[str, frozenset[str]]]  # by name: the code, the names that it uses
@@ -148,7 +148,7 @@ class SourceFile:
 
 
 @cache
-def _source(text: str) -> SourceFile:
+def _source(text: str) -> TopLevel:
     tree = ast.parse(text)
     imports = {
         alias.asname or alias.name: (node.module or "", alias.name)
@@ -160,10 +160,13 @@ def _source(text: str) -> SourceFile:
     definitions = {}
     for place, node in enumerate(tree.body):
         if not isinstance(node, ast.Import | ast.ImportFrom) and node is not documentation:
-            found = _tree(node), frozenset(_globals(compile(ast.Module([node], []), "", "exec")))
+            definition = (
+                _tree(node),
+                frozenset(_globals(compile(ast.Module([node], []), "", "exec"))),
+            )
             for name in _bound(node) or [f"statement {place}"]:
-                definitions[name] = found
-    return SourceFile(definitions, imports)
+                definitions[name] = definition
+    return TopLevel(definitions, imports)
 
 
 def _bound(node: ast.stmt) -> list[str]:
