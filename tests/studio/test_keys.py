@@ -1,6 +1,7 @@
 """The page by keyboard only: the tour, the tables, what is copied, the keys, small windows."""
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -155,12 +156,22 @@ def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa:
 
 
 def table(page: Page, title: str) -> tuple[list[str], list[str], list[list[str]]]:  # noqa: F811
-    """Press t, choose a picture, and read columns, rows and cells; then close it again."""
-    press(page, "t")
-    page.inner.wait_for_selector("dialog .datatable")
-    names = page.words("dialog select option") or page.words("dialog .tablehead p")
-    found = next((name for name in names if title in name), None)
-    assert found is not None, f"{title}: there are {names}"
+    """Press t, choose a picture, and read columns, rows and cells; then close it again.
+
+    The list holds what is drawn when t is pressed, and the inspector is drawn last: so it is opened
+    again while a picture is missing.
+    """
+    deadline = time.monotonic() + PATIENCE / 1000
+    while True:
+        press(page, "t")
+        page.inner.wait_for_selector("dialog .datatable")
+        names = page.words("dialog select option") or page.words("dialog .tablehead p")
+        found = next((name for name in names if title in name), None)
+        if found is not None:
+            break
+        assert time.monotonic() < deadline, f"{title}: there are {names}"
+        press(page, "Escape")
+        page.inner.wait_for_selector("dialog", state="detached")
     if page.words("dialog select option"):
         page.inner.select_option("dialog select", label=found)
     page.inner.wait_for_function(
