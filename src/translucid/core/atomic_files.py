@@ -51,9 +51,9 @@ def write_text(file: Path, text: str) -> None:
         remove(aside(file))  # a half of before; or a link, which would be written through
         with aside(file).open("x", encoding="utf-8") as half:
             half.write(text)
-        _flush(aside(file))
+        flush(aside(file))
         aside(file).replace(file)
-        _flush(file.parent)
+        flush(file.parent)
 
 
 def unshare(file: Path) -> None:
@@ -91,12 +91,12 @@ def put_in_place(folder: Path) -> None:
     write_manifest(place)
     _as_usual(place)
     for path in [*place.rglob("*"), place]:
-        _flush(path)
+        flush(path)
     recover(folder)
     if folder.exists():
         folder.rename(before)
     place.rename(folder)
-    _flush(folder.parent)
+    flush(folder.parent)
     remove(before)
 
 
@@ -197,7 +197,8 @@ def _neighbour(path: Path, ending: str) -> Path:
     return named.with_name(f".{named.name}{ending}") if named.name else named / ending
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, through to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

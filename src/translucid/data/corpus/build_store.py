@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from translucid.core.atomic_files import flush
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import (
     TOKENIZER,
@@ -32,7 +33,6 @@ from translucid.data.corpus.token_store import (
     Manifest,
     ShardFile,
     Store,
-    flush_folder,
     is_ours,
     open_store,
     write_manifest,
@@ -176,7 +176,7 @@ def build_plan(plan: StorePlan) -> Store:
         jobs = cut(plan.files, plan.unit, plan.shard_bytes, scanned)
         shards = encode_jobs(jobs, settings, plan.tokenizer, plan.processes, plan.report)
         manifest = _manifest(plan, settings, scanned, shards)
-        flush_folder(build)
+        flush(build)
         write_manifest(folder, manifest)
     except OSError as error:
         shutil.rmtree(build, ignore_errors=True)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from translucid.core.atomic_files import flush
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import TOKENIZER, shard_name
 from translucid.data.readers.loading import Loading, Reason
@@ -179,16 +180,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, folder / MANIFEST)
-    flush_folder(folder)
-
-
-def flush_folder(folder: Path) -> None:
-    """The names in a folder down to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(folder)
 
 
 def read_manifest(folder: Path) -> Manifest:
