@@ -14,12 +14,12 @@ IGNORE = -100  # a target that does not count (padding, a later subword): what t
 
 @dataclass(frozen=True)
 class Batch:
-    """What the model is called with, and what it should have said."""
+    """The inputs of a model and the targets of its outputs."""
 
     inputs: dict[str, Tensor]
     targets: Tensor
     count: int  # targets that count
-    lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
+    lines: tuple[int, ...] = ()  # the line numbers of the items in their file, for messages
     idle: bool = False  # its loss does not count: only there to keep step with other processes
     first: bool = False  # of an epoch, where a state that is carried begins anew
 
@@ -36,4 +36,4 @@ class PackedItems(Protocol):
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
     ) -> Batch:
-        """These items in so many rows of these lengths; rows that are not there are padding."""
+        """Collate the items into `count` rows of these lengths; missing rows are padding."""

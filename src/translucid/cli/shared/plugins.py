@@ -27,7 +27,7 @@ SHIPPED = {"lab": "translucid_lab.cli:app"}
 
 
 class Plugin(TyperGroup):
-    """Stands for the command of a plugin; only its use loads the plugin."""
+    """Placeholder for the command of a plugin, which is loaded only when it is used."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
         return load(str(self.name)).make_context(info_name, args, *more, **extra)
