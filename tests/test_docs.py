@@ -9,6 +9,7 @@ import doctest
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
@@ -18,6 +19,7 @@ import pytest
 from pydantic.fields import FieldInfo
 from tests.in_process import run
 
+import translucid as tl
 from translucid.core.catalogue import CATALOGUE, formula
 from translucid.core.registry import choices
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
@@ -69,6 +71,59 @@ def test_commands_print_what_the_page_shows(
     assert ran.returncode == 0, ran.stderr
     pattern = re.escape(output.strip()).replace(r"\.\.\.", ".*")
     assert re.fullmatch(pattern, ran.stdout.strip(), re.DOTALL), ran.stdout
+
+
+LINK = re.compile(r"""\]\(([^)\s]+)\)|(?:href|src)="([^"]+)\"""")
+MARKDOWN = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md",
+            "SECURITY.md", "CODE_OF_CONDUCT.md", "tests/invariants/README.md"))]  # fmt: skip
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings get where Markdown is rendered."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for link in (first or second for first, second in LINK.findall(text)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not path.startswith(("http:", "https:", "mailto:")):
+            assert target.exists(), link
+            assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+def test_the_readme_trains_on_files_of_ones_own(tmp_path: Path) -> None:
+    """Its three commands, on small files and for two steps."""
+    page = (ROOT / "README.md").read_text("utf-8")
+    section = page.partition("## Train on your files")[2].partition("## ")[0]
+    train, translate, explore = re.findall(r"^translucid .+$", section, re.MULTILINE)
+    for language, word in (("en", "dog"), ("de", "Hund")):
+        for part in ("train", "test", "new"):
+            lines = "".join(f"{word} {number}\n" for number in range(20))
+            (tmp_path / f"{part}.{language}").write_text(lines, "utf-8")
+    (tmp_path / "new.de").unlink()
+    small = ["training.steps=2", "training.device=cpu", "model.d_model=16", "model.heads=2"]
+    for command in ([*shlex.split(train), *small, "model.layers=1"], shlex.split(translate)):
+        ran = run(*command[1:], cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+    assert len((tmp_path / "new.de").read_text("utf-8").splitlines()) == 20
+    assert shlex.split(explore)[1:] == ["explore", "runs/mine"]
+    resume = re.search(r"`translucid (resume runs/mine)`", section)
+    assert resume
+    assert run(*resume[1].split(), cwd=tmp_path).returncode == 0
+
+
+def test_badges_and_citation_agree_with_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    badge = (ROOT / "docs/images/badge-python.svg").read_text("utf-8")
+    assert project["requires-python"].removeprefix(">=") + "+" in badge
+    assert project["license"] in (ROOT / "docs/images/badge-license.svg").read_text("utf-8")
+    assert f'version: "{tl.__version__}"' in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
 def test_the_table_of_trace_points_is_the_catalogue() -> None:

@@ -89,4 +89,3 @@ def test_the_docs_name_every_exercise() -> None:
         name for line in table for name in re.findall(r"`(?:work )?(\w+)", line.split("|")[1])
     ]
     assert listed == names
-    assert f"`translucid work {' | '.join(names)}`" in (ROOT / "README.md").read_text("utf-8")
