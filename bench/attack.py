@@ -5,7 +5,7 @@
 tried, refused by a named error, harmless (loaded and used, since the change does not matter), hung,
 escaped (something outside was read as its own or written), deleted, unexpected (any other error).
 The exit status is 1 if any of the last four is not zero. What is promised stands in
-docs/security.md.
+docs/explanation/security.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What needs no network, on the data sets of docs/results.md: the test scores to beat.
+"""What needs no network, on the data sets of docs/explanation/results.md: the test scores to beat.
 
     python bench/baselines.py --data FOLDER
 

@@ -1,7 +1,7 @@
 """How fast text is written, ours beside transformers and ctranslate2, in one run.
 
     python bench/decode.py --where cpu --rounds 5 --out cpu.json [--only "int8 batch 32"]
-    python bench/decode.py --table docs/speed.md cpu.json gpu.json
+    python bench/decode.py --table docs/explanation/speed.md cpu.json gpu.json
 
 All have models of the same sizes, the same sources, beams and numbers of tokens. In every round
 each of them runs once, so that what else the machine does meets all alike; what counts is the

@@ -250,7 +250,7 @@ class Interconnect:
 
 @dataclass(frozen=True)
 class Model:
-    """As measured on one GPU (docs/speed.md)."""
+    """As measured on one GPU (docs/explanation/speed.md)."""
 
     name: str
     parameters: int

@@ -2,7 +2,7 @@
 torch.nn.Transformer, in one run.
 
     python bench/train.py --where gpu --out gpu-train.json [--only "GPT-2"] [--data FOLDER]
-    python bench/train.py --table docs/speed.md gpu-train.json
+    python bench/train.py --table docs/explanation/speed.md gpu-train.json
 
 Ours reads files, makes batches, logs and validates as in any run; its rate is what timing.jsonl
 says once it is warm. The others repeat one random batch (`train_peers.py`). Every contestant is a

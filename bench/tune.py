@@ -1,4 +1,4 @@
-"""What tuning gives on the data sets of docs/results.md: trained models, trained on.
+"""What tuning gives on the data sets of docs/explanation/results.md: trained models, trained on.
 
     python bench/tune.py --data FOLDER --minilm FOLDER --out scores.json
     python bench/tune.py --data FOLDER --only adapt --out scores.json

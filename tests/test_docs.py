@@ -8,26 +8,19 @@ must be its output; a line `...` there stands for lines left out.
 import doctest
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import UnionType
-from typing import Literal, Union, get_args, get_origin
 
 import pytest
-from pydantic.fields import FieldInfo
 from tests.in_process import run
+from tests.reference_pages import GENERATED, generated
 
 import translucid as tl
-from translucid.core.catalogue import CATALOGUE, formula
-from translucid.core.registry import choices
-from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
-from translucid.runs.recipe.recipe import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NEEDS_MODELS = ("see.md",)  # tests/see/test_page.py makes them
+NEEDS_MODELS = ("figures.md",)  # tests/see/test_page.py makes them
 
 
 def blocks(page: Path, language: str) -> Iterator[str]:
@@ -139,73 +132,7 @@ def test_badges_and_citation_agree_with_the_package() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
-def test_the_table_of_trace_points_is_the_catalogue() -> None:
-    page = (ROOT / "docs" / "trace.md").read_text("utf-8")
-    shown = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
-    assert shown == list(CATALOGUE), "python -m tests.test_docs trace writes the table anew"
-    assert trace_table() in page
-
-
-def trace_table() -> str:
-    lines = ["| point | symbol | axes | meaning | formula |", "| --- | --- | --- | --- | --- |"]
-    for key, point in CATALOGUE.items():
-        right = f"${formula(key)}$" if point.formula else ""
-        for words, template in point.forms.items():
-            if template != point.formula:
-                right += f"; {words.replace(' ', ', ')}: ${formula(key, words=words.split())}$"
-        right, axes = right.replace("|", r"\vert "), ", ".join(point.axes)
-        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | {right} |")
-    return "\n".join(lines)
-
-
-def test_the_tables_of_keys_are_the_configs() -> None:
-    for page in ("models", "training"):
-        tables = key_tables(page)
-        assert (ROOT / "docs" / f"{page}.md").read_text("utf-8").endswith(tables), (
-            f"python -m tests.test_docs {page} writes the tables anew"
-        )
-
-
-def key_tables(page: str) -> str:
-    models = (TransformerConfig, RecurrentConfig, MLPConfig, PerceptronConfig)
-    titled = {config.__name__: config for config in models} if page == "models" else SECTIONS
-    lines: list[str] = []
-    for title, config in titled.items():
-        lines += ["", f"### {title}", "", "| key | allowed | default | meaning |"]
-        lines += ["| --- | --- | --- | --- |"]
-        for key, field in config.model_fields.items():
-            if key != "kind" or page == "training":
-                default = "must be given" if field.is_required() else f"`{field.default!r}`"
-                words = (f"`{key}`", allowed(field), default, str(field.description))
-                lines.append(f"| {' | '.join(words)} |")
-    return "\n".join(lines) + "\n"
-
-
-def allowed(field: FieldInfo) -> str:
-    """A type in words: the choices of a Literal or a registry, or the name of the type."""
-    if names := choices(field.metadata):
-        return ", ".join(f"`{name!r}`" for name in names)
-    annotation = field.annotation
-    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
-    words = []
-    for part in parts:
-        if get_origin(part) is Literal:
-            words += [f"`{choice!r}`" for choice in get_args(part)]
-        elif get_origin(part) is tuple and get_origin(get_args(part)[0]) is Literal:
-            names = [repr(choice) for choice in get_args(get_args(part)[0])]
-            words.append(f"some of `{'`, `'.join(names)}` in a list")
-        elif get_origin(part) is tuple:
-            several = "texts" if get_args(part)[0] is str else "numbers"
-            words.append(
-                f"{several} in a list, such as `{['a', 'b'] if several == 'texts' else [64]}`"
-            )
-        elif get_origin(part) is dict:
-            words.append("numbers by name, such as `{'head.*': 10.0}`")
-        elif part is not type(None):
-            kinds = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
-            words.append(kinds[part])
-    return ", ".join(words)
-
-
-if __name__ == "__main__":  # the generated parts of the pages
-    print(trace_table() if sys.argv[1] == "trace" else key_tables(sys.argv[1]), end="")
+@pytest.mark.parametrize("page", GENERATED, ids=lambda page: page.name)
+def test_generated_pages_agree_with_the_code(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == generated(page, text), "python -m tests.reference_pages writes the pages anew"

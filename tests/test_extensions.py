@@ -112,7 +112,7 @@ def test_positions_of_ones_own_are_made_with_the_sizes_of_the_model() -> None:
 
 def test_a_task_needs_six_methods_and_the_page_lists_them() -> None:
     needed = {*tl.Task.__abstractmethods__, "read"}
-    page = (EXAMPLES.parent / "docs" / "extend.md").read_text("utf-8")
+    page = (EXAMPLES.parent / "docs/guides/extend.md").read_text("utf-8")
     table = page.partition("| Method | Returns |")[2].partition("\n\n")[0]
     assert {*re.findall(r"^\| `(\w+)\(", table, re.M)} == needed
     docstring = (tl.Task.__doc__ or "").partition("and four attributes")[0]

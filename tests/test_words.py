@@ -140,7 +140,7 @@ def read_texts() -> Iterator[tuple[str, str]]:
 
 def pages() -> Iterator[tuple[str, str]]:
     """Pages, recipes and the help of commands."""
-    for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.toml"),
+    for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*.toml"),
                  *ROOT.glob("recipes/*.json"), *(ROOT / f"{name}.md" for name in
                  ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING"))]:  # fmt: skip
         yield str(path.relative_to(ROOT)), path.read_text("utf-8")
@@ -238,7 +238,7 @@ def test_every_exception_is_needed() -> None:
 
 def glossary() -> Iterator[tuple[str, str]]:
     """The term and each thing in code under `see it`."""
-    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    text = (ROOT / "docs/reference/glossary.md").read_text("utf-8")
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
         if line.startswith("| ") and len(cells) >= 3:

@@ -158,7 +158,7 @@ def test_the_loop_of_the_docs_writes_our_greedy_text(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     held = made(name)
-    text = (Path(__file__).parents[2] / "docs" / "interop.md").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "docs/guides/interop.md").read_text("utf-8")
     (loop,) = re.findall(r"```python\n(import json\n.*?decoder_step.*?)```", text, re.DOTALL)
     export(held, "onnx", tmp_path / "out")
     loop = loop.replace("exported/toy", str(tmp_path / "out"))

@@ -1,4 +1,4 @@
-"""docs/see.md: every line runs, and every picture that the page shows is made by it.
+"""docs/guides/figures.md: every line runs, and every picture that the page shows is made by it.
 
 python -m tests.see.test_page RUNS    draws the pictures anew, with models in RUNS/demo etc.
 """
@@ -15,7 +15,7 @@ import pytest
 
 import translucid as tl
 
-PAGE = Path(__file__).parents[2] / "docs" / "see.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/figures.md"
 SMALL = ["training.steps=8", "data.toyland=400", "tokenizer.kind=word", "training.device=cpu"]
 RUNS = {
     "demo": ("toyland-translate-transformer", ["model.d_model=32", "model.heads=4"]),

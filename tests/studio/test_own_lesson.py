@@ -305,7 +305,7 @@ def test_no_lesson_is_loaded_from_a_model_folder_or_by_the_page(tmp_path: Path) 
 
 
 def test_the_example_of_the_manual_can_be_followed(translator: Library, tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
+    manual = (Path(__file__).parents[2] / "docs/guides/lessons.md").read_text("utf-8")
     example = re.search(r"^```python\n(from translucid.*?)^```$", manual, re.DOTALL | re.MULTILINE)
     assert example is not None
     own = read(written(tmp_path, example[1], "lesson.py"))

@@ -1,4 +1,4 @@
-"""docs/toyland.md shows what the generator gives."""
+"""docs/reference/toyland.md shows what the generator gives."""
 
 from tests.toyland.toyland_page import chosen, parts, samples
 

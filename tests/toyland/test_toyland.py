@@ -242,7 +242,7 @@ def cut(words: list[str], at: str) -> tuple[list[str], list[str]]:
 
 
 def read_label(sentence: Sentence) -> int:
-    """The label by the rules of docs/toyland.md, from the words alone."""
+    """The label by the rules of docs/reference/toyland.md, from the words alone."""
     words = [word.lower() for word in sentence.english]
     telling = {"say", "says", "think", "thinks", "believe", "believes"} & set(words)
     if "but" in words or words[0] == "although":

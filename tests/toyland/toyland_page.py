@@ -1,4 +1,4 @@
-"""The samples in docs/toyland.md: the first sentences of every family in the test split.
+"""The samples in docs/reference/toyland.md: the first sentences of every family in the test split.
 
 `python -m tests.toyland.toyland_page` writes them into the page again.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from translucid.data.toyland import STRUCTURES, Sentence, generate
 
-PAGE = Path(__file__).parents[2] / "docs" / "toyland.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/toyland.md"
 START, END = "<!-- samples: begin -->\n", "<!-- samples: end -->\n"
 EACH = 3
 LOOK_AT = 3000  # sentences, to find enough of each family

@@ -112,7 +112,7 @@ def test_compiled_layers_of_two_processes_train_as_plain_ones(alone: Path, tmp_p
 
 @pytest.mark.thorough
 def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> None:
-    """As docs/processes.md has it: the bias of keys, and rows of the embedding."""
+    """As docs/guides/processes.md has it: the bias of keys, and rows of the embedding."""
     one, two = tmp_path / "one", tmp_path / "two"
     run(*words(one))
     run(*words(two), processes=2)

@@ -74,7 +74,7 @@ def test_one_gpu_is_what_was_measured_and_the_page_shows_the_forecast() -> None:
         for captured in (False, True):
             alone = scale.rate(model, 1, captured=captured, wires=scale.Interconnect())
             assert alone == pytest.approx(model.rate)
-    page = (ROOT / "docs/scale.md").read_text("utf-8")
+    page = (ROOT / "docs/explanation/scale.md").read_text("utf-8")
     assert scale.forecast_table() in page, "python bench/scale.py --forecast prints the table"
 
 

@@ -47,11 +47,11 @@ def explore(
     ] = None,
     lesson: Annotated[
         Path | None,
-        typer.Option(help="Start with a lesson of your own: a Python file (docs/lessons.md)."),
+        typer.Option(help="Start with a lesson of your own: a Python file (docs/guides/lessons.md)."),
     ] = None,
     view: Annotated[
         Path | None,
-        typer.Option(help="Add a view of your own: a JavaScript file (docs/extend.md)."),
+        typer.Option(help="Add a view of your own: a JavaScript file (docs/guides/extend.md)."),
     ] = None,
     text: Annotated[
         str | None,

@@ -32,7 +32,7 @@ def export(
     """Export a model to another tool, with its tokenizer and a model card.
 
     Prints what was done to the weights. If the tool cannot compute the model, `export` refuses it
-    with the reason. See docs/interop.md.
+    with the reason. See docs/guides/interop.md.
 
     Example: translucid export runs/toy --to ctranslate2 --out exported/toy
     """

@@ -1,4 +1,4 @@
-"""Lessons as Python files: what an author writes. docs/lessons.md explains it by examples.
+"""Lessons as Python files: what an author writes. docs/guides/lessons.md explains it by examples.
 
 A lesson file makes a `Lesson` and adds stops to it. A stop is a function: it gets the run at hand
 (`lesson_run.LessonRun`) and returns a `Stop`, whose text is an f-string. Numbers and words of the
@@ -206,7 +206,7 @@ def read(path: Path) -> Lesson:
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
             f"--lesson {path}: there is no such Python file; a lesson is a file such as lesson.py "
-            "(docs/lessons.md)"
+            "(docs/guides/lessons.md)"
         )
     file = extensions.load(path)
     module = next(

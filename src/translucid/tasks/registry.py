@@ -25,7 +25,7 @@ def _check(cls: type[Any]) -> None:
     for name in NEEDED:
         if not hasattr(cls, name):
             raise ConfigError(
-                f"{place_of(cls)} lacks the attribute {name}; docs/extend.md says what it is"
+                f"{place_of(cls)} lacks the attribute {name}; docs/guides/extend.md says what it is"
             )
 
 

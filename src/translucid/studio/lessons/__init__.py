@@ -1,7 +1,7 @@
 """The lessons that come with the package, by the ids that addresses name.
 
 A tour is for any model that has the parts. A station of *Start here* has a model and a sentence of
-its own. docs/lessons.md explains how to write one.
+its own. docs/guides/lessons.md explains how to write one.
 """
 
 from translucid.studio.lesson import Lesson

@@ -57,7 +57,7 @@ class Studio:
     """What the routes answer with."""
 
     def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
-        """view: a JavaScript file with a view of the user's own (docs/extend.md)."""
+        """view: a JavaScript file with a view of the user's own (docs/guides/extend.md)."""
         self.opening, self.token, self.view = opening, token, view
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
         self.live = 0
