@@ -3,8 +3,8 @@
     python bench/studio.py [--width 192] [--tokens 512]
 
 Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and walks
-through its views. Prints a table for docs/guides/studio.md: from the command to the first paint, what each
-view takes the first time and again, the bytes and nodes it needs, and how long a hover takes until
+through its views. Prints a table for docs/guides/studio.md: from the command to the first paint,
+what each view takes the first time and again, the bytes and nodes it needs, and how long a hover takes until
 what belongs together is lit. Needs the packages of the extras `web` and `dev`, and a Chromium.
 """
 
