@@ -4,8 +4,8 @@
 
 Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and walks
 through its views. Prints a table for docs/guides/studio.md: from the command to the first paint,
-what each view takes the first time and again, the bytes and nodes it needs, and how long a hover takes until
-what belongs together is lit. Needs the packages of the extras `web` and `dev`, and a Chromium.
+what each view takes the first time and again, the bytes and nodes it needs, and how long a hover
+takes to highlight what belongs together. Needs the packages of the extras `web` and `dev`, and a Chromium.
 """
 
 import argparse
