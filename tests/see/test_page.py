@@ -16,6 +16,7 @@ import pytest
 import translucid as tl
 
 PAGE = Path(__file__).parents[2] / "docs/guides/figures.md"
+FIGURES = PAGE.parents[1] / "images/figures"
 SMALL = ["training.steps=8", "data.toyland=400", "tokenizer.kind=word", "training.device=cpu"]
 RUNS = {
     "demo": ("toyland-translate-transformer", ["model.d_model=32", "model.heads=4"]),
@@ -42,7 +43,7 @@ def run_page(folder: Path) -> None:
 
 
 def shown() -> list[str]:
-    return re.findall(r"^!\[.+\]\(see/(.+)\)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    return re.findall(r"^!\[.+\]\(\.\./images/figures/(.+)\)$", PAGE.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_every_picture_of_the_page_is_made_by_its_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", shown())
 def test_every_picture_is_there(name: str) -> None:
-    text = (PAGE.parent / "see" / name).read_text("utf-8")
+    text = (FIGURES / name).read_text("utf-8")
     assert "<svg " in text
     assert "</svg>" in text
 
@@ -66,4 +67,4 @@ if __name__ == "__main__":
         (Path(made) / "runs").symlink_to(Path(sys.argv[1]).resolve())
         run_page(Path(made))
         for picture in shown():
-            shutil.copy(Path(made) / picture, PAGE.parent / "see" / picture)
+            shutil.copy(Path(made) / picture, FIGURES / picture)
