@@ -3,9 +3,9 @@
     python bench/studio.py [--width 192] [--tokens 512]
 
 Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and walks
-through its views. Prints a table for docs/guides/studio.md: from the command to the first paint,
-what each view takes the first time and again, the bytes and nodes it needs, and how long a hover
-takes to highlight what belongs together. Needs the packages of the extras `web` and `dev`, and a Chromium.
+through its views. Prints the table of docs/explanation/studio.md: the time to the first paint, the
+time of each view at first and again, its bytes and nodes, and the delay of a hover. Needs the
+packages of the extras `web` and `dev`, and a Chromium.
 """
 
 import argparse

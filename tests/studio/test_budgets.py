@@ -1,5 +1,5 @@
 """A model of real depth: 12 layers of 12 heads, 512 tokens. Bytes, memory, processor time and nodes
-of the page stay within what docs/guides/studio.md says."""
+of the page stay within what docs/explanation/studio.md says."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 
 SIZES = {"d_model": 48, "heads": 12, "d_ff": 64, "layers": 12, "max_length": 520}
-DOCS = (Path(__file__).parents[2] / "docs/guides/studio.md").read_text("utf-8")
+DOCS = (Path(__file__).parents[2] / "docs/explanation/studio.md").read_text("utf-8")
 
 
 def budget(name: str) -> float:
