@@ -69,7 +69,7 @@ class Alignment(nn.Module):
         return trace("output", output).view(rows, queries, -1)
 
     def switches(self, path: str) -> Iterator[Switch]:
-        name = "decoder looks at all source words alike"
+        name = "decoder attends uniformly to the source"
         yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
 
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
