@@ -6,6 +6,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import NoTrace
 from translucid.models.autoregressive import GenerationInputs
+from translucid.parts.embedding import out_of_range
 
 
 def are_packed(*token_masks: Tensor | None) -> bool:
@@ -35,12 +36,8 @@ def check_ids(
             raise InputError(
                 f"the mask of {what} has shape {tuple(mask.shape)}, but {what} {tuple(ids.shape)}"
             )
-    # Reading values would synchronise a GPU and break a compiled graph.
-    if ids.device.type == "cpu" and not torch.compiler.is_compiling() and ids.numel():
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= vocab:
-            wrong = low if low < 0 else high
-            raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
+    if (wrong := out_of_range(ids, vocab)) is not None:
+        raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
 
 
 def check_numbers(x: Tensor, inputs: int) -> None:

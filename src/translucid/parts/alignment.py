@@ -1,9 +1,9 @@
-"""Attention for recurrent decoders: one alignment of each target position to the source.
+"""Attention for recurrent decoders: an alignment of each target position to the source.
 
 Shapes: hidden (rows, queries, d_query); encoder_output (sources, keys, d_encoder); pattern
-(sources, beams * queries, keys). The decoder's state asks AFTER its step (Luong et al. 2015,
-https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at once;
-the score is Bahdanau's or Luong's.
+(sources, beams * queries, keys). The query is the decoder's state after its step (Luong et al.
+2015, https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at
+once; the score is Bahdanau's or Luong's.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Alignment(nn.Module):
         return self.key(encoder_output), encoder_output
 
     def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
-        """How well each target state fits each source position: (rows, queries, keys)."""
+        """The score of each target state and source position: (rows, queries, keys)."""
         raise NotImplementedError
 
     def forward(
@@ -55,11 +55,10 @@ class Alignment(nn.Module):
         mask: Tensor | None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run
-        (beams)."""
+        """mask: (sources, keys), True at real tokens. The beams of a source are adjacent rows."""
         rows, queries = hidden.shape[:2]
         keys, values = encoder_output
-        hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams: queries of a source
+        hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams become queries
         scores = trace("scores", self.score(hidden, keys, trace))
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None], -torch.inf)
@@ -141,7 +140,7 @@ class AdditiveAlignment(Alignment):
 
 
 class DotAlignment(Alignment):
-    """score = hᵀ W m: Luong's dot product, the encoder's output m brought to the decoder's size."""
+    """score = hᵀ W m: Luong's dot product, with the encoder's output m projected to d_query."""
 
     variant = Variant(["dot"])
 
@@ -161,5 +160,5 @@ class DotAlignment(Alignment):
 
 
 def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:
-    """The alignment of this name."""
+    """Build the alignment of this name."""
     return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_encoder)
