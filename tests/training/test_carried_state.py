@@ -26,10 +26,10 @@ from translucid.runs.setup import set_up
 from translucid.tasks import language
 from translucid.tasks.language import Language
 from translucid.tasks.options import DecodingConfig
-from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
 from translucid.training.gradients import Gradients
+from translucid.training.recurrent_training import CarriedState
 
 ROW, ROWS, STREAMS = 4, 5, 2
 

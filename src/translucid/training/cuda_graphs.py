@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, TrainingError
-from translucid.fast.attention_kernels import with_plans
+from translucid.fast.attention_kernels import JoinedProjections, with_plans
 from translucid.fast.compiled import CompiledLayers
-from translucid.fast.joined_projections import JoinedProjections
 from translucid.models import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig

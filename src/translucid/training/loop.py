@@ -20,11 +20,10 @@ from translucid.tasks.in_batches import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
-from translucid.training.gradients import Gradients
+from translucid.training.gradients import CapturedUpdate, Gradients, Update
 from translucid.training.optimisers import rate
 from translucid.training.state import State, seed_generators
 from translucid.training.stop_request import StopRequested, leaving
-from translucid.training.update import CapturedUpdate, Update
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 FIRST_SAVE = 300.0  # seconds after which a session is saved, due or not
