@@ -32,14 +32,11 @@ from translucid.parts.ngrams import NGramFeatures
 
 
 class Encoder(nn.Module):
-    """Reads a whole sequence."""
+    """Reads a whole sequence: `encoder(tokens, trace)` returns Encoded."""
 
     packs = False  # can a row hold several texts (sequence packing)?
     d_output: int
     embedding: Embedding
-
-    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
-        raise NotImplementedError
 
     def input_parts(self) -> dict[str, InputPart]:
         """The parts that make token vectors in addition to the embedding, by name."""
@@ -80,23 +77,14 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, whole or step by step, optionally with the output of
-    an encoder."""
+    """Reads a sequence from left to right, optionally with the output of an encoder: whole, by
+    `decoder(ids, mask, encoder_output, trace)`, which returns Encoded, or step by step."""
 
     d_output: int
     embedding: Embedding
 
     def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
         """Project the encoder's output once, for use at every step."""
-        raise NotImplementedError
-
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        encoder_output: EncoderOutput | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Encoded:
         raise NotImplementedError
 
     def start(

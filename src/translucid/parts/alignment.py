@@ -15,18 +15,8 @@ from torch import Tensor, nn
 from translucid.core.catalogue import Variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import softmax
-from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    add,
-    apply,
-    dot,
-    joined,
-    minus,
-    over,
-    times,
-)
+from translucid.parts.computation import Index, Scope, softmax_terms
+from translucid.parts.expression import Expression, Terms, add, apply, dot, joined, times
 from translucid.parts.switch import Switch
 
 AlignmentName = Literal["additive", "dot"]
@@ -86,16 +76,16 @@ class Alignment(nn.Module):
                 query, key = place
                 asked = at.vector("query", row, query, None)
                 return self.score_terms(at, asked, at.vector("key", row, key, None))
-            case "shift":
-                return run.largest(source.tokens(row, at.vector("scores", row, place[0], None)))
-            case "exponentials":
-                shifted = minus(at.number("scores", *index), at.number("shift", *index))
-                grown, mask = apply("exp", shifted), source.mask
-                return times(run.number(mask, mask, row, place[1]), grown) if mask else grown
-            case "normaliser":
-                return run.total(at.vector("exponentials", row, place[0], None))
-            case "pattern":
-                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "query":
+                query, d = place
+                hidden = _hidden(at, row, query)
+                projects = isinstance(self, AdditiveAlignment)
+                return at.linear("query", d, hidden, "W_q", "b_q") if projects else hidden.at(d)
+            case "shift" | "exponentials" | "normaliser" | "pattern":
+                scores, mask = at.vector("scores", row, place[0], None), source.mask
+                terms = softmax_terms(at, point, index, scores, source.tokens(row, scores))
+                masked = point == "exponentials" and mask
+                return times(run.number(mask, mask, row, place[1]), terms) if masked else terms
             case "context":
                 query, d = place
                 values = run.vector("encoder_output", source.output_name, row, None, d)
@@ -132,12 +122,6 @@ class AdditiveAlignment(Alignment):
             Terms(values, lambda d: times(v.at(d), apply("tanh", add(query.at(d), key.at(d)))))
         )
 
-    def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        if point != "query":
-            return super().terms(at, point, index)
-        row, query, d = index
-        return at.linear("query", d, _hidden(at, row, query), "W_q", "b_q")
-
 
 class DotAlignment(Alignment):
     """score = hᵀ W m: Luong's dot product, with the encoder's output m projected to d_query."""
@@ -151,12 +135,6 @@ class DotAlignment(Alignment):
 
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
         return at.run.total(dot(query, key))
-
-    def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        if point != "query":
-            return super().terms(at, point, index)
-        row, query, d = index
-        return _hidden(at, row, query).at(d)
 
 
 def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:

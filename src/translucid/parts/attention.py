@@ -18,7 +18,7 @@ from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
-from translucid.parts.computation import Index, Scope
+from translucid.parts.computation import Index, Scope, softmax_terms
 from translucid.parts.expression import (
     Expression,
     Terms,
@@ -163,12 +163,11 @@ class MultiHead(nn.Module):
 
     @property
     def variant(self) -> Variant:
-        biases = {
-            "b_O": self.output.bias,
-            **dict.fromkeys(("b_Q", "b_K", "b_V"), self._projection().bias),
-        }
+        absent = [] if self.output.bias is not None else ["b_O"]
+        if getattr(self, self._rows_of("query")[0]).bias is None:
+            absent += ["b_Q", "b_K", "b_V"]
         return variant(
-            absent=[name for name, bias in biases.items() if bias is None],
+            absent=absent,
             unscaled=not self.scaled,
             factored=self.factor != 1,
             grouped=self.kv_heads != self.heads,
@@ -177,10 +176,6 @@ class MultiHead(nn.Module):
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         """Create the projections to queries, keys and values."""
-        raise NotImplementedError
-
-    def _projection(self) -> nn.Linear:
-        """The projection to the queries."""
         raise NotImplementedError
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
@@ -222,14 +217,8 @@ class MultiHead(nn.Module):
             case "masked":
                 before = "biased" if at.has("biased") else "scaled"
                 return apply("where", at.number("mask", *index), at.number(before, *index))
-            case "shift":
-                return run.largest(at.vector("masked", row, *place[:2], None))
-            case "exponentials":
-                return apply("exp", minus(at.number("masked", *index), at.number("shift", *index)))
-            case "normaliser":
-                return run.total(at.vector("exponentials", row, *place[:2], None))
-            case "pattern":
-                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "shift" | "exponentials" | "normaliser" | "pattern":
+                return softmax_terms(at, point, index, at.vector("masked", row, *place[:2], None))
             case "mixed":
                 head, query, d = place
                 values = at.vector("value", row, self._served_by(head), None, d)
@@ -304,9 +293,6 @@ class SelfAttention(MultiHead):
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)
-
-    def _projection(self) -> nn.Linear:
-        return self.qkv
 
     def forward(
         self,
@@ -398,9 +384,6 @@ class CrossAttention(MultiHead):
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, self.heads * self.d_head, bias=bias)
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
-
-    def _projection(self) -> nn.Linear:
-        return self.query
 
     def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of an encoder's output (sources, keys, d_model), projected once."""

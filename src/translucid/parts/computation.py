@@ -213,7 +213,7 @@ class Computation:
         scope, _, point = name.rpartition(".")
         at = self.at(scope)
         if self.softmax_of(scope):
-            return softmax_terms(at, point, index)
+            return _derived_terms(at, point, index)
         part = at.module
         return part.terms(at, point, index) if isinstance(part, Explained) else None
 
@@ -419,23 +419,29 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def softmax_terms(at: Scope, point: str, index: Index) -> Expression:
-    """The softmax of outputs, or of the scores of pooling."""
-    *place, _ = index
-    scores, pooled = at.run.softmax_of(at.scope), at.scope.endswith("pool_softmax")
+def softmax_terms(
+    at: Scope, point: str, index: Index, scores: Terms, visible: Terms | None = None
+) -> Expression:
+    """A number of `activations.softmax` over a row of scores. visible: those not masked."""
+    *place, i = index
     match point:
         case "shift":
-            whole = at.run.vector("x", scores, *place, None)
-            return at.run.largest(at.tokens(index[0], whole) if pooled else whole)
+            return at.run.largest(scores if visible is None else visible)
         case "exponentials":
-            grown = apply(
-                "exp", minus(at.run.number("x", scores, *index), at.number("shift", *index))
-            )
-            padding = pooled and not at.is_token(*index)
-            return times(constant("t", 0), grown) if padding else grown
+            return apply("exp", minus(scores.at(i), at.number("shift", *index)))
         case "normaliser":
             return at.run.total(at.vector("exponentials", *place, None))
     return over(at.number("exponentials", *index), at.number("normaliser", *index))
+
+
+def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
+    """The softmax of outputs, or of the scores of pooling, where padding is masked."""
+    scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
+    if not at.scope.endswith("pool_softmax"):
+        return softmax_terms(at, point, index, scores)
+    terms = softmax_terms(at, point, index, scores, at.tokens(index[0], scores))
+    padding = point == "exponentials" and not at.is_token(*index)
+    return times(constant("t", 0), terms) if padding else terms
 
 
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:

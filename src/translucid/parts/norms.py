@@ -28,6 +28,7 @@ from translucid.parts.expression import (
 
 NormName = Literal["layer", "rms", "batch", "none"]
 Placement = Literal["pre", "post"]
+Statistic = Callable[[str], Tensor]  # the statistics of an x, by trace point
 
 
 class Norm(nn.Module):
@@ -42,11 +43,9 @@ class Norm(nn.Module):
         """The trace edit that switches normalisation off; gain and shift stay."""
         return {f"{scope}.{statistic}": value for statistic, value in self.neutral.items()}
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         """With fixed statistics, a norm is affine: norm(x) · direction = x · d + constant.
-        Returns d and the constant; `statistic` returns the statistics of x by trace point."""
+        Returns d and the constant."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -90,9 +89,7 @@ class LayerNorm(Norm):
         output = normalised * self.gain
         return trace("output", output if self.shift is None else output + self.shift)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         shifted = 0.0 if self.shift is None else float(self.shift.detach().double() @ direction)
         scale = (statistic("variance") + self.eps).sqrt()
         direction = self.gain.detach().double() * direction / scale
@@ -138,9 +135,7 @@ class RMSNorm(Norm):
         normalised = trace("normalised", x / rms)
         return trace("output", normalised * self.gain)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         return self.gain.detach().double() * direction / statistic("rms"), 0.0
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -204,9 +199,7 @@ class BatchNorm(Norm):
             self.running_variance.lerp_(unbiased.to(self.running_variance), self.momentum)
         return mean, variance
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         shifted = float(self.shift.detach().double() @ direction)
         scale = (statistic("variance") + self.eps).sqrt()
         direction = self.gain.detach().double() * direction / scale
@@ -231,9 +224,7 @@ class NoNorm(Norm):
     def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", x)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         return direction, 0.0
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:

@@ -1,5 +1,4 @@
-"""Forward and backward pass of a batch, launched from Python; the gradients of several processes
-are summed in one flat buffer."""
+"""Forward and backward pass of a batch, and the update of the weights."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from translucid.training.state import State
 
 
 class Gradients:
-    """Adds up the gradients of the batches of a step, in the parameters."""
+    """Accumulates the gradients of the batches of a step."""
 
     def __init__(
         self,
@@ -47,11 +46,11 @@ class Gradients:
         self._penalty = ActivationRegularization(model, *penalties) if any(penalties) else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
-        """Do what must be done before the random draws of a step begin: nothing."""
+        """Prepare these batches before the generators are seeded; here nothing."""
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
-        """Add the gradient of scale times the loss; returns the loss. Gradients are exchanged
-        between processes after the last batch of a step."""
+        """Add the gradient of scale times the loss; return the loss. Processes exchange gradients
+        after the last batch of a step."""
         if batch.first and isinstance(self.model, CarriedState):
             self.model.reset()
         with self._processes.syncing(self.model, last):
@@ -82,16 +81,16 @@ class Gradients:
         loss.backward()
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        """Forget the gradients of a step."""
+        """Clear the gradients."""
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
 
 
-ALIGNED = 64  # values: kernels read several at a time, from places that are multiples of 256 bytes
+ALIGNED = 64  # values: gradients start at multiples of 256 bytes for vectorized kernels
 
 
 class FlatGradients:
-    """Makes every gradient a view into one buffer. Parameters of one dtype, on one device."""
+    """All gradients as views of one buffer; parameters of one dtype, on one device."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         sizes = [-(-p.numel() // ALIGNED) * ALIGNED for p in parameters]
@@ -100,7 +99,7 @@ class FlatGradients:
             p.grad = part[: p.numel()].view(p.shape)
 
     def sum(self) -> None:
-        """Over all processes, in place. On a GPU the CPU does not wait for it."""
+        """Sum over all processes, in place and without synchronising a GPU."""
         dist.all_reduce(self.buffer)
 
     def zero(self) -> None:
@@ -108,26 +107,26 @@ class FlatGradients:
 
 
 class Update:
-    """One update of the weights after another."""
+    """Updates the weights: clips, steps, averages."""
 
-    waits = True  # is it known when `take` returns whether the norm is finite?
+    waits = True  # whether `take` returns only when the norm is known
 
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
-        """clear: forgets the gradients."""
+        """clear: clears the gradients."""
         self._state, self._clip_norm, self._clear = state, config.clip_norm, clear
         self._parameters = list(state.network.parameters())
         self._taken = math.nan
 
     def norm(self) -> float:
-        """Of the gradient of the last update, before clipping; if it is not finite, the update
-        has changed nothing."""
+        """The gradient norm of the last update, before clipping; if it is not finite, the weights
+        did not change."""
         return self._taken
 
     def take(self, learning_rate: float) -> None:
-        """Move the weights, and forget the gradients."""
+        """Update the weights and clear the gradients."""
         for group in self._groups():
             group["lr"] = learning_rate * group.get("factor", 1.0)
-        # The one number of a step that the CPU waits for, once all work before it is launched.
+        # The only synchronisation of a step, after all other work is launched.
         norm = float(whole(nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)))
         if math.isfinite(norm):
             for optimizer in self._state.optimizers:
@@ -142,8 +141,8 @@ class Update:
 
 
 class CapturedUpdate(Update):
-    """The same as a CUDA graph. That a norm is not finite is seen on the GPU, so the CPU need not
-    wait for it, and may launch the next gradients meanwhile."""
+    """The same as a CUDA graph. The GPU skips the update if the norm is not finite, so the CPU can
+    launch the next gradients without waiting."""
 
     waits = False
 
@@ -159,15 +158,15 @@ class CapturedUpdate(Update):
 
     @staticmethod
     def fits(state: State) -> bool:
-        """Are the optimizers such that a graph can leave a step out?"""
+        """Whether a graph can skip a step of these optimizers."""
         return all(
             isinstance(o, torch.optim.Adam | torch.optim.AdamW) and o.defaults["fused"]
             for o in state.optimizers
         )
 
     def norm(self) -> float:
-        """To be asked once for every update."""
-        self._copying.synchronize()  # not with what was launched since
+        """Call this once per update."""
+        self._copying.synchronize()  # does not wait for later work
         norm, average = float(self._copied), self._state.average
         if average is not None and math.isfinite(norm):
             average.steps += 1
@@ -192,12 +191,12 @@ class CapturedUpdate(Update):
         nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])  # loads
         torch.cuda.synchronize(self._state.device)
         self._graph = torch.cuda.CUDAGraph()
-        # The thread that makes batches may ask CUDA for memory meanwhile.
+        # The prefetching thread may allocate CUDA memory meanwhile.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._norm = nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
             left_out = (~torch.isfinite(self._norm)).float()
             for optimizer in self._state.optimizers:
-                vars(optimizer)["found_inf"] = left_out  # by which GradScaler leaves a step out
+                vars(optimizer)["found_inf"] = left_out  # as GradScaler does to skip a step
                 optimizer.step()
             if self._state.average is not None:
                 self._state.average.move(self._weight * (1 - left_out))

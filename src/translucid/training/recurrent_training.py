@@ -27,14 +27,14 @@ from translucid.parts.recurrent import Recurrent
 
 
 class CarriedState(nn.Module):
-    """A language model that is called as always, and begins with the state that its last call left
-    behind. The state is zeros at first; a checkpoint holds it."""
+    """A language model that starts from the final state of its last call, at first from zeros. The
+    state is part of a checkpoint."""
 
     hidden: Tensor
     cell: Tensor | None
 
     def __init__(self, network: nn.Module, rows: int) -> None:
-        """rows: of the largest batch."""
+        """rows: those of the largest batch."""
         super().__init__()
         if not (
             isinstance(network, DecoderModel) and isinstance(network.decoder, RecurrentDecoder)
@@ -49,17 +49,17 @@ class CarriedState(nn.Module):
         self.register_buffer("cell", zeros.cell)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state itself, not copies."""
+        """The tensors of the state, not copies."""
         states = {"hidden": self.hidden, "cell": self.cell}
         return {name: value for name, value in states.items() if value is not None}
 
     def reset(self) -> None:
-        """Nothing was read yet."""
+        """Set the state to zeros."""
         for value in self.tensors().values():
             value.zero_()
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits; a batch of fewer rows leaves the last streams alone."""
+        """Logits; a batch with fewer rows does not change the states of the others."""
         rows = ids.shape[0]
         before = {name: value[:, :rows].clone() for name, value in self.tensors().items()}
         state = DecoderState([RecurrentState(**before)])
@@ -73,7 +73,7 @@ class CarriedState(nn.Module):
 
 
 def penalty(h: Tensor, mask: Tensor | None, activation: float, temporal: float) -> Tensor:
-    """h: (batch, length, hidden); mask: (batch, length), which of the tokens are there."""
+    """h: (batch, length, hidden); mask: (batch, length), True at real tokens."""
     h = h.float()
     real = torch.ones(h.shape[:2], dtype=torch.bool, device=h.device) if mask is None else mask
     both = real[:, 1:] & real[:, :-1]
@@ -87,7 +87,7 @@ def _mean_square(x: Tensor, real: Tensor) -> Tensor:
 
 
 class ActivationRegularization:
-    """Looks at what the recurrent stacks of a network give while a loss is computed."""
+    """Computes the penalty from the outputs of a network's recurrent stacks."""
 
     def __init__(self, network: nn.Module, activation: float, temporal: float) -> None:
         self._stacks = [part for part in network.modules() if isinstance(part, Recurrent)]
@@ -102,7 +102,7 @@ class ActivationRegularization:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Within the block, passes through the network are looked at."""
+        """Within the block, passes through the network are recorded."""
         self._penalties = []
         with ExitStack() as hooks:
             for part in self._stacks:
@@ -110,7 +110,7 @@ class ActivationRegularization:
             yield
 
     def total(self) -> Tensor:
-        """Of all stacks that the last block's passes went through."""
+        """The sum over all recurrent stacks in the last block."""
         return torch.stack(self._penalties).sum()
 
     def _look(self, _: nn.Module, inputs: tuple[Any, ...], outputs: tuple[Tensor, Any]) -> None:
