@@ -129,7 +129,7 @@ def of_rows(linear: nn.Module) -> Rows:
 
 
 def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
-    """Pack for an 8-bit product. All rows have the scale 1: kernels with one per row are slow."""
+    """Pack for 8-bit multiplication. All rows have the scale 1: one scale per row is slow."""
     with _engine(engine), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the deprecation of quantized tensors
         whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
@@ -137,7 +137,7 @@ def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
 
 
 def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
-    """Pack for two 4-bit products, q = 16 * high + low, as one matrix with twice the rows."""
+    """Pack for two 4-bit multiplications, q = 16 * high + low, as one matrix."""
     n, k = q.shape
     whole = q.to(torch.int32)
     low = ((whole + 8) & 15) - 8

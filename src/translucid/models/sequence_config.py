@@ -104,9 +104,9 @@ class SequenceConfig(Config):
             return
         allowed = [f"shape {' or '.join(shapes)}"] * bool(shapes)
         allowed += [f"head {' or '.join(heads)}"] * bool(heads)
-        given = [f"shape {self.shape}"] * bool(shapes) + [f"head {self.head}"] * bool(heads)
+        own = [f"shape {self.shape}"] * bool(shapes) + [f"head {self.head}"] * bool(heads)
         shown = str(value).lower() if isinstance(value, bool) else repr(value)
         raise ValueError(
-            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(given)}; "
+            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(own)}; "
             "leave it out"
         )

@@ -68,7 +68,7 @@ class TransformerConfig(SequenceConfig):
         32, "relative positions: number of distance buckets", ge=4, multiple_of=2
     )
     relative_distance: int = key(
-        128, "relative positions: distance beyond which all share a bucket", gt=1
+        128, "relative positions: distance beyond which all have one bucket", gt=1
     )
     max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
     rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
