@@ -290,8 +290,8 @@ def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
     sizes: dict[str, Any] = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 2}
     for positions, task, why in (
         ("none", "tag", None),
-        ("ramp", "tag", "positions of your own (ramp) are not captured"),
-        ("none", "alike", "of a task of your own (alike), rows that fill up a batch would count"),
+        ("ramp", "tag", "your own positions (ramp)"),
+        ("none", "alike", "your own task (alike)"),
     ):
         said: list[str] = []
         config = TransformerConfig(**sizes, positions=positions)
@@ -299,8 +299,8 @@ def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
             TrainingConfig(), config, torch.device("cuda"), said.append, task=task
         )
         assert decided.cuda_graphs is (why is None)
-        assert said == ([] if why is None else [f"training.cuda_graphs: {why}; steps are launched "
-                                                "kernel by kernel"])  # fmt: skip
+        assert len(said) == (why is not None)
+        assert why is None or said[0].startswith(f"training.cuda_graphs: {why}")
 
 
 def test_a_class_without_mistakes_is_not_read_as_text(monkeypatch: pytest.MonkeyPatch) -> None:

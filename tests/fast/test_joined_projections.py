@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from translucid.fast.joined_projections import JoinedProjections
+from translucid.fast.attention_kernels import JoinedProjections
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Encoded
 

@@ -105,7 +105,7 @@ def test_difference_of_two_networks_by_hand() -> None:
     assert told.mean == pytest.approx(float(numbers.mean()), rel=1e-5)
     assert told.most == pytest.approx(float(numbers.max()), rel=1e-5)
     assert (told.changed, told.places) == (changed / 5, 5)
-    assert f"another at {changed / 5:.1%} of 5 places" in str(told)
+    assert f"{changed / 5:.1%} of 5 " in str(told)
 
 
 @cache
@@ -175,14 +175,14 @@ def recurrent() -> Any:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="int8 is for Transformers; use float32"):
         prepare(recurrent(), "int8")
-    with pytest.raises(InputError, match="prepared before; prepare the one it was made of"):
+    with pytest.raises(InputError, match="prepare the original"):
         prepare(prepare(language_model()))
     with pytest.raises(
         InputError, match="int8 is for CPUs, but the network is on meta; use bfloat16"
     ):
         prepare(build(language_model().config).to("meta"), "int8")
     monkeypatch.setattr(precision, "has_bf16", lambda device: False)
-    with pytest.raises(InputError, match="no bfloat16; use float32 or int8"):
+    with pytest.raises(InputError, match=r"bfloat16: .*float32 or int8"):
         prepare(language_model(), "bfloat16")
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from translucid.core.errors import ConfigError, InputError
+from translucid.core.errors import InputError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.models.summary import rows
 
@@ -18,47 +18,16 @@ def tagger(**options: object) -> Network:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"shape": "decoder", "head": "language", "outputs": None, "characters": 4},
-            "characters = 4: only an encoder with head tag reads characters, not decoder with ",
-        ),
-        ({"head": "classify", "characters": 4}, "not encoder with head classify; leave it out"),
-        ({"characters": -1}, "characters = -1: input should be greater than or equal to 0"),
-        ({"word_dropout": 1.0}, r"word_dropout = 1.0: input should be less than 1"),
-        (
-            {"shape": "decoder", "word_dropout": 0.1},
-            "word_dropout = 0.1 is for shape encoder, not decoder; leave it out",
-        ),
-    ],
-)
-def test_what_cannot_be_built(options: dict[str, object], message: str) -> None:
-    for config in (RecurrentConfig, TransformerConfig):
-        with pytest.raises(ConfigError, match=message):
-            config(**(TAGS | options))
-
-
-@pytest.mark.parametrize(
     ("characters", "message"),
     [
-        (
-            None,
-            r"characters: this model reads the characters of each word; give characters=, a tensor",
-        ),
-        ([[1]], r"characters: list was given; give a tensor of whole numbers"),
-        (
-            torch.zeros(1, 3, 2),
-            r"characters: torch.float32 was given; give a tensor of whole numbers",
-        ),
-        (
-            CHARACTERS[:, :2],
-            r"characters has shape \(1, 2, 2\), but ids \(1, 3\); give \(batch, length",
-        ),
-        (CHARACTERS[..., :0], r"characters has shape \(1, 3, 0\).* at least one character wide"),
-        (IDS, r"characters has shape \(1, 3\), but ids \(1, 3\)"),
-        (CHARACTERS + 200, r"characters holds 300, but a byte b is b \+ 1: 1 to 256"),
-        (CHARACTERS - 1, r"characters holds -1, but"),
+        (None, "give characters="),
+        ([[1]], "characters: list .*torch.long"),
+        (torch.zeros(1, 3, 2), "characters: torch.float32 .*torch.long"),
+        (CHARACTERS[:, :2], r"\(1, 2, 2\), but ids .*\(1, 3\).*\(batch, length, characters\)"),
+        (CHARACTERS[..., :0], r"\(1, 3, 0\).* at least one character"),
+        (IDS, r"characters .*\(1, 3\), but ids .*\(1, 3\)"),
+        (CHARACTERS + 200, "characters .*300.* 1 to 256"),
+        (CHARACTERS - 1, "characters .*-1"),
     ],
 )
 def test_wrong_characters_are_explained(characters: object, message: str) -> None:
@@ -66,12 +35,12 @@ def test_wrong_characters_are_explained(characters: object, message: str) -> Non
         tagger()(IDS, characters=characters)
 
 
-def test_characters_that_nobody_reads_are_refused() -> None:
-    with pytest.raises(InputError, match="characters were given, but this model reads none"):
+def test_a_model_without_character_features_refuses_characters() -> None:
+    with pytest.raises(InputError, match=r"characters .*leave them out"):
         tagger(characters=0)(IDS, characters=CHARACTERS)
 
 
-def test_the_same_unknown_word_is_told_apart_by_its_characters() -> None:
+def test_characters_distinguish_unknown_words() -> None:
     for model in (tagger().eval(), build(TransformerConfig(**TAGS, characters=4)).eval()):
         one = model(IDS, characters=CHARACTERS)
         assert torch.equal(model(IDS, characters=CHARACTERS), one)
@@ -88,7 +57,7 @@ def test_word_dropout_is_for_training_only() -> None:
     assert not torch.equal(model(IDS), model(hidden))
 
 
-def test_characters_start_at_the_size_that_words_have_or_more() -> None:
+def test_character_vectors_start_at_the_size_of_embeddings() -> None:
     torch.manual_seed(0)
     characters = torch.randint(1, 257, (20, 20, 6))
     options = TAGS | {"vocab": 500, "d_model": 256, "characters": 128, "dropout": 0.0}

@@ -1,7 +1,6 @@
-"""An ensemble says the mean of what its members say, and each member learns by itself."""
+"""An ensemble returns the mean of its members' probabilities; each member learns separately."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from tests.invariants.cases import (
     whole,
 )
 
-from translucid.core.errors import ConfigError
 from translucid.core.trace import Trace
 from translucid.models import GenerationInputs, ModelConfig, build
 from translucid.models.ensemble import Ensemble, EnsembleState
@@ -107,15 +105,3 @@ def test_step_by_step_with_beams(name: str) -> None:
 
 def test_one_member_is_no_ensemble() -> None:
     assert not isinstance(build(recurrent("encoder", ensemble_size=1)), Ensemble)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"ensemble_size": 0}, "ensemble_size = 0: input should be greater than 0"),
-        ({"ensemble_size": 2}, "--ensemble"),
-    ],
-)
-def test_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        transformer("encoder-decoder", **options)

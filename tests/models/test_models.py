@@ -91,37 +91,29 @@ def test_learned_positions_end_with_a_clear_error() -> None:
     model = build(
         TransformerConfig(**LANGUAGE, vocab=9, d_model=8, positions="learned", max_length=4)
     )
-    message = r"position 4 was asked for, but learned positions end at 3 \(max_length 4\); shorten"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"position 4 .* 3 .*max_length 4.*shorten"):
         model(torch.zeros(1, 5, dtype=torch.long))
-    with pytest.raises(InputError, match=r"position 9 was asked for"):
+    with pytest.raises(InputError, match="position 9"):
         model.start(GenerationInputs(1), capacity=10)
     mask = torch.tensor([[False, True, True, True, True]])
-    assert (
-        model(torch.zeros(1, 5, dtype=torch.long), mask).isfinite().all()
-    )  # padding is no position
+    assert model(torch.zeros(1, 5, dtype=torch.long), mask).isfinite().all()  # padding is free
 
 
-def test_a_full_state_says_so() -> None:
+def test_a_full_state_is_refused() -> None:
     model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
     state = model.start(GenerationInputs(1), capacity=3)
     model.step(torch.zeros(1, 2, dtype=torch.long), state)
-    message = (
-        r"the state holds 3 positions and 2 are taken, but 2 more were given; start with a larger"
-    )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"3 positions .* 2 .* 2 more .*larger capacity"):
         model.step(torch.zeros(1, 2, dtype=torch.long), state)
 
 
 def test_a_recurrent_state_cannot_be_rewound() -> None:
     model = build(RecurrentConfig(**LANGUAGE, vocab=9))
-    with pytest.raises(
-        InputError, match=r"a recurrent state cannot be rewound; copy\(\) it before"
-    ):
+    with pytest.raises(InputError, match=r"recurrent state .*copy\(\)"):
         model.start(GenerationInputs(1), capacity=3).trim(0)
 
 
-def test_the_perceptron_learns_what_a_line_can_part_and_counts_its_mistakes() -> None:
+def test_the_perceptron_learns_linearly_separable_data_and_counts_its_mistakes() -> None:
     x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     model = build(PerceptronConfig(inputs=2))
     assert isinstance(model, Perceptron)
@@ -140,18 +132,18 @@ def test_standardise_measures_and_keeps_constant_features_finite() -> None:
     out = standardise(x)
     torch.testing.assert_close(out.mean(dim=0), torch.zeros(2))
     torch.testing.assert_close(out[:, 0].std(correction=0), torch.tensor(1.0))
-    with pytest.raises(InputError, match="hold NaN or infinity; remove those rows"):
+    with pytest.raises(InputError, match="NaN or infinity; remove"):
         standardise.fit(torch.tensor([[float("nan"), 1.0]]))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([[1, 2]], r"ids: list was given; give a tensor of whole numbers"),
-        (torch.zeros(1, 2), r"ids: a tensor of torch.float32 was given; give a tensor of whole"),
-        (torch.tensor([1, 2]), r"ids has shape \(2,\); give \(batch, length\), for one text ids"),
-        (torch.tensor([[1, 60]]), r"ids holds 60, but the vocabulary has ids 0 to 8"),
-        (torch.tensor([[1, -1]]), r"ids holds -1, but the vocabulary has ids 0 to 8"),
+        ([[1, 2]], "ids: list .*torch.long"),
+        (torch.zeros(1, 2), "ids: .*torch.float32 .*torch.long"),
+        (torch.tensor([1, 2]), r"ids has shape \(2,\); give \(batch, length\)"),
+        (torch.tensor([[1, 60]]), "ids holds 60.* 0 to 8"),
+        (torch.tensor([[1, -1]]), "ids holds -1.* 0 to 8"),
     ],
 )
 def test_wrong_ids_are_explained(given: object, message: str) -> None:
@@ -164,41 +156,39 @@ def test_wrong_ids_are_explained(given: object, message: str) -> None:
 def test_wrong_masks_and_targets_are_explained() -> None:
     ids = torch.zeros(1, 3, dtype=torch.long)
     model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
-    with pytest.raises(InputError, match=r"the mask of ids must be boolean, True at real tokens"):
+    with pytest.raises(InputError, match=r"mask of ids .*boolean"):
         model(ids, ids)
-    with pytest.raises(InputError, match=r"the mask of ids has shape \(1, 2\), but ids \(1, 3\)"):
+    with pytest.raises(InputError, match=r"mask of ids .*\(1, 2\), but ids \(1, 3\)"):
         model(ids, torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(InputError, match=r"tokens has shape \(3,\)"):
         model.step(ids[0], model.start(GenerationInputs(1), capacity=4))
     config = TransformerConfig(
         shape="encoder-decoder", head="language", vocab=9, target_vocab=5, d_model=8
     )
-    with pytest.raises(InputError, match=r"target holds 7, but the vocabulary has ids 0 to 4"):
+    with pytest.raises(InputError, match=r"target holds 7.* 0 to 4"):
         build(config)(ids + 7, ids + 7)
-    with pytest.raises(InputError, match=r"source holds 9, but the vocabulary has ids 0 to 8"):
+    with pytest.raises(InputError, match=r"source holds 9.* 0 to 8"):
         build(config).start(GenerationInputs.of(ids + 9), capacity=3)
 
 
 def test_wrong_numbers_are_explained() -> None:
-    with pytest.raises(InputError, match=r"x has shape \(5, 4\), but the model takes 3 inputs"):
+    with pytest.raises(InputError, match=r"x .*\(5, 4\).* 3 inputs"):
         build(MLPConfig(inputs=3))(torch.zeros(5, 4))
-    with pytest.raises(InputError, match=r"x: list was given; give a tensor of floating-point"):
+    with pytest.raises(InputError, match=r"x: list .*floating-point"):
         build(PerceptronConfig(inputs=1))([1.0])
 
 
-def test_a_model_that_labels_does_not_write() -> None:
+def test_a_tagger_does_not_generate() -> None:
     config = TransformerConfig(shape="decoder", head="tag", outputs=2, vocab=9, d_model=8)
     model = build(config)
-    with pytest.raises(
-        InputError, match=r"a model with head tag writes nothing; call model\(ids\)"
-    ):
+    with pytest.raises(InputError, match=r"head tag .*call model\(ids\)"):
         model.step(
             torch.zeros(1, 1, dtype=torch.long), model.start(GenerationInputs(1), capacity=2)
         )
 
 
 def test_build_wants_a_config() -> None:
-    with pytest.raises(ConfigError, match=r"build\('gpt2'\): give a PerceptronConfig, MLPConfig"):
+    with pytest.raises(ConfigError, match=r"build\('gpt2'\): .*MLPConfig"):
         build("gpt2")
 
 

@@ -1,9 +1,8 @@
-"""Classifiers with n-gram features: what they refuse, and that the features are added."""
+"""Classifiers with n-gram features."""
 
 import pytest
 import torch
 
-from translucid.core.errors import ConfigError
 from translucid.core.trace import Trace
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.parts.embedding import Tokens
@@ -13,18 +12,7 @@ IDS = torch.tensor([[4, 5, 6], [7, 8, 0]])
 
 
 @pytest.mark.parametrize("config", [RecurrentConfig, TransformerConfig])
-def test_only_a_classifier_has_ngram_features(config: type) -> None:
-    with pytest.raises(
-        ConfigError,
-        match="ngram_features = 5: only an encoder with head classify has them, not encoder ",
-    ):
-        config(**LABELS | {"head": "tag", "ngram_features": 5})
-    with pytest.raises(ConfigError, match="ngram_features = -1: input should be greater than or"):
-        config(**LABELS, ngram_features=-1)
-
-
-@pytest.mark.parametrize("config", [RecurrentConfig, TransformerConfig])
-def test_features_are_added_to_what_the_network_says(config: type) -> None:
+def test_features_are_added_to_the_logits(config: type) -> None:
     torch.manual_seed(0)
     model = build(config(**LABELS, ngram_features=5)).eval()
     for table in (model.ngrams.words, model.ngrams.pairs):
@@ -48,12 +36,7 @@ def test_hidden_words_still_have_features() -> None:
     assert torch.equal(trace["ngrams.words"], model.ngrams.words(IDS))
 
 
-def test_a_share_of_weights_is_below_one() -> None:
-    with pytest.raises(ConfigError, match=r"weight_dropout = 1.0: input should be less than 1"):
-        RecurrentConfig(**LABELS, weight_dropout=1.0)
-
-
-def test_dropout_of_a_model_is_locked_where_it_is_told() -> None:
+def test_locked_dropout_is_the_same_at_all_positions() -> None:
     torch.manual_seed(0)
     options = LABELS | {"dropout": 0.5, "hidden": 8}
     for locked in (False, True):

@@ -1,15 +1,11 @@
 """Options of models against another way to compute them: by hand, or with torch's own modules."""
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
 from tests.invariants.cases import close, random_text, randomised, recurrent, transformer, whole
 from torch import nn
 
-from translucid.core.errors import ConfigError
-from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.parts.attention import Layout
 from translucid.parts.feedforward import Dense
 
@@ -119,34 +115,3 @@ def test_masked_tokens_are_told_through_a_dense_layer_and_a_norm() -> None:
     hidden = F.gelu(head.dense.linear(alone(ids)))
     normed = F.layer_norm(hidden, (8,), head.norm.gain, head.norm.shift, 1e-3)
     close(model(ids), normed @ model.encoder.embedding.table.weight.T + head.linear.bias)
-
-
-SIZES: dict[str, Any] = {"vocab": 9, "d_model": 8}
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (TransformerConfig, {"head": "fill", "outputs": 3}, "must not be given for head fill"),
-        (TransformerConfig, {"head": "tag", "outputs": 3, "head_dense": "tanh"}, "leave it out"),
-        (TransformerConfig, {"head": "embed", "head_dense": "tanh"}, "needs outputs"),
-        (TransformerConfig, {"head": "none", "normalise": True}, "is for head embed"),
-        (TransformerConfig, {"head": "none", "ensemble_size": 2}, "head none has not"),
-        (RecurrentConfig, {"head": "fill"}, "is for kind transformer"),
-        (RecurrentConfig, {"head": "none", "bridge": "copy"}, "is for shape encoder-decoder"),
-        (RecurrentConfig, {"head": "none", "encoder_hidden": 4}, "use hidden"),
-        (RecurrentConfig, {"head": "none", "input_feeding": True}, "not encoder with additive"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    kind: type[TransformerConfig] | type[RecurrentConfig], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        kind(shape="encoder", **SIZES, **options)
-
-
-def test_a_copied_state_must_fit() -> None:
-    sizes = {"shape": "encoder-decoder", "head": "language", "hidden": 8, **SIZES}
-    with pytest.raises(ConfigError, match="not 16; set encoder_hidden = 4"):
-        RecurrentConfig(bridge="copy", bidirectional=True, **sizes)
-    assert RecurrentConfig(bridge="copy", bidirectional=True, encoder_hidden=4, **sizes)

@@ -221,7 +221,7 @@ def test_int8_has_no_gradients() -> None:
 def test_int8_is_refused_where_nothing_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_multiplies_8_bits", lambda *given: False)
     packed.int8_engine.cache_clear()
-    with pytest.raises(InputError, match=r"lacks the matrix multiplication in 8 bits.*use float32"):
+    with pytest.raises(InputError, match=r"int8: .*use float32"):
         packed.int8_engine()
     packed.int8_engine.cache_clear()
 

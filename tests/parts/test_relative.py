@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from translucid.core.errors import ConfigError, InputError
+from translucid.core.errors import InputError
 from translucid.models import TransformerConfig, build
 from translucid.parts.positions import RelativeBias
 
@@ -61,8 +61,8 @@ def test_segments_left_out_are_0() -> None:
 @pytest.mark.parametrize(
     ("segments", "message"),
     [
-        (torch.tensor([[0, 1, 2]]), "segments holds 2, but the model has 0 to 1"),
-        (torch.tensor([[0, -1, 0]]), "segments holds -1"),
+        (torch.tensor([[0, 1, 2]]), "segments .*2.*0 to 1"),
+        (torch.tensor([[0, -1, 0]]), "segments .*-1"),
         (torch.tensor([[0, 1]]), "one whole number for each token"),
         (torch.tensor([[0.0, 1.0, 1.0]]), "one whole number for each token"),
     ],
@@ -75,25 +75,8 @@ def test_wrong_segments(segments: torch.Tensor, message: str) -> None:
 
 def test_segments_for_a_model_without_them() -> None:
     model = build(TransformerConfig(**TAGS, **TINY))
-    with pytest.raises(InputError, match="segments were given, but this model reads none"):
+    with pytest.raises(InputError, match=r"segments .*leave them out"):
         model(torch.tensor([[1, 2]]), segments=torch.tensor([[0, 0]]))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (WRITES | {"segments": 2}, "is for shape encoder"),
-        (WRITES | {"parallel_residual": True}, "not pre and encoder-decoder"),
-        (TAGS | {"parallel_residual": True, "placement": "post"}, "not post and encoder"),
-        (TAGS | {"positions": "relative", "relative_distance": 16}, "make the distance larger"),
-        (TAGS | {"logit_scale": 0.5}, "is for head language"),
-        (TAGS | {"norm": "batch", "norm_bias": False}, "batch norm has a shift"),
-        (TAGS | {"head_bias": True}, "is for head language"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        TransformerConfig(**TINY, **options)
 
 
 def test_rows_before_the_first_position_are_not_used() -> None:

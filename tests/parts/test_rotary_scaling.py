@@ -5,8 +5,6 @@ import math
 import pytest
 import torch
 
-from translucid.core.errors import ConfigError
-from translucid.models import TransformerConfig
 from translucid.parts.positions import Rotary, rotate
 from translucid.parts.rotary_scaling import RotaryScaling, yarn_attention_factor
 
@@ -67,22 +65,3 @@ def test_partial_rotary_leaves_the_rest_alone() -> None:
     turned = rotate(x, half.angles(PLACES))
     assert torch.equal(turned[..., 4:], x[..., 4:])
     assert torch.equal(turned[..., :4], rotate(x[..., :4], alone.angles(PLACES)))
-
-
-SIZES = {"shape": "decoder", "head": "language", "vocab": 9, "d_model": 8, "heads": 2}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rotary_method": "yarn"}, "needs rotary_length"),
-        ({"rotary_method": "llama3", "rotary_length": 8, "rotary_low": 5.0}, "less than rotary_hi"),
-        ({"rotary_fraction": 0.25}, "rotary_fraction 0.25 is 1"),
-        ({"d_head": 3}, "d_head 3 is odd"),
-        ({"rotary_method": "dynamic", "rotary_length": 8, "d_head": 2}, "needs 4 dimensions"),
-        ({"rotary_attention_factor": 1.5, "scaled": False}, "needs scaled = true"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        TransformerConfig(**SIZES, positions="rotary", **options)

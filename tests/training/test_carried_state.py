@@ -26,10 +26,10 @@ from translucid.runs.setup import set_up
 from translucid.tasks import language
 from translucid.tasks.language import Language
 from translucid.tasks.options import DecodingConfig
-from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
 from translucid.training.gradients import Gradients
+from translucid.training.recurrent_training import CarriedState
 
 ROW, ROWS, STREAMS = 4, 5, 2
 
@@ -199,17 +199,15 @@ def test_what_has_no_state_to_carry_is_refused() -> None:
 
     on: dict[str, Any] = {"training": {"carry_state": True}}
     said = mistake("language", "transformer", **on)
-    assert (
-        "training.carry_state = true: a transformer has no state to carry; use model.kind" in said
-    )
+    assert "training.carry_state = true: a transformer has no state" in said
     assert "not for task tag; leave it out" in mistake("tag", "lstm", **on)
     assert "set model.ensemble_size = 1" in mistake("language", "ensemble", **on)
     said = mistake("language", "lstm", **on, decoding={"context": 9})
     assert "context = 9 has no meaning; set context = 0" in said
     task = Language(Tokenizer.train("word", ["a b"]), carry_state=True)
-    with pytest.raises(InputError, match="this model has no state to carry"):
+    with pytest.raises(InputError, match="no state to carry"):
         task.evaluate(torch.nn.Linear(2, 2), [])
-    with pytest.raises(ConfigError, match="this network has no state to carry"):
+    with pytest.raises(ConfigError, match="no state to carry"):
         CarriedState(torch.nn.Linear(2, 2), 3)
 
 

@@ -147,7 +147,7 @@ def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
     left_open = TrainingConfig()
     assert automatic.with_compilation(left_open, recurrent, CUDA).compile is False
     transformer = TransformerConfig(shape="decoder", **SHAPE)
-    with pytest.raises(ConfigError, match=r"training.deterministic = true asks; set one to false"):
+    with pytest.raises(ConfigError, match=r"training.deterministic = true .*set one to false"):
         automatic.with_compilation(
             TrainingConfig(compile=True, deterministic=True), transformer, CUDA
         )
@@ -158,7 +158,7 @@ def test_compiled_layers_train_as_the_plain_ones_with_a_record_and_without(tmp_p
     def trained(name: str, recording: Recording | None = None, **options: Any) -> dict[str, Tensor]:
         chosen = small("classify", "still", steps=2, **options)
         held = train_recipe(chosen, tmp_path / name, quiet=True, recording=recording)
-        assert "going on without" not in (tmp_path / name / "log.txt").read_text("utf-8")
+        assert "does not work here" not in (tmp_path / name / "log.txt").read_text("utf-8")
         return held.network.state_dict()
 
     plain, fast = trained("plain"), trained("fast", compile=True)
@@ -183,7 +183,8 @@ def test_without_a_compiler_the_plain_layers_go_on(
         chosen = small("classify", "still", steps=2, compile=compiled)
         runs.append(train_recipe(chosen, tmp_path / str(compiled), quiet=True).network.state_dict())
     log = (tmp_path / "True/log.txt").read_text("utf-8")
-    assert "torch.compile does not work here, going on without (no compiler here)" in log
+    assert "torch.compile does not work here" in log
+    assert "(no compiler here)" in log
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
 
 

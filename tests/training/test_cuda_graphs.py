@@ -20,29 +20,25 @@ LANGUAGE: dict[str, Any] = {"shape": "decoder", "head": "language", "vocab": 9, 
 TRANSFORMER = TransformerConfig(**SHAPE)
 
 NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
-    "recurrent encoder": (RecurrentConfig(**SHAPE), {}, "a recurrent encoder needs the lengths"),
+    "recurrent encoder": (RecurrentConfig(**SHAPE), {}, "a recurrent encoder"),
     "carried state": (
         RecurrentConfig(**LANGUAGE),
         {"carry_state": True},
-        "rows that fill up a batch would change the state that is carried",
+        "rows that pad a batch",
     ),
     "penalties": (
         RecurrentConfig(**LANGUAGE),
         {"temporal_regularization": 1.0},
-        "penalties on activations are not captured",
+        "penalties on activations",
     ),
-    "perceptrons": (MLPConfig(inputs=2, outputs=1), {}, "steps of model.kind = mlp are not"),
-    "batch norm": (TransformerConfig(**SHAPE, norm="batch"), {}, "batch norm would count the rows"),
-    "characters": (
-        TransformerConfig(**SHAPE, characters=4),
-        {},
-        "a model that reads characters is not",
-    ),
+    "perceptrons": (MLPConfig(inputs=2, outputs=1), {}, "steps of model.kind = mlp"),
+    "batch norm": (TransformerConfig(**SHAPE, norm="batch"), {}, "batch norm"),
+    "characters": (TransformerConfig(**SHAPE, characters=4), {}, "a model that reads characters"),
 }
 
 
 @pytest.mark.parametrize("case", NOT)
-def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
+def test_what_cannot_be_captured_is_refused_or_reported(case: str) -> None:
     model, training, words = NOT[case]
     with pytest.raises(
         ConfigError, match=rf"training.cuda_graphs = true: {words}.*; set it to false"
@@ -55,7 +51,7 @@ def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
     assert words in line
 
 
-def test_several_processes_are_captured_if_it_is_asked_for_and_shards_are_not(
+def test_several_processes_are_captured_on_request_but_shards_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
@@ -63,16 +59,14 @@ def test_several_processes_are_captured_if_it_is_asked_for_and_shards_are_not(
     assert cuda_graphs.decide(asked, TRANSFORMER, GPU, print).cuda_graphs is True
     decided = cuda_graphs.decide(TrainingConfig(), TRANSFORMER, GPU, said.append)
     assert decided.cuda_graphs is False
-    assert said == [
-        "training.cuda_graphs: steps of several processes are captured only if it is set to true; "
-        "steps are launched kernel by kernel"
-    ]
+    (line,) = said
+    assert "several processes" in line
     sharded = asked.model_copy(update={"parallel": "fsdp"})
-    with pytest.raises(ConfigError, match=r"gathered from shards \(fsdp\) are not captured"):
+    with pytest.raises(ConfigError, match=r"\(fsdp\)"):
         cuda_graphs.decide(sharded, TRANSFORMER, GPU, print)
 
 
-def test_what_fits_is_captured_on_a_gpu_unless_told_otherwise() -> None:
+def test_steps_are_captured_on_a_gpu_by_default() -> None:
     said: list[str] = []
     for wanted, device, decided in (
         ("auto", GPU, True), (True, GPU, True), (False, GPU, False), ("auto", CPU, False)
@@ -84,7 +78,7 @@ def test_what_fits_is_captured_on_a_gpu_unless_told_otherwise() -> None:
 
 
 def test_a_cpu_cannot_capture_and_a_run_records_what_was_decided(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"need a CUDA GPU, and this runs on cpu; set it to fal"):
+    with pytest.raises(ConfigError, match=r"CUDA GPU.* cpu; set it to false"):
         train_recipe(small("tag", "still", cuda_graphs=True), tmp_path / "run", quiet=True)
     train_recipe(small("tag", "still"), tmp_path / "run", quiet=True)
     assert recipe.read(tmp_path / "run/recipe.toml").training.cuda_graphs is False

@@ -70,10 +70,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_lines() -> No
     with torch.no_grad():
         model.get_parameter("head.linear.weight")[0, 0] = torch.inf
     config = TrainingConfig(steps=2)
-    message = (
-        r"step 0: the gradient norm is nan \(lines 0, 1, 2, 3, 4, 5 of the training data\); lower"
-    )
-    with pytest.raises(TrainingError, match=message):
+    with pytest.raises(TrainingError, match=r"step 0: .*nan \(lines 0, 1, 2, 3, 4, 5 .*; lower"):
         train(State(model, config), task, forever(task, items, 6), items, config, silent())
 
 
@@ -100,8 +97,8 @@ def test_an_interrupted_run_saves_its_state_and_does_not_evaluate() -> None:
     assert (state.step, told) == (1, ["saved"])
 
 
-def test_a_bad_batch_may_be_left_out_and_is_counted() -> None:
-    """Every third batch has an infinite loss: two are left out, the third ends the run after a
+def test_a_bad_batch_may_be_skipped_and_is_counted() -> None:
+    """Every third batch has an infinite loss: two are skipped, the third ends the run after a
     save; the weights are those of a run that never saw them."""
 
     class Bad(Classify):
@@ -120,11 +117,11 @@ def test_a_bad_batch_may_be_left_out_and_is_counted() -> None:
     )
     state = State(model, config)
     watchers = Watchers(save=lambda: saved.append((state.step, state.skipped)), say=said.append)
-    with pytest.raises(TrainingError, match="step 8: the gradient norm is nan"):
+    with pytest.raises(TrainingError, match=r"step 8: .*nan"):
         train(state, bad, forever(task, items, 6), items, config, watchers)
     assert saved == [(8, 2)]
     assert [line.split(":")[0] for line in said] == ["step 2", "step 5"]
-    assert said[1].endswith("left out, 2 so far")
+    assert said[1].endswith("skipped, 2 so far")
     other, _, _ = parts()
     six = config.model_copy(update={"steps": 6})
     train(State(other, six), task, forever(task, items, 6), items, six, silent())

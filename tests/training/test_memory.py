@@ -134,16 +134,12 @@ def refused(tmp_path: Path, *words: str) -> str:
 
 def test_a_model_that_cannot_fit_is_refused_with_numbers(tmp_path: Path) -> None:
     message = refused(tmp_path, "classify", "--toyland", "60", "model.d_model=100000000")
-    assert "but " in message
-    assert (
-        "of memory are available on cpu; lower model.d_model (100000000), model.layers (2)"
-        in message
-    )
+    assert "available on cpu; lower model.d_model (100000000), model.layers (2)" in message
     assert re.search(
         r"\([\d,]+ parameters\) needs about [\d,.]+ EiB \(weights [\d,.]+ PiB, ", message
     )
     assert "gradients" in message
-    assert "what adamw keeps" in message
+    assert "adamw" in message
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The same numbers, sooner. Every file here has a plain twin, and a test that the two agree."""
+"""Fast paths with the same results. Each has a plain twin, and a test that the two agree."""

@@ -1,26 +1,31 @@
-"""Which attention kernels a GPU may choose from: torch's, and one for short rows."""
+"""Attention in training on a GPU: the choice of kernels, and joined projections."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from translucid.core.device import has_triton
+from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.fast.unchanged import swapped
+from translucid.models.base import Encoded
+from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention, SelfAttention
+from translucid.parts.cache import EncoderOutput
 
 _LOCK = Lock()
-_inside, _before = 0, True  # callers that are within, and what the switch was before the first
+_inside, _before = 0, True  # active callers of `without_plans`, and the setting before the first
 
 
 @contextmanager
 def without_plans(device: torch.device) -> Iterator[None]:
-    """Without cuDNN's attention, which makes a plan for every new shape of a batch, 0.4 s each:
-    with it, steps of a small Transformer took eleven times as long. The other kernels need none.
+    """Disable cuDNN's attention, which makes a plan of 0.4 s for every new batch shape: with it,
+    steps of a small Transformer took eleven times as long.
 
-    The switch is torch's and of the whole process: it is put back when the last caller leaves, so
-    that threads that come and go in any order leave it as it was.
+    The setting belongs to the process; it is restored when the last of several threads leaves.
     """
     global _inside, _before
     if device.type != "cuda":
@@ -42,7 +47,7 @@ def without_plans(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def with_plans(wanted: bool) -> Iterator[None]:
-    """Within `without_plans`, for a shape that will come often: a plan of cuDNN's pays then."""
+    """Within `without_plans`, enable cuDNN's attention for a shape that recurs often."""
     before = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(before or wanted)
     try:
@@ -52,10 +57,9 @@ def with_plans(wanted: bool) -> Iterator[None]:
 
 
 class ShortRows:
-    """Within `used()`, attention over short rows has a kernel of its own (`short_attention`)."""
+    """Within `used()`, attention over short rows uses `short_attention`; subclasses do not."""
 
     def __init__(self, network: nn.Module) -> None:
-        """Parts that are not exactly ours are left alone."""
         kinds = (SelfAttention, CrossAttention)
         self._parts = [part for part in network.modules() if type(part) in kinds]
 
@@ -65,7 +69,7 @@ class ShortRows:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        from translucid.fast.short_attention import short_attention  # on demand: it needs Triton
+        from translucid.fast.short_attention import short_attention  # on demand: needs Triton
 
         for part in self._parts:
             vars(part)["kernel"] = short_attention
@@ -74,3 +78,43 @@ class ShortRows:
         finally:
             for part in self._parts:
                 del vars(part)["kernel"]
+
+
+class JoinedProjections:
+    """Within `used()`, a decoder computes the keys and values of all its cross-attention layers by
+    one matrix multiplication. The plain twin is `TransformerDecoder.project`; decoders with
+    subclasses of our parts keep it."""
+
+    def __init__(self, network: nn.Module) -> None:
+        decoders = [part for part in network.modules() if type(part) is TransformerDecoder]
+        self._decoders = [decoder for decoder in decoders if _fits(decoder)]
+
+    def used(self) -> AbstractContextManager[None]:
+        return swapped(self._decoders, "project", _project)
+
+
+def _attentions(decoder: TransformerDecoder) -> list[CrossAttention]:
+    attentions = (layer.cross_attention for layer in decoder.blocks())
+    return [attention for attention in attentions if attention is not None]
+
+
+def _fits(decoder: TransformerDecoder) -> bool:
+    attentions = _attentions(decoder)
+    plain = all(
+        type(a) is CrossAttention and type(a.kv) is nn.Linear and not a.kv._forward_hooks
+        for a in attentions
+    )
+    return plain and len({(a.kv.weight.shape, a.kv.bias is None) for a in attentions}) == 1
+
+
+def _project(
+    decoder: TransformerDecoder, encoded: Encoded, trace: NoTrace = NO_TRACE
+) -> EncoderOutput:
+    attentions = _attentions(decoder)
+    first = attentions[0]
+    biases = tuple(a.kv.bias for a in attentions if a.kv.bias is not None)
+    weight = torch.cat(tuple(a.kv.weight for a in attentions))
+    joined = F.linear(encoded.outputs, weight, torch.cat(biases) if biases else None)
+    heads = joined.unflatten(-1, (2 * len(attentions), first.kv_heads, first.d_head)).unbind(2)
+    turned: list[Tensor] = [projected.transpose(1, 2) for projected in heads]
+    return EncoderOutput(list(zip(turned[::2], turned[1::2], strict=True)), encoded.mask)

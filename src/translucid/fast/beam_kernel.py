@@ -1,7 +1,7 @@
-"""A round of the search after the model has spoken, as one GPU kernel: one program for each source.
+"""Beam selection after a model's step, as one GPU kernel with one program per source.
 
-Its plain twin is `choose` and `settled` of `generate.beam` and `follow` of the state, some fifty
-small kernels that take longer to launch than to run. Import this module only where Triton is.
+The plain twin is `choose` and `settled` of `generate.beam` and `follow` of the state, about fifty
+small kernels that take longer to launch than to run. This module needs Triton.
 """
 
 import torch
@@ -36,7 +36,7 @@ def _round(
         inside & (frozen == 0), tl.load(scores + row, inside, nothing) + log_prob, nothing
     )
 
-    # What is frozen keeps its place; the others are given to the best, one after the other.
+    # Finished beams keep their places; the best candidates get the others.
     j = tl.arange(0, PLACES)
     here = j < BEAMS
     own = source * BEAMS + j
@@ -75,7 +75,7 @@ def _round(
     tl.store(finished + own, ended.to(tl.uint8), here)
     tl.store(newest + own, chosen, here)
 
-    # Nothing that is still being written can come among the best: see `settled`.
+    # Whether an unfinished beam can still become one of the best: see `settled`.
     limit = tl.load(most + source)
     rank_by = score / tl.exp(alpha * tl.log(tl.maximum(length, 1).to(tl.float32)))
     rank_by = tl.where(here & ended, rank_by, nothing)
@@ -88,7 +88,7 @@ def _round(
     stopped = stopped | (bar >= hope) | (now + 1 >= limit)
     tl.store(done + source, stopped.to(tl.uint8))
 
-    # Each beam now sees what its parent saw.
+    # Each beam now sees the slots of its parent.
     if BEAMS > 1:
         for start in range(0, tl.load(cursor), BLOCK):
             n = start + tl.arange(0, BLOCK)
@@ -111,11 +111,11 @@ def select_and_follow(
     wanted: int,
     alpha: float,
 ) -> None:
-    """Choose, write down, see whether a source is settled, and let beams follow their parents.
+    """Select the best candidates, store them, update `done`, and reorder the visible slots.
 
     best: each beam's best logits and tokens (rows, width) and the normaliser (rows, 1); running:
-    scores, lengths, finished (sources, beams), done, most (sources,), the number of the round ();
-    written: tokens, parents, gains (steps, sources, beams). The number is not moved on.
+    scores, lengths, finished (sources, beams), done, most (sources,), the round (), which is not
+    incremented; written: tokens, parents, log-probabilities (steps, sources, beams).
     """
     scores, lengths, finished, done, most, number = running
     steps, sources, beams = written[0].shape

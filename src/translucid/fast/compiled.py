@@ -1,7 +1,7 @@
-"""The layers of a Transformer through torch.compile: one program for all layers of a kind.
+"""torch.compile for the layers of a Transformer: one program for all layers of a kind.
 
-A whole model takes minutes to compile and is compiled anew for each shape of a batch. A layer takes
-seconds, and its program serves every layer like it, for any number of rows and any lengths.
+A whole model takes minutes to compile, again for each batch shape. A layer takes seconds, and its
+program serves all layers of its kind, for any number of rows and any length.
 """
 
 import functools
@@ -17,20 +17,17 @@ from translucid.parts.attention import Layout
 
 
 class CompiledLayers:
-    """Within `used()` the layers of a network run compiled; outside it they are as they were.
-
-    Where they cannot be compiled (no compiler, say) the first call finds out, says so, and the
-    plain layers go on.
-    """
+    """Within `used()`, the layers of a network run compiled. If they cannot be compiled (without a
+    C compiler, for example), the first call reports it and the plain layers run."""
 
     def __init__(
         self, network: nn.Module, say: Callable[[str], None], *, one_shape: bool = False
     ) -> None:
-        """one_shape: all batches have it, so that sizes are numbers in the program."""
+        """one_shape: all batches have the same shape, so that sizes are constants."""
         self._layers = [part for part in network.modules() if type(part) is Layer]
         self._say, self._fast = say, torch.compile(Layer.forward, options=_options())
         self._one_shape = one_shape
-        self._works: bool | None = None  # nobody has tried
+        self._works: bool | None = None  # not tried yet
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -59,17 +56,17 @@ class CompiledLayers:
             outputs = self._fast(layer, x, layout, *args, **options)
             self._works = True
         except Exception as error:
-            outputs = plain(x, layout, *args, **options)  # a fault of the layer itself shows here
+            outputs = plain(x, layout, *args, **options)  # raises if the layer itself is at fault
             self._works = False
             reason = str(error).strip().splitlines()[0][:200]
-            self._say(f"torch.compile does not work here, going on without ({reason})")
+            self._say(f"torch.compile does not work here, continuing without it ({reason})")
         return outputs
 
 
 def _options() -> dict[str, Any]:
-    """A norm's gradient as kernels of their own for its input and for its weights: as one, which
-    torch makes of them since 2.10, a Transformer-base takes 5 % longer (H200, torch 2.11)."""
-    # On demand, since it takes a while; dynamo first: in torch 2.11 each imports the other.
+    """Separate kernels for a norm's input and weight gradients: fused, as torch does since 2.10, a
+    Transformer-base takes 5 % longer (H200, torch 2.11)."""
+    # On demand, since it is slow; dynamo first: in torch 2.11 each imports the other.
     import torch._dynamo  # noqa: F401
     import torch._inductor.config as inductor
 
@@ -78,7 +75,7 @@ def _options() -> dict[str, Any]:
 
 
 def _hooked(layer: Layer) -> bool:
-    """Would a call do more than `forward`?"""
+    """Whether a call does more than `forward`."""
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
     return any(hooks) or bool(layer._backward_pre_hooks)
 
@@ -94,7 +91,7 @@ def _of_any_layout(layout: Layout | None) -> None:
 
 
 def _of_any_size(tensor: Tensor | None, *axes: int) -> None:
-    """The program is to serve any size of these axes; a size of 1 is broadcast and stays 1."""
+    """Compile for any size of these axes; a size of 1 is broadcast and stays 1."""
     if tensor is None:
         return
     for axis in axes:

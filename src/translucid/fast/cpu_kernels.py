@@ -1,9 +1,9 @@
-"""What `fast.plain_kernels` does, and matrix multiplication in float32 and 8 bits, by the compiled
-`cpu_kernels.c`: for processors with AVX-512 and VNNI.
+"""The operations of `fast.plain_kernels`, and matrix multiplication in float32 and 8 bits, in C
+(`cpu_kernels.c`) for processors with AVX-512 and VNNI.
 
-Installing the package compiles it, where there is a C compiler (`hatch_build.py`). Where it was not
-compiled, or the processor lacks the instructions, `available` says no, and the plain twins are
-taken: `fast.plain_kernels`, and torch's own matrix multiplication in `fast.packed_linear`.
+They are compiled when the package is installed, if there is a C compiler (`hatch_build.py`). If
+they are not `available`, the plain twins are used: `fast.plain_kernels`, and torch's matrix
+multiplication in `fast.packed_linear`.
 """
 
 import ctypes
@@ -30,20 +30,20 @@ __all__ = [
 ]  # fmt: skip
 
 SOURCE = Path(__file__).with_suffix(".c")
-BLOCK, RUN = 64, 16  # outputs and inputs that weights are filled up to, as the C has it
-NONE = 0  # a pointer to nothing
+BLOCK, RUN = 64, 16  # weights are padded to multiples of these outputs and inputs, as in the C
+NONE = 0  # a null pointer
 
 
 def library_path(source: Path = SOURCE) -> Path:
-    """Where the compiled kernels are. The name tells of which source: others are not loaded."""
+    """The path of the compiled kernels, which contains a checksum of the source."""
     return source.with_name(f"cpu_kernels-{zlib.crc32(source.read_bytes()):08x}.so")
 
 
 @cache
 def reason() -> str:
-    """Why the kernels cannot be used; empty where they can."""
+    """Why the kernels cannot be used; empty if they can."""
     if not library_path().exists():
-        return "not compiled, for want of a C compiler when Translucid was installed"
+        return "not compiled, since there was no C compiler when Translucid was installed"
     try:
         library = ctypes.CDLL(str(library_path()))
     except OSError as error:
@@ -71,7 +71,7 @@ FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
 
 
 def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any]]:
-    """Of a struct of the C: its names, in this order."""
+    """The fields of a C struct, in this order."""
     kinds = ((pointers, c_void_p), (numbers, c_long), (reals, c_double))
     return [(name, kind) for names, kind in kinds for name in names.split()]
 
@@ -89,7 +89,7 @@ class CompiledRows:
     def __init__(
         self, parts: tuple[Tensor | None, ...], inputs: int, outputs: int, *, relu: bool = False
     ) -> None:
-        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: the C reads them
+        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: read by the C
         self.layer = _Linear(*map(_at, parts), inputs, outputs, relu)
         self.address, self.run = ctypes.addressof(self.layer), function("linear")
 
@@ -137,12 +137,12 @@ def _filled(values: Tensor | None, outputs: int) -> Tensor:
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
-    """What each beam sees: (sources, beams, slots); None: every slot in use."""
+    """The slots that each beam sees: (sources, beams, slots); None: every slot in use."""
     return None if timeline.everything_seen else timeline.seen
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
-    """The same of an encoder output's mask (sources, keys): (sources, 1, keys)."""
+    """An encoder output's mask (sources, keys) as (sources, 1, keys); None: no padding."""
     return None if bool(mask.all()) else mask.contiguous()[:, None]
 
 
@@ -163,7 +163,7 @@ class NormArguments(ctypes.Structure):
 def norm_job(
     x: Tensor, branch: Tensor | None, y: Tensor, norm: nn.Module, *, keep_sum: bool
 ) -> NormArguments:
-    """y = norm(x + branch), as the C reads it; all must live as long as it is used."""
+    """The C arguments of y = norm(x + branch); all tensors must outlive them."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     rms = isinstance(norm, RMSNorm)
     shift = None if isinstance(norm, RMSNorm) else norm.shift
@@ -196,12 +196,12 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None = None,
 ) -> Tensor:
-    """As `plain_kernels.attend_newest`; seen: as `visible` and `visible_source` give it here."""
+    """As `plain_kernels.attend_newest`; seen: from `visible` or `visible_source`."""
     out = torch.empty(q.shape)
     job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
     if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
         raise MemoryError(f"no memory for attention over {keys.shape[2]} slots")
-    del held  # it was needed until now
+    del held  # needed until now
     return out
 
 
@@ -216,9 +216,9 @@ def attention_job(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None,
 ) -> tuple[Attention, tuple[Tensor, ...]]:
-    """The same into `out`, as the C reads it, and what must live as long as it is used."""
+    """The C arguments of `attend_newest` into `out`, and the tensors that must outlive them."""
     if new is None and (keys.stride() != values.stride() or keys.stride(3) != 1):
-        keys, values = keys.contiguous(), values.contiguous()  # else it is a cache: both alike
+        keys, values = keys.contiguous(), values.contiguous()  # a cache has equal strides
     sources, kv_heads, slots, d = keys.shape
     k_at, v_at, new_row, start = NONE, NONE, 0, 0
     if new is not None:

@@ -1,7 +1,7 @@
-"""Cross-entropy with label smoothing on a CPU: its gradient is made with it, some rows at a time.
+"""Cross-entropy with label smoothing on a CPU, together with its gradient, some rows at a time.
 
-What the plain twin (`tasks.batch.plain_cross_entropy`) keeps and reads again for each of its
-operations is here read and written while it is in the cache.
+The logits of these rows stay in the cache, which the plain twin (`tasks.loss.plain_cross_entropy`)
+reads from memory for each of its operations.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK = 2**18  # logits that are read at a time
+CHUNK = 2**18  # logits at a time
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """The sum over all targets that count; logits (targets, classes)."""
+    """The sum over all targets that are not ignored; logits (targets, classes)."""
 
     @staticmethod
     def forward(
@@ -39,7 +39,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             hard = part.gather(1, chosen)[:, 0]
             lost = -((1 - smoothing) * hard + even * allowed)
             total += (lost * counts).sum(dtype=torch.float64)
-            # p - (1 - smoothing) at the target - an even part everywhere but where never
+            # p, minus `even` except for the classes in `never`, minus 1 - smoothing at the target
             part.exp_().sub_(even)
             part[:, columns] += even
             part.scatter_add_(1, chosen, part.new_full(chosen.shape, smoothing - 1))

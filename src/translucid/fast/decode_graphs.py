@@ -1,7 +1,7 @@
-"""Search on a GPU: reading the sources, and a round, are captured once as graphs and replayed, so
-that Python and the launch of kernels cost nothing.
+"""Search on a GPU with CUDA graphs: reading the sources and a round are captured once and replayed,
+which saves the time of Python and of kernel launches.
 
-What is replayed is `fixed_search`. The host looks only every few rounds whether all are settled.
+The replayed search is `fixed_search`. The host checks only every few rounds whether it is done.
 """
 
 import threading
@@ -28,17 +28,17 @@ from translucid.fast.unchanged import Snapshot
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.models.transformer import TransformerDecoder
 
-LOOK = 8  # rounds between two looks whether all are settled
+LOOK = 8  # rounds between two checks whether the search is done
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
-# One search at a time: a capture takes cuBLAS's workspaces away from whoever multiplies meanwhile.
+# One search at a time: a capture takes cuBLAS's workspaces from concurrent multiplications.
 ON_THE_GPU = threading.Lock()
 
 
 @dataclass
 class Graphs:
-    """A search of one shape, with its graphs; without a GPU, what they would replay is run."""
+    """A search of one shape with its graphs; without a GPU, it runs without graphs."""
 
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class Graphs:
         self._replay("begin", self.rounds.begin)
 
     def round(self, number: int) -> None:
-        """The round of this number, from 0 on."""
+        """Run this round; the first is 0."""
         timeline, shape = self.rounds.timeline, self.rounds.shape
         timeline.read = timeline.slots
-        if self.rounds.lean is None:  # its kernels read what is in use, and no more
+        if self.rounds.lean is None:  # its kernels read only the slots in use
             needed = shape.prefix - 1 + (number + 1) * shape.settings.beams
             part = -(-timeline.slots // (PARTS * 8)) * 8
             timeline.read = min(timeline.slots, -(-needed // part) * part)
@@ -67,8 +67,7 @@ class Graphs:
         self.held[name].replay()
 
     def _capture(self, act: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        """Capturing runs nothing, but a first run on the side, which loads kernels, does: what it
-        has changed is put back."""
+        """Capture a graph. A first run on a side stream loads kernels; its changes are undone."""
         kept = [part.clone() for part in self._moving()]
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -83,7 +82,7 @@ class Graphs:
         return graph
 
     def _moving(self) -> list[Tensor]:
-        """Everything that a round changes, but for the caches, where it writes the same again."""
+        """The tensors that a round changes, except the caches, where it writes the same again."""
         r, timeline = self.rounds, self.rounds.timeline
         mine = [r.tokens, r.parents, r.token_log_probs, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
@@ -91,10 +90,10 @@ class Graphs:
 
 
 class DecodeGraphs(threading.local):
-    """Searches of a model on a GPU; graphs are kept for the shapes that come again.
+    """Searches of a model on a GPU, with graphs for recurring shapes.
 
-    They belong to whoever decodes and holds this object, and go with it. Each thread has graphs of
-    its own, for a graph runs in tensors of its own; so has a copy.
+    The graphs belong to this object. Each thread and each copy has its own, since a graph has
+    fixed tensors.
     """
 
     def __init__(self) -> None:
@@ -105,7 +104,7 @@ class DecodeGraphs(threading.local):
         return DecodeGraphs, ()
 
     def fits(self, model: AutoregressiveModel[Any], trace: NoTrace = NO_TRACE) -> bool:
-        """Whether a whole search of this model can be replayed."""
+        """Whether a search of this model can be replayed."""
         return (
             trace is NO_TRACE
             and isinstance(model, Model)
@@ -125,8 +124,8 @@ class DecodeGraphs(threading.local):
         settings: SearchSettings,
         plain: PlainRound,
     ) -> Sequences:
-        """What is found for each source by the model that was looked at; prefix: (sources, length),
-        -1 in front of short ones."""
+        """Search with the model given to `fits`; prefix: (sources, length), -1 in front of short
+        ones."""
         assert self.network is not None
         assert self.network.parts[0] is model
         with ON_THE_GPU:
@@ -154,8 +153,7 @@ class DecodeGraphs(threading.local):
             return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
     def look_at(self, model: Model) -> Snapshot:
-        """The model as it is now; graphs of another, or of this one before it was changed, are of
-        no use."""
+        """A snapshot of the model; drops graphs of another model or of one changed since."""
         if self.network is None or not self.network.holds(model):
             with ON_THE_GPU:
                 self.graphs.clear()

@@ -1,10 +1,9 @@
-"""One decoding step of a Transformer with nothing in the way: one token a row, and nobody looks.
+"""A fast decoding step of a Transformer: one token per row, without a trace.
 
-The same weights, the same state, the same numbers as `TransformerDecoder.step`, which is its plain
-twin. It reads the weights of a model and calls none of its parts, so it fits only those of `known`.
-What it saves is launches, copies and Python: on a GPU it runs on the kernels of `fast.kernels` and
-is made to be captured as a graph; on a CPU on those of `fast.cpu_kernels`, where they were compiled
-and fit; elsewhere on those of `fast.plain_kernels`.
+The plain twin is `TransformerDecoder.step`, with the same weights, state and results. This step
+reads the weights of a model and calls none of its parts, so it supports only the models of `known`.
+It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be captured as
+a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
 """
 
 import math
@@ -20,16 +19,18 @@ from torch import Tensor, nn
 
 from translucid.core.device import has_triton
 from translucid.fast import cpu_kernels, plain_kernels
-from translucid.fast.known import known
 from translucid.fast.layers_at_once import LayersAtOnce
-from translucid.fast.packed_linear import of_rows
+from translucid.fast.packed_linear import Int8Linear, PackedLinear, PaddedLinear, of_rows
 from translucid.fast.precision import Merged
+from translucid.fast.unchanged import parts_of, unchanged
+from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
-from translucid.parts.norms import NoNorm
+from translucid.parts.lora import AdaptedLinear
+from translucid.parts.norms import NoNorm, Residual
 from translucid.parts.positions import Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
@@ -38,12 +39,12 @@ D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
 
 @dataclass(slots=True)
 class Now:
-    """What all layers of one step share."""
+    """Values that all layers of one step share."""
 
     state: DecoderState
-    seen: Tensor | None  # of the slots in use, as the kernels want it
+    seen: Tensor | None  # visible slots, in the form of the kernels
     source_seen: Tensor | None
-    index: Tensor | int  # where the newest go: (beams,), on a CPU the first of them
+    index: Tensor | int  # the slots of the newest tokens (beams,); on a CPU the first of them
     turn: tuple[Tensor, Tensor] | None  # cosines and sines of rotary positions
 
 
@@ -51,9 +52,9 @@ Branch = Callable[[Now, Tensor], Tensor]
 
 
 class DecodeStep:
-    """`step` of a model, for one token in each row, none of them padding."""
+    """`step` of a model that `fits`, for one token per row without padding."""
 
-    def __init__(self, model: Any) -> None:  # one that fits
+    def __init__(self, model: Any) -> None:
         self.merged = Merged(model)
         model = self.merged.model
         decoder, head = model.decoder, model.head
@@ -72,8 +73,8 @@ class DecodeStep:
         self.at_once: LayersAtOnce | None = None
         if self.kernels is cpu_kernels and LayersAtOnce.fits(decoder):
             self.at_once = LayersAtOnce(decoder, [_scales(layer) for layer in decoder.blocks()])
-        # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
-        # so that a captured graph reads what stands there now.
+        # The encoder output whose mask `source_seen` is. On a GPU it is the mask itself, so that a
+        # captured graph reads its current values.
         self.encoder_output: EncoderOutput | None = None
         self.source_seen: Tensor | None = None
         self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
@@ -88,28 +89,26 @@ class DecodeStep:
 
     @staticmethod
     def fits(model: object) -> bool:
-        """Whether this model can be stepped like that on its device."""
+        """Whether this step supports the model on its device."""
         network = known(model)
         if network is None or network.device.type != "cuda":
             return network is not None
         assert isinstance(network.decoder, TransformerDecoder)
         layers = network.decoder.blocks()
         if network.decoder.positions.point == "bias" or layers[0].parallel:
-            return (
-                False  # the GPU's kernels have no bias, and no captured graph has shown the other
-            )
+            return False  # the GPU kernels have no bias; parallel layers are untested in graphs
         sizes = {layer.self_attention.d_head for layer in layers}
         return sizes <= {*D_HEADS} and has_triton()
 
     def refresh(self) -> None:
-        """Take over the weights of which a copy is kept; they may have been trained since."""
+        """Update copies of weights that may have been trained since."""
         self.merged.refresh()
         if self.filled is not None:
             weight = self.head.linear.weight
             self.filled[: weight.shape[0]].copy_(weight.detach())
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Logits (rows, 1, vocab) for the newest tokens (rows, 1); the state moves on."""
+        """Logits (rows, 1, vocab) for the newest tokens (rows, 1), which are added to the state."""
         timeline = state.timeline
         assert timeline is not None
         positions = timeline.counts.clone()  # (sources, beams)
@@ -147,7 +146,7 @@ class DecodeStep:
         return logits[:, None]
 
     def _side_by_side(self, now: Now, x: Tensor) -> Tensor:
-        """Layers whose feed-forward reads what their attention reads; x becomes their sum."""
+        """Layers with a parallel residual; x becomes the sum."""
         add_norm, count = self.kernels.add_norm, len(self.branches) // len(self.decoder.layers)
         for first in range(0, len(self.branches), count):
             *attentions, (alone, norm) = self.branches[first : first + count]
@@ -158,7 +157,7 @@ class DecodeStep:
         return add_norm(x, None, self.decoder.final_norm, keep_sum=True)
 
     def _advance(self, timeline: Timeline) -> Tensor:
-        """`advance` for one token in each row, none of them padding: the slots (beams,)."""
+        """`Timeline.advance` for one token per row without padding: the slots (beams,)."""
         if self.own.shape[0] != timeline.beams:
             self.own = torch.eye(timeline.beams, dtype=torch.bool, device=timeline.seen.device)
         index = timeline.take(timeline.beams)
@@ -168,7 +167,7 @@ class DecodeStep:
         return index
 
     def _add_positions(self, x: Tensor, positions: Tensor, timeline: Timeline) -> Tensor:
-        """Sinusoids are computed once, for every position that there is room for."""
+        """Add positions; sinusoids are computed once, for the whole capacity."""
         scheme = self.decoder.positions
         if not isinstance(scheme, Sinusoidal):
             return scheme.add(x, positions)
@@ -190,7 +189,7 @@ class DecodeStep:
             if encoder_output.mask is not None:
                 self.source_seen = kernels.visible_source(encoder_output.mask, like)
         seen = kernels.visible(timeline, like)
-        if self.biased:  # to be added to the scores, as what hides a slot is
+        if self.biased:  # added to the scores, like the mask
             keys = timeline.positions[:, : timeline.taken]
             bias = self.decoder.positions.bias(positions, keys)
             assert bias is not None
@@ -204,7 +203,7 @@ class DecodeStep:
         )
 
     def _branches(self) -> list[tuple[Branch, nn.Module]]:
-        """Every sub-layer as a function of the state and its input, and its norm."""
+        """Every sub-layer as a function of the step and its input, with its norm."""
         branches: list[tuple[Branch, nn.Module]] = []
         for number, layer in enumerate(self.decoder.blocks()):
             own = _self(self.kernels, layer.self_attention, number)
@@ -222,7 +221,7 @@ def _kernels(device: torch.device, dtype: torch.dtype, biased: bool) -> ModuleTy
         return cpu_kernels
     if device.type != "cuda":
         return plain_kernels
-    from translucid.fast import kernels  # here, since it needs Triton
+    from translucid.fast import kernels  # on demand: needs Triton
 
     return kernels
 
@@ -282,7 +281,7 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
 
 
 def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
-    """On a GPU its own kernel; elsewhere the bare product, without a module around it."""
+    """On a GPU our kernel, on a CPU the product without the overhead of a module."""
     return of_rows(layer) if _on_cpu(kernels) else partial(kernels.linear, layer)
 
 
@@ -291,10 +290,67 @@ def _on_cpu(kernels: Any) -> bool:
 
 
 def _scales(layer: Layer) -> tuple[float, float]:
-    """Of self- and cross-attention."""
+    """The scales of self- and cross-attention."""
     cross = layer.cross_attention
     return _scale(layer.self_attention), 1.0 if cross is None else _scale(cross)
 
 
 def _scale(part: MultiHead) -> float:
     return (1 / math.sqrt(part.d_head) if part.scaled else 1.0) * part.factor
+
+
+# The step computes what the parts of a decoder compute, so each part must be one that it knows, in
+# a place where it expects it. Our parts declare these places in `decode_slots`, the names that they
+# may have in the module around them; subclasses, which may compute something else, do not inherit
+# them. `SLOTS` adds the classes of torch and the linear layers of `fast.packed_linear`.
+LINEAR = AdaptedLinear.decode_slots
+SLOTS: dict[type[nn.Module], tuple[str, ...]] = {
+    nn.Linear: (*LINEAR, "base", "down", "up"),
+    PaddedLinear: LINEAR,
+    PackedLinear: LINEAR,
+    Int8Linear: LINEAR,
+    nn.Embedding: ("table",),
+    nn.Dropout: ("dropout",),
+    nn.ModuleList: ("layers",),
+}
+
+
+def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
+    """The model, if its decoder and head consist of unchanged parts that the step knows."""
+    if type(model) is not DecoderModel and type(model) is not EncoderDecoderModel:
+        return None
+    assert isinstance(model, DecoderModel | EncoderDecoderModel)
+    decoder, head = model.decoder, model.head
+    if not _fits(decoder, "decoder") or not _fits(head, "head"):
+        return None
+    assert isinstance(decoder, TransformerDecoder)
+    modules = [model, *parts_of(decoder), *parts_of(head)]
+    fits = (
+        all(map(_children_fit, modules[1:]))
+        and unchanged(modules)
+        and decoder.window is None
+        and decoder.embedding.table.max_norm is None
+        and _one_placement(decoder)
+    )
+    return model if fits else None
+
+
+def _children_fit(module: nn.Module) -> bool:
+    if type(module) is nn.ModuleList:
+        return all(_fits(child, "layer") for child in module)
+    return all(_fits(child, name) for name, child in module._modules.items())
+
+
+def _fits(part: nn.Module | None, slot: str) -> bool:
+    if part is None:
+        return False
+    kind = type(part)
+    return slot in (SLOTS.get(kind) or vars(kind).get("decode_slots", ()))
+
+
+def _one_placement(decoder: TransformerDecoder) -> bool:
+    """Whether all norms have the same placement; pre-norm also needs a final norm."""
+    placements = {part.placement for part in parts_of(decoder) if isinstance(part, Residual)}
+    return placements == {"post"} or (
+        placements == {"pre"} and type(decoder.final_norm) is not NoNorm
+    )

@@ -1,10 +1,9 @@
-"""Faster dropout, on a CPU and in compiled layers.
+"""Faster dropout, on a CPU and in compiled layers. The plain twin is `nn.Dropout`.
 
 On a CPU, torch draws on one core, 13 ns per value: a fifth of the processor time of a small
 Transformer's training step on one core and a third of its time on two. For large tensors, numpy
 draws 16 bits per value instead. In compiled layers, the draws are hashes of a value's index and of
-a seed that each part gets anew in each pass. The plain twin is `nn.Dropout`, which small tensors
-keep.
+a seed per part and pass.
 """
 
 from collections.abc import Iterator
@@ -18,12 +17,12 @@ from torch import Tensor, nn
 from translucid.fast.unchanged import swapped
 from translucid.models.transformer import Layer
 
-LARGE = 2**18  # values from which on it is worth a generator of its own
-STEPS = 2**16  # probabilities are multiples of one in so many
+LARGE = 2**18  # values above which numpy's generator is faster
+STEPS = 2**16  # probabilities are multiples of 1 / STEPS
 
 
 class LargeDropout:
-    """Within `used()` the dropout of a network's large tensors is drawn like that."""
+    """Within `used()`, dropout of large tensors draws with numpy."""
 
     def __init__(self, network: nn.Module) -> None:
         self._parts = [part for part in network.modules() if type(part) is nn.Dropout]
@@ -39,7 +38,7 @@ def _forward_large(part: nn.Dropout, x: Tensor) -> Tensor:
 
 
 def noise(shape: torch.Size, probability: float, dtype: torch.dtype) -> Tensor:
-    """0 with this probability, else what keeps the mean: a function of torch's generator."""
+    """0 with this probability, else 1 / (1 - probability); seeded by torch's generator."""
     seed = int(torch.empty((), dtype=torch.int64).random_())
     words = np.random.SFC64(seed).random_raw(-(-shape.numel() // 4))
     bits = torch.from_numpy(words.view(np.int16)[: shape.numel()]).view(shape)
@@ -47,11 +46,11 @@ def noise(shape: torch.Size, probability: float, dtype: torch.dtype) -> Tensor:
     return (bits >= hidden - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - hidden))
 
 
-BITS = 24  # probabilities are multiples of one in 2**BITS
+BITS = 24  # probabilities are multiples of 1 / 2**BITS
 
 
 class HashedDropout:
-    """Within `used()` the dropout in the layers of a Transformer is drawn like that."""
+    """Within `used()`, dropout in the layers of a Transformer draws hashes."""
 
     def __init__(self, network: nn.Module, device: torch.device) -> None:
         layers = [part for part in network.modules() if type(part) is Layer]
@@ -61,7 +60,7 @@ class HashedDropout:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """A pass. Its seeds come from torch's generator of the device."""
+        """One pass, with seeds from torch's generator of the device."""
         shape = (len(self._parts),)
         seeds = torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=self._device)
         for part, seed in zip(self._parts, seeds.unbind(), strict=True):
@@ -77,21 +76,21 @@ class HashedDropout:
 def _forward_hashed(part: nn.Dropout, x: Tensor) -> Tensor:
     if not part.training or part.p == 0:
         return x
-    if x.numel() >= 2**31:  # more places than there are numbers
+    if x.numel() >= 2**31:  # more values than int32 indices
         return F.dropout(x, part.p)
     seed: Tensor = vars(part)["seed"]
     return torch.where(kept(x, seed, part.p), x * (1 / (1 - part.p)), 0.0)
 
 
 def kept(x: Tensor, seed: Tensor, probability: float) -> Tensor:
-    """Which values are left, as many as x has."""
+    """Which values of x are kept."""
     place = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
     return (hashed(hashed(seed) ^ place) & (2**BITS - 1)) >= round(probability * 2**BITS)
 
 
 def hashed(x: Tensor) -> Tensor:
-    """Every bit of x (int32) moves about half of the bits (constants of C. Wellons, "lowbias32",
-    2018). A shift of a negative number brings ones, which are taken away."""
+    """A hash of int32 values (constants of C. Wellons, "lowbias32", 2018). The masks remove the
+    ones that a right shift of a negative number adds."""
     x = (x ^ ((x >> 16) & 0xFFFF)) * 0x7FEB352D
     x = (x ^ ((x >> 15) & 0x1FFFF)) * (0x846CA68B - 2**32)
     return x ^ ((x >> 16) & 0xFFFF)

@@ -1,8 +1,7 @@
-"""The search in tensors that stay where they are, so that a graph can replay it.
+"""Beam search in tensors with fixed addresses and shapes, so that a graph can replay it.
 
-All shapes are fixed: batches are filled up to a bucket of sizes, and sentences that are settled
-stay in their places and are frozen. Its plain twin is the search of `generate.beam_search`; for
-constraints that look at the tokens written so far, use that one.
+Batches are padded to a few sizes, and finished sentences keep their rows. The plain twin is the
+search of `generate.beam_search`, which also supports constraints on the tokens so far.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from translucid.fast import plain_kernels
 from translucid.fast.decode_step import DecodeStep
-from translucid.fast.fixed_state import FixedTimeline, fixed_state, restart
+from translucid.fast.fixed_state import FixedTimeline, restart, with_fixed_timeline
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.parts.cache import DecoderState
@@ -25,20 +24,20 @@ Model = EncoderDecoderModel | DecoderModel
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What a round is told."""
+    """Settings of a search."""
 
     beams: int
     n_best: int
     alpha: float
     eos: int
     pad: int
-    never: tuple[int, ...] = ()  # tokens that are not written
-    ends: tuple[int, ...] = ()  # that end a text as eos does
+    never: tuple[int, ...] = ()  # tokens that are never generated
+    ends: tuple[int, ...] = ()  # tokens that end a text as eos does
 
 
 @dataclass(frozen=True)
 class PlainRound:
-    """What the plain search does in a round, handed in by it: `generate.beam`."""
+    """The functions of a round in the plain search, passed in by `generate.beam`."""
 
     # (scores, live, log_probs, tokens, pad=) -> scores, parents, tokens, log_probs
     choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
@@ -47,17 +46,17 @@ class PlainRound:
 
 @dataclass(frozen=True)
 class Shape:
-    """What graphs are made for."""
+    """The shape of a search, which its graphs are captured for."""
 
     sources: int
-    source_length: int  # 0: none is read
+    source_length: int  # 0: no sources
     prefix: int
     steps: int
     settings: SearchSettings
 
 
 class Sequences(NamedTuple):
-    """What a search holds at its end, as `decoding.beam.Beams` does; on the CPU."""
+    """The result of a search, as `generate.beam.Beams`; on the CPU."""
 
     tokens: Tensor  # (sources, beams, rounds)
     token_log_probs: Tensor
@@ -68,11 +67,11 @@ class Sequences(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """What a search begins with, in the tensors that a graph reads."""
+    """The inputs of a search, in the tensors that a graph reads."""
 
     prefix: Tensor  # (sources, length), -1 in front of short ones
-    least: Tensor  # (sources,)
-    most: Tensor  # (sources,), 0: settled from the start
+    least: Tensor  # minimum lengths (sources,)
+    most: Tensor  # maximum lengths (sources,), 0: done from the start
     ids: Tensor | None = None  # (sources, source length)
     mask: Tensor | None = None
 
@@ -87,7 +86,7 @@ class SearchInputs:
 
 
 class Rounds:
-    """The tensors of a running search; how it begins, and one round on them."""
+    """The tensors of a running search, its start and its rounds."""
 
     def __init__(self, model: Model, shape: Shape, inputs: SearchInputs, plain: PlainRound) -> None:
         self.model, self.shape, self.inputs, self.plain = model, shape, inputs, plain
@@ -114,7 +113,7 @@ class Rounds:
         self.state = self._state()
 
     def _read(self) -> DecoderState:
-        """A state that has read what is given, but for the last token of each prefix."""
+        """A state that has read the inputs, except the last token of each prefix."""
         past = self.inputs.prefix[:, :-1]
         inputs = GenerationInputs(self.shape.sources, self.inputs.ids, self.inputs.mask)
         fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
@@ -123,17 +122,14 @@ class Rounds:
         return fresh
 
     def _state(self) -> DecoderState:
-        """The state that rounds work on, with room for all of them; one beam has read the prefix,
-        and the beams share that."""
+        """The state of the rounds, with capacity for all of them; the beams share the prefix."""
         encoder_output = self._read().encoder_output
         past = self.shape.prefix - 1
-        if encoder_output is not None:  # in tensors of its own
-            encoder_output = encoder_output.select(
-                torch.arange(self.shape.sources, device=self.device)
-            )
-        state = fixed_state(
-            self.model.decoder, self.shape.sources, past + self.shape.steps, encoder_output
-        )
+        sources = self.shape.sources
+        if encoder_output is not None:  # a copy
+            encoder_output = encoder_output.select(torch.arange(sources, device=self.device))
+        state = self.model.decoder.start(sources, past + self.shape.steps, encoder_output)
+        state = with_fixed_timeline(state)
         self._timeline(state).taken = past
         state.expand(self.settings.beams)
         return state
@@ -147,7 +143,7 @@ class Rounds:
         return self._timeline(self.state)
 
     def begin(self) -> None:
-        """Read what is given, and forget the search before."""
+        """Read the inputs and reset the search."""
         restart(self.state, self._read())
         self.scores.fill_(-torch.inf)
         self.scores[:, 0] = 0.0
@@ -158,11 +154,11 @@ class Rounds:
         self.done.copy_(self.inputs.most <= 0)
 
     def round(self) -> None:
-        """One token more; nothing here waits for the GPU."""
+        """Generate one token per beam, without synchronising the GPU."""
         beams, eos = self.settings.beams, self.settings.eos
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
-        early = (self.number < self.inputs.least).repeat_interleave(beams)  # too soon for an end
+        early = (self.number < self.inputs.least).repeat_interleave(beams)  # no eos yet
         allowed = logits
         if self.ends is not None:
             likeliest = logits.index_select(1, self.ends).amax(dim=1, keepdim=True)
@@ -171,7 +167,7 @@ class Rounds:
         if self.never is not None:
             allowed = allowed.index_fill(1, self.never, -torch.inf)
         best = self.kernels.top_and_normaliser(allowed, min(beams, logits.shape[1]), eos, early)
-        if allowed is not logits:  # what is not written counts in the sum, as in the plain search
+        if allowed is not logits:  # excluded tokens count in the sum, as in the plain search
             best = *best[:2], logits.float().logsumexp(dim=-1, keepdim=True)
         if self.lean is not None:
             self._select_by_kernel(best)
@@ -197,7 +193,7 @@ class Rounds:
         )
 
     def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
-        """Choose among the best of each beam, write down, see who is settled, follow."""
+        """Select the best candidates, store them, update `done`, and reorder the state."""
         settings, beams = self.settings, self.settings.beams
         token_log_probs = (best - normaliser).unflatten(0, (-1, beams))
         live = ~(self.finished | self.done[:, None])
@@ -221,7 +217,7 @@ class Rounds:
         self.newest.copy_(tokens.reshape(-1, 1))
 
     def sequences(self, rounds: int) -> Sequences:
-        """The beams after so many rounds, each traced back through its parents."""
+        """The beams after this many rounds, traced back through their parents."""
         tokens, parents, token_log_probs, scores, lengths, finished = (
             part.cpu()
             for part in (
@@ -230,7 +226,7 @@ class Rounds:
             )
         )  # fmt: skip
         places = torch.arange(scores.shape[1]).expand(rounds, *scores.shape).clone()
-        if scores.shape[1] > 1:  # else each goes on from itself
+        if scores.shape[1] > 1:  # else each beam continues itself
             for number in range(rounds - 1, 0, -1):
                 torch.gather(parents[number], 1, places[number], out=places[number - 1])
         tokens, token_log_probs = (
@@ -242,7 +238,7 @@ class Rounds:
 def filled(
     prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
 ) -> SearchInputs:
-    """What is given, with copies up to so many rows; they are settled from the start."""
+    """The inputs, padded to this many rows with copies that are done from the start."""
     settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
     most = torch.cat([most, settled_at_once])
     ids, mask = inputs.source, inputs.mask
@@ -255,5 +251,5 @@ def filled(
 
 
 def _fill(part: Tensor, rows: int) -> Tensor:
-    """Copies of the last row up to this many."""
+    """Repeat the last row up to this many rows."""
     return torch.cat([part, part[-1:].expand(rows - part.shape[0], *part.shape[1:])])

@@ -1,8 +1,7 @@
-"""A decoder state for CUDA graphs: its tensors stay where they are, and no shape grows.
+"""A decoder state for CUDA graphs, with fixed tensors and shapes.
 
-The plain twin is the state of `parts.cache`. A graph replays what was captured, so the number of
-the next slot is a tensor that the graph itself moves on, and a step reads as many slots at the end
-as at the beginning.
+The plain twin is the state of `parts.cache`. The index of the next slot is a tensor, which the
+graph itself increments, and every step reads the same number of slots.
 """
 
 from dataclasses import replace
@@ -10,12 +9,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from translucid.models.base import Decoder
-from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
+from translucid.parts.cache import DecoderState, KVCache, Timeline
 
 
 class FixedTimeline(Timeline):
-    """`taken` counts what Python has seen, `cursor` what the graph has done."""
+    """`taken` counts the slots that Python has reserved, `cursor` those of the graph."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         super().__init__(sources, capacity, device)
@@ -25,7 +23,7 @@ class FixedTimeline(Timeline):
 
     @property
     def everything_seen(self) -> bool:
-        """Never: behind the slots in use are others."""
+        """Never: there are unused slots after those in use."""
         return False
 
     @property
@@ -33,7 +31,7 @@ class FixedTimeline(Timeline):
         return self.read
 
     def take(self, count: int) -> Tensor:
-        if len(self.offsets) != count:  # counted once, not in every replay
+        if len(self.offsets) != count:  # once, not in every replay
             self.offsets = torch.arange(count, device=self.cursor.device)
         block = self.cursor + self.offsets
         self.cursor += count
@@ -45,7 +43,7 @@ class FixedTimeline(Timeline):
         self.read = self.slots
 
     def restart(self, other: Timeline) -> None:
-        """Go on from another timeline that has one beam, in the tensors that are here."""
+        """Continue from another timeline with one beam, in the tensors of this one."""
         taken = other.taken
         self.seen.zero_()
         self.seen[:, :, :taken] = other.seen[:, :, :taken]
@@ -65,16 +63,8 @@ class FixedTimeline(Timeline):
         return twin
 
 
-def fixed_state(
-    decoder: Decoder, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
-) -> DecoderState:
-    """The state that a Transformer's decoder starts with, in fixed shapes."""
-    state = decoder.start(rows, capacity, encoder_output)
-    return with_fixed_timeline(state)
-
-
 def with_fixed_timeline(state: DecoderState) -> DecoderState:
-    """A fresh state in fixed shapes; that of a recurrent decoder has no others."""
+    """A fresh state in fixed shapes; that of a recurrent decoder is fixed already."""
     if state.timeline is None:
         return state
     seen = state.timeline.seen
@@ -82,8 +72,7 @@ def with_fixed_timeline(state: DecoderState) -> DecoderState:
 
 
 def restart(state: DecoderState, other: DecoderState) -> None:
-    """Go on from another state that has one beam, in the tensors of this one: a graph writes to
-    these. What was read before is forgotten."""
+    """Continue from another state with one beam, in the tensors of this one."""
     assert isinstance(state.timeline, FixedTimeline), "not a state in fixed shapes"
     assert other.timeline is not None, "the other state is of another kind of model"
     taken = other.timeline.taken

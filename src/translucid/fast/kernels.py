@@ -1,7 +1,7 @@
-"""GPU kernels for one decoding step, where torch would launch several or move what need not move.
+"""GPU kernels for one decoding step, where torch would launch several kernels or copy data.
 
-Each has a plain twin of the same name in `fast.plain_kernels`, and a test that they agree. Import
-this module only where Triton is: torch brings it along on Linux with CUDA.
+Each has a plain twin of the same name in `fast.plain_kernels`. This module needs Triton, which
+torch installs on Linux with CUDA.
 """
 
 import torch
@@ -17,12 +17,12 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor:
-    """What each beam sees: (sources, beams, slots). The newest slots do not matter here."""
+    """The slots that each beam sees: (sources, beams, slots), apart from the newest."""
     return timeline.seen
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor:
-    """The same of an encoder output's mask (sources, keys)."""
+    """An encoder output's mask (sources, keys) as (sources, 1, keys)."""
     return mask[:, None]
 
 
@@ -48,7 +48,7 @@ def _attend(
         q + row[:, None] * q_row + query_head[:, None] * D + d[None, :], here[:, None], 0.0
     )
     if OWN:
-        # The newest key and value of each beam: seen by itself only, and kept for later steps.
+        # The newest key and value of each beam: visible to itself only, and stored in the cache.
         own = row[:, None] * k_row + head * D + d[None, :]
         k_own = tl.load(new_k + own, here[:, None], 0.0)
         v_own = tl.load(new_v + own, here[:, None], 0.0)
@@ -79,7 +79,7 @@ def _attend(
             may = may & (tl.load(seen + looked_up, may, 0) != 0)
         scores = tl.where(may, scores, -float("inf"))
         higher = tl.maximum(top, tl.max(scores, axis=1))
-        # A query that has seen nothing yet: -inf - -inf would not be a number.
+        # For a query that has seen no key yet, -inf - -inf would be NaN.
         safe = tl.where(higher == -float("inf"), 0.0, higher)
         shrink = tl.exp(top - safe)
         p = tl.exp(scores - safe[:, None])
@@ -102,12 +102,12 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Attention of one token in each row: (rows, heads * d_head).
+    """Attention of one token per row: (rows, heads * d_head).
 
-    q: (rows, heads * d_head), perhaps a slice of a wider matrix. keys, values: (sources, kv_heads,
-    slots, d_head). seen: (sources, beams or 1, slots), None: all is seen. new: the newest keys and
-    values (rows, kv_heads * d_head) and the slot of each beam (beams,): they are written there, and
-    every row sees its own.
+    q: (rows, heads * d_head), possibly a slice of a wider matrix. keys, values: (sources, kv_heads,
+    slots, d_head). seen: (sources, beams or 1, slots), None: all. new: the newest keys and values
+    (rows, kv_heads * d_head) and the slot of each beam (beams,), where they are stored; every row
+    sees its own.
     """
     sources, kv_heads, slots, d = keys.shape
     heads = q.shape[1] // d
@@ -188,7 +188,7 @@ def _top(
         total = total * tl.exp(high - higher) + tl.sum(tl.exp(x - higher), axis=0)
         high = higher
         x = tl.where((n == end) & without_end, -float("inf"), x)
-        # Few blocks hold one of the best: the others are left after one look.
+        # Few blocks contain one of the best values; the others end here.
         value = tl.max(x, axis=0)
         while value > tl.min(best, axis=0):
             place = tl.argmax(x, axis=0)
@@ -205,9 +205,9 @@ def _top(
 def top_and_normaliser(
     logits: Tensor, width: int, end: int, never: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest `width` logits of each row, in any order, where they are, and log Σ exp of all:
-    (rows, width), (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is not chosen,
-    but counts in the sum."""
+    """The largest `width` logits of each row in any order, their indices, and log Σ exp of all:
+    (rows, width), (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is excluded, but
+    counts in the sum."""
     rows, vocab = logits.shape
     values = torch.empty(rows, width, device=logits.device)
     places = torch.empty(rows, width, dtype=torch.long, device=logits.device)
@@ -241,8 +241,7 @@ def _rotate(
 def rotate_newest(
     x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
 ) -> None:
-    """Turn the first pairs of the first `heads` heads of x (rows, heads * d_head and more), in
-    place. cos, sin: (rows, pairs), float64; d_head not set: all pairs."""
+    """As `plain_kernels.rotate_newest`."""
     d = 2 * cos.shape[1]
     cos, sin = cos.float(), sin.float()
     _rotate[(x.shape[0],)](
@@ -257,7 +256,7 @@ def _few_rows(
     HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, PLACES: tl.constexpr,
     COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A few columns of the product: each weight is read once, by one program."""
+    """A few columns of the product; each weight is read once, by one program."""
     m = tl.arange(0, PLACES)
     n = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = n < columns
@@ -289,20 +288,19 @@ def _few_rows(
     tl.store(at, total.to(out.dtype.element_ty), (m < ROWS)[:, None] & inside[None, :])
 
 
-FEW = 4  # rows up to which reading the weights is all that a product costs
+FEW = 4  # rows up to which a product takes as long as reading the weights
 KNOWN: tuple[ActivationName, ...] = ("relu", "gelu", "gelu_tanh", "quick_gelu", "relu_squared")
 NAMES = {ACTIVATIONS[name]: name for name in KNOWN}  # of the activations in `_few_rows`
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """activation(W x + b) for x (rows, inputs). For few rows torch's kernels take longer than the
-    weights take to be read."""
+    """activation(W x + b) for x (rows, inputs), with our own kernel for few rows."""
     rows, inputs = x.shape
     if rows > FEW or not isinstance(layer, nn.Linear):
         return plain_kernels.linear(layer, x, activation)
     columns = layer.out_features
     out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
-    # All loads of a program at once, and few threads to wait for one another.
+    # All loads of a program at once, with few threads to synchronise.
     block = min(4096, triton.next_power_of_2(inputs))
     _few_rows[(triton.cdiv(columns, 2),)](
         x, layer.weight, x if layer.bias is None else layer.bias, out, x.stride(0), columns, inputs,
@@ -314,8 +312,7 @@ def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
 
 
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """The layer that acts on each position alone; its first product and activation in one
-    kernel."""
+    """A feed-forward layer, with its first product and activation in one kernel."""
     if isinstance(part, GatedFeedForward) and h.shape[0] <= FEW:
         gate, hidden = linear(part.expand, h).chunk(2, dim=-1)
         return linear(part.output, part.activation(gate) * hidden)

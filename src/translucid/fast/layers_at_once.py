@@ -1,8 +1,5 @@
-"""All layers of one decoding step in one call of the compiled `fast.cpu_kernels`: for few rows,
-what Python does between the kernels takes half as long as they do.
-
-The plain twin is the loop over branches in `fast.decode_step`.
-"""
+"""All layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between. The
+plain twin is the loop over branches in `fast.decode_step`."""
 
 import ctypes
 from ctypes import c_long, c_void_p
@@ -20,7 +17,7 @@ from translucid.parts.cache import DecoderState, KVCache
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 
-LINEAR, NORM, ATTEND_NEWEST, ATTEND_SOURCE = range(4)  # kinds of operations, as the C has them
+LINEAR, NORM, ATTEND_NEWEST, ATTEND_SOURCE = range(4)  # kinds of operations, as in the C
 
 
 class LayerOperation(ctypes.Structure):
@@ -28,18 +25,18 @@ class LayerOperation(ctypes.Structure):
 
 
 class LayersAtOnce:
-    """The layers of a decoder that `fits`, on its state."""
+    """The layers of a decoder that `fits`."""
 
     def __init__(self, decoder: TransformerDecoder, scales: list[tuple[float, float]]) -> None:
         self.decoder, self.scales = decoder, scales  # of self- and cross-attention, by layer
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
-        self.of: list[Any] = []  # whose addresses the operations hold
-        self.held: list[Any] = []
+        self.of: list[Any] = []  # the inputs that the operations were prepared for
+        self.held: list[Any] = []  # objects whose addresses the operations contain
         self.run = cpu_kernels.function("run_layers")
 
     @staticmethod
     def fits(decoder: TransformerDecoder) -> bool:
-        """Prepared for decoding, with ReLU, and nothing between a product and attention."""
+        """Whether the layers are packed, use ReLU, and have no rotation or query/key norm."""
         layers = decoder.blocks()
         return (
             cpu_kernels.available()
@@ -49,7 +46,7 @@ class LayersAtOnce:
         )
 
     def __call__(self, x: Tensor, state: DecoderState, seen: Tensor | None, start: int) -> Tensor:
-        """What the head reads, for the newest tokens x (rows, d_model): valid until the next."""
+        """The output for the newest tokens x (rows, d_model), valid until the next call."""
         of = [x.shape[0], seen, state.encoder_output, *_tensors(state)]
         if len(of) != len(self.of) or not all(map(is_, of[1:], self.of[1:])) or of[0] != self.of[0]:
             self._prepare(state, seen, x.shape)
@@ -61,7 +58,7 @@ class LayersAtOnce:
         return self.h
 
     def _prepare(self, state: DecoderState, seen: Tensor | None, shape: torch.Size) -> None:
-        """The operations on these tensors, each written where the next reads it."""
+        """Prepare the operations on these tensors, each with its output as the next input."""
         self.held, listed = [], []
         self.x = torch.empty(shape)
         self.h = torch.empty(shape) if self.pre else self.x

@@ -1,7 +1,6 @@
-"""The cross-entropy of a training step on a GPU: logits are read once forward and once backward,
-and never written as float32.
+"""Cross-entropy on a GPU: logits are read once forward and once backward, never stored as float32.
 
-The plain twin is `tasks.batch.plain_cross_entropy`. Import this module only where Triton is.
+The plain twin is `tasks.loss.plain_cross_entropy`. This module needs Triton.
 """
 
 from collections.abc import Sequence
@@ -54,7 +53,7 @@ def loss_backward(
     logits, targets, log_zs, factor, gradient, row_stride, classes, ignore, smoothing, allowed,
     never, NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of some logits of a row: factor (p - what p should be)."""
+    """The gradient of some logits of a row: factor (p - target probability)."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < classes
@@ -102,7 +101,7 @@ class _CrossEntropy(torch.autograd.Function):
 def cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float, never: Sequence[int], ignore: int
 ) -> Tensor:
-    """-Σ log p(target); logits (targets, classes) with their numbers side by side in each row."""
+    """-Σ log p(target); logits (targets, classes), contiguous in each row."""
     columns = _on(tuple(never), logits.device)
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
         logits, targets, smoothing, columns, ignore
@@ -114,7 +113,7 @@ _COLUMNS: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
 
 
 def _on(columns: tuple[int, ...], device: torch.device) -> Tensor:
-    """On the device, copied once: a copy in every step would make the CPU wait."""
+    """The columns on the device, copied once: a copy in every step would synchronise."""
     if (columns, device) not in _COLUMNS:
         _COLUMNS[columns, device] = torch.tensor(columns, dtype=torch.long, device=device)
     return _COLUMNS[columns, device]

@@ -1,13 +1,13 @@
-"""Linear layers in another layout: packed once for a CPU, in float32 or in 8 bits; or padded, so
-that an output head with an odd vocabulary size trains at full speed on a GPU.
+"""Linear layers in other layouts: packed for a CPU, in float32 or int8; or padded, so that an
+output head with an odd vocabulary size trains at full speed on a GPU.
 
-`F.linear` rearranges the weights for the processor's kernel at every call. Here that is done once,
-and a call only multiplies. In 8 bits a weight is a whole number times the scale of its row:
+`F.linear` rearranges the weights for the processor's kernel at every call; packed layers do it
+once. In int8 a weight is an integer times the scale of its row:
 
     W[n, k] = scale[n] q[n, k],  q from -119 to 119
 
-Inputs are rounded to 8 bits at every call, sums are exact, and the scale comes last.
-Packed weights are a snapshot for decoding: they do not follow the layer that they came from.
+Inputs are rounded to 8 bits at every call, sums are exact, and the scale is applied last.
+Packed weights are a copy for decoding and do not change with the original layer.
 
 Shapes: x (..., inputs), y (..., outputs).
 """
@@ -26,23 +26,21 @@ from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
 from translucid.parts.embedding import LanguageHead
 
-LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
-# Rows for which two multiplications of 4 bits are faster than one of 8, whose tiles have more rows.
+LARGEST = 119  # of q: the maximum of 16 * high + low, each from -8 to 7
+# Rows up to which two 4-bit multiplications are faster than one 8-bit multiplication.
 # 37 layers of a Transformer, d_model 512, on a Neoverse N1: 1 row 3.7 ms against 7.3, 2 rows 6.1
 # against 7.3, 3 rows 8.1 against 7.7.
 FEW = 2
-# What a trial of a kernel may differ by from exact numbers: inputs are rounded to 8 bits.
-TRIAL = 0.02
+TRIAL = 0.02  # relative error allowed in the trial of a kernel, since inputs are rounded to 8 bits
 
 Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 
 
 class PackedLinear(nn.Module):
-    """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
+    """W x + b in float32, the same as the original layer up to rounding.
 
-    By `fast.cpu_kernels`; where they are not, by torch: one row is read by a product of matrix and
-    vector, which needs no packing; from 2 rows on, the packed product is up to twice as fast as
-    `F.linear`. The weights are kept twice for that, in either case.
+    It uses `fast.cpu_kernels` if available, else torch: `F.linear` for one row, a packed product
+    for more, which is up to twice as fast. The original weights are kept too.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -78,8 +76,8 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """W x + b in 8 bits: by `fast.cpu_kernels`, whose rows of inputs have a scale each; where they
-    are not, by torch, where the inputs of one call share one, but for a few rows."""
+    """W x + b in 8 bits: by `fast.cpu_kernels`, with a scale for each row of inputs, or by torch,
+    with one scale for all inputs of a call (except for few rows)."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -109,7 +107,7 @@ class Int8Linear(nn.Module):
     def _by_torch(self) -> Rows:
         few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
         n, k = self.out_features, self.in_features
-        # `_op`: a step calls these so often that a frame of Python around each can be felt.
+        # `_op` saves a Python frame per call, which is noticeable in a decoding step.
         multiply_4 = torch.ops.aten._dyn_quant_matmul_4bit.default._op
         multiply_8 = torch.ops.quantized.linear_dynamic.default._op
 
@@ -123,8 +121,7 @@ class Int8Linear(nn.Module):
 
 
 def of_rows(linear: nn.Module) -> Rows:
-    """What a linear layer does to rows (rows, inputs) when nobody looks and no gradient is wanted:
-    the bare product, without a module around it."""
+    """The product of a linear layer with rows (rows, inputs), without module or gradient."""
     if isinstance(linear, PackedLinear | Int8Linear):
         return linear.of_rows
     assert isinstance(linear, nn.Linear)
@@ -132,15 +129,15 @@ def of_rows(linear: nn.Module) -> Rows:
 
 
 def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
-    """One product of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
+    """Pack for 8-bit multiplication. All rows have the scale 1: one scale per row is slow."""
     with _engine(engine), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # quantized tensors are to move to another package
+        warnings.simplefilter("ignore")  # the deprecation of quantized tensors
         whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
         return torch.ops.quantized.linear_prepack(whole, shift)
 
 
 def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
-    """Two multiplications of 4 bits, q = 16 * high + low, as twice as many rows of one matrix."""
+    """Pack for two 4-bit multiplications, q = 16 * high + low, as one matrix."""
     n, k = q.shape
     whole = q.to(torch.int32)
     low = ((whole + 8) & 15) - 8
@@ -152,7 +149,7 @@ def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
     return torch.ops.aten._dyn_quant_pack_4bit_weight(pairs, both, shifts, k, k, 2 * n)
 
 
-# What this processor can do: found by trying, since no name of a machine tells
+# What this processor supports, found by trials
 
 
 @cache
@@ -171,7 +168,7 @@ def packs_float32() -> bool:
 
 @cache
 def int8_engine() -> tuple[str, bool]:
-    """Torch's kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
+    """Torch's int8 engine, and whether its inputs must be reduced to 7 bits to avoid overflow."""
     offered = torch.backends.quantized.supported_engines
     q, x = _trial()
     for engine in ("onednn", "x86"):
@@ -179,7 +176,7 @@ def int8_engine() -> tuple[str, bool]:
             if engine in offered and _multiplies_8_bits(engine, reduced, q, x):
                 return engine, reduced
     raise InputError(
-        f"int8: this machine lacks the matrix multiplication in 8 bits that it needs (torch offers "
+        f"int8: this machine has no 8-bit matrix multiplication (torch offers "
         f"{', '.join(offered) or 'none'}); use float32"
     )
 
@@ -195,7 +192,7 @@ def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool
 
 @cache
 def multiplies_4_bits() -> bool:
-    """Whether there is a fast product of 4 bits; elsewhere torch has a slow one."""
+    """Whether there is a fast 4-bit product."""
     if not torch.backends.kleidiai.is_available():
         return False
     q, x = _trial()
@@ -208,8 +205,7 @@ def multiplies_4_bits() -> bool:
 
 
 def _trial() -> tuple[Tensor, Tensor]:
-    """Weights that are whole numbers, and inputs; the first are as large as can be, all of one
-    sign, so that sums that overflow show."""
+    """Integer weights and inputs; the first rows have the largest values, to detect overflow."""
     generator = torch.Generator().manual_seed(0)
     q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=generator).float()
     x = torch.randn(4, 64, generator=generator)
@@ -232,7 +228,7 @@ def _engine(name: str) -> Iterator[None]:
 
 
 class PaddedLinear(nn.Linear):
-    """W x + b, while training computed by `linear_in_eights`."""
+    """W x + b, in training computed by `linear_in_eights`."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -241,11 +237,8 @@ class PaddedLinear(nn.Linear):
 
 
 def linear_in_eights(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, computed with rows of 0 below W up to a multiple of 8, which are cut off again.
-
-    A GPU's matrix units want rows that begin at multiples of 16 bytes: forward and backward take
-    several times as long for a vocabulary of an odd size.
-    """
+    """W x + b, with W padded to a multiple of 8 rows and the result cut again: a GPU's matrix units
+    are several times slower if rows do not start at multiples of 16 bytes."""
     rows = weight.shape[0]
     spare = -rows % 8
     if not spare:
@@ -255,7 +248,7 @@ def linear_in_eights(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
 
 
 def pad_heads(network: nn.Module) -> None:
-    """Let the language heads of a network be trained like that. It keeps its parameters."""
+    """Replace the linear layers of language heads by `PaddedLinear`, with the same parameters."""
     for head in network.modules():
         if isinstance(head, LanguageHead) and type(head.linear) is nn.Linear:
             head.linear = _padded(head.linear)

@@ -1,4 +1,4 @@
-"""What `fast.kernels` does, in plain torch: for processors, and as the twin in the tests."""
+"""The operations of `fast.kernels` in plain torch: for CPUs, and as reference in tests."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -13,8 +13,7 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
-    """What each beam sees of the slots in use, to be added to its scores: (sources, 1, beams,
-    slots); None: everything."""
+    """The visible slots of each beam as a bias: (sources, 1, beams, slots); None: all slots."""
     if timeline.everything_seen:
         return None
     seen = timeline.seen[:, None, :, : timeline.taken]
@@ -22,7 +21,7 @@ def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
-    """The same of an encoder output's mask (sources, keys): (sources, 1, 1, keys)."""
+    """An encoder output's mask (sources, keys) as a bias: (sources, 1, 1, keys)."""
     if bool(mask.all()):
         return None
     return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
@@ -38,11 +37,11 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, Tensor | int] | None = None,
 ) -> Tensor:
-    """Attention of one token in each row: (rows, heads * d_head).
+    """Attention of one token per row: (rows, heads * d_head).
 
-    q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: as `visible`
-    and `visible_source` give it. new: the newest keys and values (rows, kv_heads * d_head), which
-    are written to the slots of `index` (beams,), or from the slot `index` on.
+    q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: from
+    `visible` or `visible_source`. new: the newest keys and values (rows, kv_heads * d_head), and
+    their slots (beams,) or the first of them.
     """
     sources, kv_heads, _, d = keys.shape
     if new is not None:
@@ -78,13 +77,13 @@ def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
 
 
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """The layer that acts on each position alone."""
+    """A feed-forward layer."""
     return part(h)
 
 
 def normalise_newest(x: Tensor, norms: Sequence[tuple[int, RMSNorm]]) -> None:
-    """Normalise the heads of x (rows, heads * d_head and more), in place: so many heads by the
-    first norm, those behind them by the next."""
+    """Normalise heads of x (rows, heads * d_head or more) in place. norms: for each group of
+    consecutive heads, their number and their norm."""
     start = 0
     for heads, norm in norms:
         d = norm.gain.shape[0]
@@ -96,8 +95,8 @@ def normalise_newest(x: Tensor, norms: Sequence[tuple[int, RMSNorm]]) -> None:
 def rotate_newest(
     x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
 ) -> None:
-    """Turn the first pairs of the first `heads` heads of x (rows, heads * d_head and more), in
-    place. cos, sin: (rows, pairs), float64; d_head not set: all pairs."""
+    """Rotate the first pairs of the first `heads` heads of x (rows, heads * d_head or more) in
+    place. cos, sin: (rows, pairs), float64. d_head: default 2 * pairs."""
     d = 2 * cos.shape[1]
     d_head = d_head or d
     turned = x[:, : heads * d_head].view(x.shape[0], heads, d_head)[..., :d].unflatten(-1, (-1, 2))
@@ -110,8 +109,8 @@ def rotate_newest(
 def top_and_normaliser(
     logits: Tensor, width: int, end: int, never: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest `width` logits of each row, where they are, and log Σ exp of all: (rows, width),
-    (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is not chosen, but counts in the
+    """The largest `width` logits of each row, their indices, and log Σ exp of all: (rows, width),
+    (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is excluded, but counts in the
     sum."""
     logits = logits.float()
     normaliser = logits.logsumexp(dim=-1, keepdim=True)

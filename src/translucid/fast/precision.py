@@ -1,5 +1,5 @@
-"""The precision in which a network decodes: a copy prepared for its device, with LoRA adapters
-merged, and how far its outputs differ from the original's."""
+"""Copies of a network for decoding in another precision, with LoRA adapters merged, and how much
+their outputs differ from the original's."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -29,8 +29,8 @@ def prepare(network: N, precision: Precision = "auto") -> N:
     """A copy for decoding. On a CPU its linear layers are packed, in float32 or int8; on a GPU it
     is in float32 or bfloat16. Auto: float32 on a CPU, bfloat16 on a GPU.
 
-    The copy does not follow the network when that is trained on, and can be neither moved nor
-    saved. All trace points are there.
+    The copy has all trace points. It does not change when the network is trained further, and can
+    be neither moved nor saved.
     """
     device = next(network.parameters()).device
     chosen = _checked(network, our_value("precision", precision), device)
@@ -45,25 +45,25 @@ def prepare(network: N, precision: Precision = "auto") -> N:
 
 
 def _checked(network: Network, precision: Precision, device: torch.device) -> Precision:
-    """The precision that is meant, if this network can have it on this device."""
+    """The precision, with "auto" resolved; raises if the network cannot have it on this device."""
     if any(isinstance(part, PackedLinear | Int8Linear) for part in network.modules()):
-        raise InputError("the network was prepared before; prepare the one it was made of")
+        raise InputError("the network is prepared already; prepare the original")
     if precision == "auto":
         return "bfloat16" if device.type == "cuda" and has_bf16(device) else "float32"
     if precision == "bfloat16" and not has_bf16(device):
-        raise InputError("bfloat16: this processor has no bfloat16; use float32 or int8")
+        raise InputError("bfloat16: this processor does not support it; use float32 or int8")
     if precision == "int8":
         if device.type != "cpu":
             raise InputError(f"int8 is for CPUs, but the network is on {device}; use bfloat16")
         if not any(isinstance(part, Stack) for part in network.modules()):
             raise InputError("int8 is for Transformers; use float32 for this network")
         if not cpu_kernels.available():
-            int8_engine()  # refuses where there is none
+            int8_engine()  # raises if there is none
     return precision
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether a network can decode in bfloat16 there."""
+    """Whether the device supports bfloat16."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     return torch.backends.mkldnn.is_available() and bool(
@@ -80,18 +80,17 @@ def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Lin
 
 @dataclass(frozen=True)
 class PrecisionDifference:
-    """How far log-probabilities lie apart, over the whole vocabulary at every place of some
-    texts."""
+    """The difference of log-probabilities over the vocabulary at all positions of some texts."""
 
     mean: float
     most: float
-    changed: float  # fraction of the places at which another token is the most probable
+    changed: float  # fraction of the positions where another token is the most probable
     places: int
 
     def __str__(self) -> str:
         return (
             f"log-probabilities differ by {self.mean:.2g} on average and by {self.most:.2g} at "
-            f"most; the best token is another at {self.changed:.1%} of {self.places:,} places"
+            f"most; the best token differs at {self.changed:.1%} of {self.places:,} positions"
         )
 
 
@@ -102,10 +101,10 @@ def difference(
     texts: Sequence[Sequence[int]],
     sources: GenerationInputs | None = None,
 ) -> PrecisionDifference:
-    """Of two networks on the same texts, each from its first token on."""
+    """Compare two networks on the same texts."""
     ids, mask = pad([list(text) for text in texts], 0)
     apart, changed = [], []
-    for row in range(len(texts)):  # one by one: log-probabilities of a vocabulary are many
+    for row in range(len(texts)):  # one by one, to save memory
         one = slice(row, row + 1)
         before, after = (
             _log_probs(model, ids[one], mask[one], sources, one) for model in (network, prepared)
@@ -124,7 +123,7 @@ def difference(
 def _log_probs(
     network: Network, ids: Tensor, mask: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
-    """Log-probabilities at the real places of one text: (places, vocab)."""
+    """Log-probabilities at the tokens of one text: (places, vocab)."""
     device = next(network.parameters()).device
     ids, mask = ids.to(device), mask.to(device)
     if sources is None or sources.source is None:
@@ -136,7 +135,7 @@ def _log_probs(
 
 
 class Merged:
-    """A copy of an adapted network, which `refresh` brings up to date; of another, itself."""
+    """A merged copy of an adapted network, updated by `refresh`; other networks are not copied."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._own = model, None
@@ -147,7 +146,7 @@ class Merged:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take over weights that have been trained since."""
+        """Copy weights that have been trained since."""
         if self._own is None:
             return
         there = dict(self.model.named_parameters())

@@ -1,10 +1,8 @@
-"""Attention over short rows while training on a GPU: a head of a row is one program.
+"""Attention over short rows in training on a GPU: one program per row and head.
 
-The kernels for long rows work through tiles of 64 to 128 positions, which short rows leave mostly
-empty, and take three passes backward. Here all scores of a head are at hand at once, so that each
-of q, k, v is read once forward and once backward. The plain twin is `parts.attention.fused`.
-
-Import this module only where Triton is.
+Kernels for long rows use tiles of 64 to 128 positions, mostly empty for short rows, and three
+passes backward. Here a program holds all scores of a head, so that q, k and v are read once forward
+and once backward. The plain twin is `parts.attention.fused`. This module needs Triton.
 """
 
 from typing import Any
@@ -24,7 +22,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 def short_attention(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
 ) -> Tensor:
-    """As `fused`; rows that are long, and what no kernel is for, go there."""
+    """As `fused`, which handles long rows and everything else that this kernel does not."""
     fits = (
         layout.bias is None
         and q.shape[1] == k.shape[1]
@@ -36,7 +34,7 @@ def short_attention(
     )
     if not fits:
         return fused(q, k, v, layout, scale, dropout)
-    # An operation of its own is for the compiler, which plain calls would have to import.
+    # The custom operation is for torch.compile; calling it directly would import the compiler.
     attend: Any = _attend if torch.compiler.is_compiling() else _Attention.apply
     mixed: Tensor = attend(q, k, v, layout.mask, layout.causal, scale, dropout)[0]
     return mixed
@@ -44,7 +42,7 @@ def short_attention(
 
 @triton.jit
 def _tile(start, batch, head, batch_stride, head_stride, row_stride, rows, R, D: tl.constexpr):
-    """Where a head's rows lie, and which of them there are."""
+    """The addresses of a head's rows, and which of them exist."""
     at = start + batch * batch_stride + head * head_stride
     return at + R[:, None] * row_stride + tl.arange(0, D)[None, :], R[:, None] < rows
 
@@ -54,7 +52,7 @@ def _pattern(
     Q, K, mask, scale, batch, head, mask_batch, mask_head, mask_query, mask_key, keys, M_, N_,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """softmax(scale q kᵀ); zeros where a query may see nothing."""
+    """softmax(scale q kᵀ); zeros for a query that sees no key."""
     scores = tl.dot(Q, tl.trans(K), input_precision="ieee") * scale
     seen = (N_[None, :] < keys) & (M_[:, None] >= 0)
     if CAUSAL:
@@ -72,7 +70,7 @@ def _pattern(
 
 @triton.jit
 def _hashed(x):
-    """Every bit of x moves about half of the bits (constants of C. Wellons, "lowbias32", 2018)."""
+    """A hash of uint32 values (constants of C. Wellons, "lowbias32", 2018)."""
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
@@ -80,15 +78,15 @@ def _hashed(x):
 
 @triton.jit
 def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
-    """What dropout leaves: a hash of each place and the seed. Numbers of Triton's own generator,
-    taken four at a time, were mixed up in bfloat16 with one or two warps."""
+    """Which values dropout keeps, by a hash of index and seed. Triton's own generator, drawing four
+    numbers at a time, gave wrong results in bfloat16 with one or two warps."""
     place = (program * M + tl.arange(0, M)[:, None]) * N + tl.arange(0, N)[None, :]
     start = tl.load(seed).to(tl.uint32)
     return (_hashed(place.to(tl.uint32) ^ _hashed(start)) >> 1) >= limit
 
 
-# Sizes of which a program is not made anew because they are 1 or a multiple of 16. Of strides it
-# is: where all are multiples, several numbers are read at a time.
+# Sizes that need no program of their own if they are 1 or a multiple of 16. Strides do: if all are
+# multiples of 16, several numbers are loaded at a time.
 ANY = ["heads", "queries", "keys"]
 
 
@@ -157,7 +155,7 @@ def attention_backward(
 
 
 def _like(heads: Tensor) -> Tensor:
-    """Empty, (batch, heads, positions, d_head), with the heads of a position side by side."""
+    """Empty (batch, heads, positions, d_head), with the heads of a position adjacent."""
     batch, count, positions, d_head = heads.shape
     return heads.new_empty(batch, positions, count, d_head).transpose(1, 2)
 
@@ -173,10 +171,10 @@ def _strides(heads: Tensor) -> tuple[int, ...]:
 def _options(
     q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, dropout: float
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Strides of the mask, and what a program is made for."""
+    """The strides of the mask, and the compile-time options."""
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     strides = (0, 0, 0, 0) if mask is None else mask.expand(shape).stride()
-    # Few programs, since each takes a second to make: square, of two sizes.
+    # Only two sizes, square, since compiling a program takes a second.
     size = MAX_LENGTH // 2 if max(q.shape[2], k.shape[2]) <= MAX_LENGTH // 2 else MAX_LENGTH
     made_for = {
         "CAUSAL": causal and mask is None, "MASKED": mask is not None, "DROPS": dropout > 0,
@@ -197,8 +195,8 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The mixed values, and the seed of what was dropped. It is drawn in here: torch.compile would
-    draw anew for the backward pass, which is cheaper than to keep a number."""
+    """The mixed values and the seed of dropout. It is drawn here, since torch.compile would draw
+    another one for the backward pass."""
     q, k, v = (_rows_at_hand(heads) for heads in (q, k, v))
     mixed, seed = _like(q), _seed(q)
     if dropout:
@@ -257,7 +255,7 @@ _attend.register_autograd(_gradients, setup_context=_keep)
 
 
 class _Attention(torch.autograd.Function):
-    """The same for plain calls."""
+    """The same operation for eager calls."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,4 @@
-"""Which step a search takes: the plain one when anyone looks, else the fastest that fits.
-
-Generation asks here, and nowhere else.
-"""
+"""Choose the step function of a search: the plain one with a trace, else the fastest that fits."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,8 +14,7 @@ Step = Callable[[Tensor, Any], Tensor]  # the newest tokens (rows, 1) and the st
 
 
 def stepper(model: AutoregressiveModel[Any], trace: NoTrace = NO_TRACE) -> Step:
-    """How to take one step after the other from the state that a model has started. The same
-    numbers whichever it is, up to rounding."""
+    """The step function for states of this model; all have the same results up to rounding."""
     if trace is not NO_TRACE:
         return partial(model.step, trace=trace)
     return DecodeStep(model).step if DecodeStep.fits(model) else model.step

@@ -1,8 +1,8 @@
-"""Whether a network is as the library made it (only then may a fast path replace it), and
-temporary replacement of methods.
+"""Whether a network is unmodified, so that a fast path may replace it; and temporary replacement
+of methods.
 
-A hook, a subclass, a method assigned to one object or to a class, a parametrised weight: whoever
-changed a part of the network wants to see its effect, so the plain step is used.
+A hook, a subclass, a method assigned to an object or a class, a parametrised weight: if a user has
+changed a part of the network, the plain step is used, so that the change takes effect.
 """
 
 import sys
@@ -21,19 +21,19 @@ from torch import Tensor, nn
 OURS = ("translucid.parts.", "translucid.models.", "translucid.fast.")
 TORCHS = "torch.nn.modules."
 VALUES = methodcaller("values")
-STANDARD = len(vars(nn.Module()))  # what torch puts into every module, in front of its own
+STANDARD = len(vars(nn.Module()))  # attributes that torch sets first in every module
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """A module and all within it, as `modules` gives them, but sooner: every search asks."""
+    """A module and its submodules, like `modules()` but faster, since every search needs them."""
     modules = [module]
-    for part in modules:  # it grows on the way
+    for part in modules:  # grows in the loop
         modules += [child for child in part._modules.values() if child is not None]
     return modules
 
 
 def unchanged(modules: Iterable[nn.Module]) -> bool:
-    """Whether these do what the library wrote, as they do after training."""
+    """Whether these modules run the library's code, in evaluation mode and without hooks."""
     if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
         return False
     modules = list(modules)
@@ -52,12 +52,12 @@ def _as_made(module: nn.Module) -> bool:
 
 @cache
 def _methods(kind: Any) -> frozenset[str]:
-    """What a value in the object itself would stand in front of."""
+    """The methods of a class, which an attribute of an object could hide."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name)))
 
 
 def _as_written(kind: type) -> bool:
-    """A class of ours or of torch, with the methods that stand in its file."""
+    """Whether a class of ours or torch's has the methods of its source file."""
     if not kind.__module__.startswith((*OURS, TORCHS)):
         return False
     return all(
@@ -67,7 +67,7 @@ def _as_written(kind: type) -> bool:
 
 
 def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
-    """The methods of our classes, and how torch's are called."""
+    """The methods of our classes, and the forward and call methods of torch's."""
     for owner in kind.__mro__:
         if owner.__module__.startswith(OURS):
             methods = list(vars(owner).values())
@@ -79,19 +79,18 @@ def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
 
 
 class Snapshot:
-    """A network as it is now, and whether it still is so later: the same parts with the same
-    attributes, the same code, no hook, and its weights where they lay. What is written into the
-    weights themselves is no change: whoever reads them where they lie sees it.
+    """Detects later changes of a network: of parts, attributes, code, hooks, or the addresses of
+    weights. New values in the weights are not a change.
 
-    Asked before every search, so identities are compared, and in C.
+    Checked before every search, so identities are compared, in C.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.parts = parts_of(model)
         self.as_made = unchanged(self.parts)
         kinds = {owner for kind in set(map(type, self.parts)) for owner in kind.__mro__}
-        # What is read again: the attributes of modules, what stands in them by name, and the code.
-        # A module that had no weights or no parts does nothing with new ones.
+        # The attributes, submodules, weights and code to compare. A module without weights or
+        # submodules would not use new ones.
         self._dicts: list[Mapping[str, Any]] = [vars(part) for part in self.parts]
         for part in self.parts:
             self._dicts += filter(None, (part._modules, part._parameters, part._buffers))

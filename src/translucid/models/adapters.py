@@ -1,8 +1,7 @@
-"""LoRA adapters in a network: put beside its linear layers, and merged into them again."""
+"""Add LoRA adapters to the linear layers of a network, and merge them into the layers."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,7 +13,7 @@ from translucid.parts.lora import AdaptedLinear
 
 
 def adapt(network: Network, config: TransformerConfig) -> None:
-    """Put an adapter beside each linear layer of the stacks that `lora_where` names."""
+    """Add an adapter to each linear layer of the stacks that `lora_where` names."""
     stacks = ("encoder.", "decoder.")
     layers = {
         name: module
@@ -29,13 +28,8 @@ def adapt(network: Network, config: TransformerConfig) -> None:
             setattr(owner, name.rpartition(".")[2], adapted)
 
 
-def _without(config: TransformerConfig) -> dict[str, Any]:
-    fields = type(config).model_fields.items()
-    return {key: field.default for key, field in fields if key.startswith("lora_")}
-
-
 def check_adapters(network: Network, patterns: Sequence[str]) -> None:
-    """Refuse a pattern that names no layer."""
+    """Raise if a pattern matches no linear layer."""
     kinds = AdaptedLinear | nn.Linear
     layers = [name for name, module in network.named_modules() if isinstance(module, kinds)]
     layers = [name for name in layers if not name.endswith((".base", ".down", ".up"))]
@@ -54,8 +48,8 @@ def is_adapted(network: nn.Module) -> bool:
 
 @torch.no_grad()
 def merge(network: Network) -> None:
-    """Add what the adapters have learnt to the layers beside which they stand, and take them off:
-    the same network within rounding, as it was built before."""
+    """Add the adapters' weights to their layers and remove the adapters. The network computes the
+    same up to rounding."""
     if not is_adapted(network):
         return
     for name, module in list(network.named_modules()):
@@ -65,7 +59,9 @@ def merge(network: Network) -> None:
             merged.requires_grad_(True)
             owner = network.get_submodule(name.rpartition(".")[0])
             setattr(owner, name.rpartition(".")[2], merged)
+    fields = TransformerConfig.model_fields.items()
+    defaults = {key: field.default for key, field in fields if key.startswith("lora_")}
     for part in network.modules():
         config = getattr(part, "config", None)
         if isinstance(part, Network) and isinstance(config, TransformerConfig):
-            part.config = config.model_copy(update=_without(config))
+            part.config = config.model_copy(update=defaults)

@@ -1,10 +1,10 @@
-"""The contract of a model that generates, token by token: one network, several, packed or not.
+"""The interface of a model that generates token by token: one network or an ensemble.
 
     state = model.start(GenerationInputs(rows), capacity)                 a language model
     state = model.start(GenerationInputs.of(source, mask), capacity)      an encoder-decoder
-    logits = model.step(tokens, state)                                    as often as wanted
+    logits = model.step(tokens, state)                                    repeatedly
 
-A state serves `rows` sequences; with `expand(beams)` each of them is followed in several ways.
+A state holds `rows` sequences; `expand(beams)` continues each of them in several beams.
 """
 
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from translucid.core.trace import NO_TRACE, NoTrace
 
 @dataclass(frozen=True)
 class GenerationInputs:
-    """What generation starts from: so many rows, and for an encoder-decoder the source of each."""
+    """The number of rows to generate and, for an encoder-decoder, the source of each."""
 
     rows: int
     source: Tensor | None = None  # (rows, source length)
-    mask: Tensor | None = None  # of the source, True at real tokens; None: there is no padding
+    mask: Tensor | None = None  # of the source, True at real tokens; None: no padding
 
     @classmethod
     def of(cls, source: Tensor, mask: Tensor | None = None) -> "GenerationInputs":
-        """Those of an encoder-decoder; source and mask: (rows, source length)."""
+        """Inputs of an encoder-decoder; source and mask: (rows, source length)."""
         return cls(len(source), source, mask)
 
     @property
     def source_lengths(self) -> Tensor | None:
-        """Tokens of each source, padding not counted: (rows,)."""
+        """The number of tokens of each source, without padding: (rows,)."""
         if self.source is None:
             return None
         if self.mask is None:
@@ -46,7 +46,7 @@ class GenerationState(Protocol):
     def length(self) -> int: ...
 
     def expand(self, beams: int) -> None:
-        """Follow every row in `beams` ways."""
+        """Continue every row in `beams` beams."""
 
     def follow(self, parents: Tensor) -> None:
         """Beam j of row i now continues its beam parents[i, j]: (rows, beams)."""
@@ -65,7 +65,7 @@ class AutoregressiveModel(Protocol[S]):
     def vocab(self) -> int: ...
     @property
     def max_length(self) -> int | None:
-        """How many tokens the model can read or generate; None: as many as memory holds."""
+        """The most tokens the model can read or generate; None: no limit."""
 
     @property
     def device(self) -> torch.device: ...
@@ -76,5 +76,5 @@ class AutoregressiveModel(Protocol[S]):
     def step(
         self, tokens: Tensor, state: S, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """Logits (rows, queries, vocab) for the newest tokens (rows, queries); the state moves
-        on. mask: (rows, queries), True at real tokens."""
+        """Logits (rows, queries, vocab) for the newest tokens (rows, queries), which are added
+        to the state. mask: (rows, queries), True at real tokens."""

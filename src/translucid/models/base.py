@@ -1,18 +1,16 @@
-"""The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
+"""Three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, mask)       what else its input needs: model(ids, mask, characters=)
+    encoder          model(ids, mask)       further inputs by name: model(ids, mask, characters=)
     decoder          model(ids, mask)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
-Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None when there is no
-padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregressive` says what
-decoding is.
+Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None without padding.
+Each family supplies an Encoder and a Decoder. `autoregressive` describes decoding.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Generic
 
 import torch
@@ -23,55 +21,44 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
+from translucid.models.heads import Encoded as Encoded
 from translucid.models.heads import Head, make_head
 from translucid.models.inputs import check_generation
 from translucid.models.sequence_config import SequenceConfig
-from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
+from translucid.parts.cache import DecoderState, EncoderOutput
 from translucid.parts.computation import Scope
 from translucid.parts.embedding import Embedding, InputPart, LanguageHead, Tokens
 from translucid.parts.ngrams import NGramFeatures
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """What an encoder hands over."""
-
-    outputs: Tensor  # (batch, length, d_output)
-    mask: Tensor | None  # (batch, length)
-    state: RecurrentState | None = None  # after the last token, for a recurrent encoder
-
-
 class Encoder(nn.Module):
-    """Reads a whole sequence."""
+    """Reads a whole sequence: `encoder(tokens, trace)` returns Encoded."""
 
-    packs = False  # can a row hold several texts, told apart by a mask of their numbers?
+    packs = False  # can a row hold several texts (sequence packing)?
     d_output: int
     embedding: Embedding
 
-    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
-        raise NotImplementedError
-
     def input_parts(self) -> dict[str, InputPart]:
-        """What was handed to the encoder, beside its embedding, to make vectors of tokens."""
+        """The parts that make token vectors in addition to the embedding, by name."""
         parts = self.named_children()
         return {name: part for name, part in parts if isinstance(part, InputPart)}
 
     def check(self, tokens: Tokens) -> None:
-        """Raise if a part of the input lacks what it needs, or something is for none of them."""
+        """Raise if an input part lacks its input, or if no part reads one of the inputs."""
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
-                    f"{name} were given, but this model reads none; it reads {reads}: build it "
-                    f"with {name}, or leave them out"
+                    f"{name} were given, but this model reads only {reads}; build it with {name}, "
+                    "or leave them out"
                 )
         for name, part in parts.items():
             part.check(tokens, tokens.more.get(name))
 
     def look_up(self, tokens: Tokens, trace: NoTrace) -> Tensor:
-        """The vector of each token (batch, length, d_model), by all parts of the input."""
+        """The vector of each token (batch, length, d_model), from all input parts."""
         parts = self.input_parts()
         for part in parts.values():
             tokens = part.read(tokens)
@@ -81,8 +68,8 @@ class Encoder(nn.Module):
         return x
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The point that holds the vectors of the tokens, with what all parts of the input have
-        added, or only those in front of one of them."""
+        """The trace point that holds the token vectors after all input parts, or after those in
+        front of `before`."""
         parts = self.input_parts()
         names = list(parts)[: list(parts).index(before)] if before else list(parts)
         added = [name for name in names if parts[name].adds()]
@@ -90,23 +77,14 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, whole or step by step; in an
-    encoder-decoder with the encoder's output."""
+    """Reads a sequence from left to right, optionally with the output of an encoder: whole, by
+    `decoder(ids, mask, encoder_output, trace)`, which returns Encoded, or step by step."""
 
     d_output: int
     embedding: Embedding
 
     def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
-        """Prepare what the encoder said: projected once, used at every step."""
-        raise NotImplementedError
-
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        encoder_output: EncoderOutput | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Encoded:
+        """Project the encoder's output once, for use at every step."""
         raise NotImplementedError
 
     def start(
@@ -127,20 +105,18 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The point that holds the vectors of the tokens; a decoder has no other input parts."""
+        """The trace point that holds the token vectors; a decoder has no input parts."""
         return at.part("embedding").output_name
 
 
 class Network(nn.Module):
-    """A model of any family; `config` describes it."""
+    """A model of any family, built from `config`."""
 
     config: Config
 
     def summary(self, length: int = 128) -> str:
         """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
-        from translucid.models.summary import (
-            table,
-        )  # on demand: it knows all parts, which know this
+        from translucid.models.summary import table  # on demand: only this method needs it
 
         return table(self, length)
 
@@ -152,13 +128,13 @@ class Network(nn.Module):
     def output_point(self) -> str:
         """The trace point that holds the network's output."""
         raise InputError(
-            f"nobody knows where a trace holds the outputs of {type(self).__name__}; give the "
-            "class a property output_point: the name of the last point that it writes"
+            f"{type(self).__name__} does not define output_point; give it this property: the "
+            "name of the trace point that holds its outputs"
         )
 
 
 class EncoderModel(Network):
-    """Reads a text and labels it, or each of its tokens, or makes vectors of them."""
+    """Labels a text or each of its tokens, or makes vectors of them."""
 
     config: SequenceConfig
 
@@ -169,7 +145,7 @@ class EncoderModel(Network):
         head: Head,
         ngrams: NGramFeatures | None = None,
     ) -> None:
-        """ngrams: n-gram features, whose scores are added to the head's."""
+        """ngrams: n-gram features whose scores are added to the head's."""
         super().__init__()
         self.config, self.encoder, self.head, self.ngrams = config, encoder, head, ngrams
 
@@ -180,15 +156,14 @@ class EncoderModel(Network):
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """more: what parts of the input need beside the ids. For a config with characters:
-        characters (batch, length, characters), the bytes of each word + 1, 0 where it has ended."""
+        """more: inputs of further input parts. With `characters` in the config: characters
+        (batch, length, characters), each byte of a word + 1, 0 after its end."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
         tokens = Tokens(ids, mask, known)
         self.encoder.check(tokens)
-        encoded = self.encoder(tokens, trace.at("encoder"))
-        logits = self.head(encoded.outputs, encoded.mask, encoded.state, trace.at("head"))
+        logits = self.head(self.encoder(tokens, trace.at("encoder")), trace.at("head"))
         return logits if self.ngrams is None else self.ngrams(logits, ids, mask, trace.at("ngrams"))
 
     @property
@@ -205,7 +180,7 @@ class AutoregressiveNetwork(Network, Generic[S]):
     """An `AutoregressiveModel` with weights: one network, or several."""
 
     config: SequenceConfig
-    vocab: int  # of what it reads from left to right
+    vocab: int  # of the text that it generates
 
     @property
     def max_length(self) -> int | None:
@@ -225,7 +200,7 @@ class AutoregressiveNetwork(Network, Generic[S]):
 
 
 def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> LanguageHead:
-    """What makes logits of a decoder's outputs."""
+    """The head that turns a decoder's outputs into logits."""
     tied = decoder.embedding if config.tied else None
     return LanguageHead(
         decoder.d_output, vocab, bias=config.head_bias, scale=config.logit_scale, tied=tied
@@ -250,7 +225,7 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
         inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
-                f"a model with head {self.config.head} writes nothing; call model(ids)"
+                f"a model with head {self.config.head} does not generate; call model(ids)"
             )
         outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
@@ -280,10 +255,9 @@ class DecoderModel(DecoderNetwork):
     def forward(self, ids: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
-        seen = self.decoder(ids, mask, trace=trace.at("decoder"))
-        if isinstance(self.head, LanguageHead):
-            return self.head(seen.outputs, trace.at("head"))
-        return self.head(seen.outputs, seen.mask, seen.state, trace.at("head"))
+        encoded = self.decoder(ids, mask, trace=trace.at("decoder"))
+        read = encoded.outputs if isinstance(self.head, LanguageHead) else encoded
+        return self.head(read, trace.at("head"))
 
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
@@ -294,7 +268,7 @@ class DecoderModel(DecoderNetwork):
 
 
 class EncoderDecoderModel(DecoderNetwork):
-    """Reads one text and writes another."""
+    """Reads one text and generates another."""
 
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()
@@ -312,21 +286,20 @@ class EncoderDecoderModel(DecoderNetwork):
         target_mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (batch, target length, vocab), each position having seen the target up to
-        itself.
+        """Logits (batch, target length, vocab); each position sees the target up to itself.
 
-        A Transformer's rows may hold several pairs: then both masks are whole numbers (torch.long),
-        the number of each token's pair from 1 on, and 0 at padding."""
+        For a Transformer, a row may hold several pairs: then both masks are torch.long and hold
+        the number of each token's pair, from 1 on, and 0 at padding."""
         packed = self.encoder.packs and inputs.are_packed(source_mask, target_mask)
         inputs.check_ids(target, target_mask, self.vocab, "target", packed=packed)
         encoder_output = self._read(source, source_mask, trace, packed=packed)
-        seen = self.decoder(target, target_mask, encoder_output, trace.at("decoder"))
-        return self.head(seen.outputs, trace.at("head"))
+        encoded = self.decoder(target, target_mask, encoder_output, trace.at("decoder"))
+        return self.head(encoded.outputs, trace.at("head"))
 
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> DecoderState:
-        """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
+        """Read the sources; `step` can then add up to `capacity` target tokens to the state."""
         check_generation(inputs, with_source=True)
         assert inputs.source is not None
         encoder_output = self._read(inputs.source, inputs.mask, trace)
@@ -343,9 +316,8 @@ class EncoderDecoderModel(DecoderNetwork):
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Without dropout and with kept statistics. Afterwards, also after an error, every module is in
-    the mode it was in. A network that does not train is not touched, so that threads can share it.
-    """
+    """Evaluation mode; afterwards every module is in the mode it was in before. A network already
+    in evaluation mode is not touched, so that threads can share it."""
     training = [module for module in network.modules() if module.training]
     if training:
         network.eval()

@@ -1,4 +1,4 @@
-"""From a configuration to a model."""
+"""Build a model from its configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -36,17 +36,17 @@ ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
 
 def config_from(values: Mapping[str, Any]) -> ModelConfig:
-    """A configuration from its plain values, `kind` among them, as a model folder holds them."""
+    """A configuration from its plain values, including `kind`, as stored in a model folder."""
     options = {name: value for name, value in values.items() if name != "kind"}
     kinds = {config.model_fields["kind"].default: config for config in get_args(ModelConfig)}
     if not isinstance(kind := values.get("kind"), str) or kind not in kinds:
-        raise ConfigError(f"kind = {kind!r}: no such kind of model; there are {', '.join(kinds)}")
+        raise ConfigError(f"kind = {kind!r}: no such kind of model; use {', '.join(kinds)}")
     config: ModelConfig = kinds[kind](**options)
     return config
 
 
 def build(config: ModelConfig) -> Network:
-    """A freshly initialised model; the random numbers are torch's, so seed torch first."""
+    """A freshly initialised model; seed torch first for reproducible weights."""
     if not isinstance(config, ModelConfig):
         raise ConfigError(
             f"build({config!r}): give a PerceptronConfig, MLPConfig, RecurrentConfig or "
@@ -104,7 +104,7 @@ def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
 
 
 def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, InputPart]:
-    """What an encoder makes of its tokens beside looking them up, by name."""
+    """The parts of an encoder's input in addition to the embedding, by name."""
     parts: dict[str, InputPart] = {}
     if config.characters:
         parts["characters"] = Characters(config.characters, config.d_model)
@@ -141,25 +141,25 @@ SPARE_TENSORS, SPARE_VALUES = 1000, 1 << 24  # beyond the weights: tables that a
 
 
 def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
-    """A network whose weights are about to be read: no random generator of the process is drawn
-    from, and little time is spent on what is overwritten.
+    """A network whose weights will be loaded next: initialisation is skipped, and no random
+    generator of the process is used.
 
-    declared: how many values each tensor of its file has. A configuration that wants far more is
-    refused before memory is taken for it.
+    declared: the number of values of each tensor in the file. A configuration that needs far more
+    is refused before memory is allocated.
     """
     with _Undrawn(declared):
         return build(config)
 
 
 def build_shapes(config: ModelConfig) -> Network:
-    """A network without memory, however large: what can be counted of it. To fill such tensors
-    torch would import its compiler, which takes three seconds."""
+    """A network on the meta device, to count its parameters. Initialisation is skipped: on this
+    device torch would import its compiler for it, which takes three seconds."""
     with torch.device("meta"), _Unfilled():
         return build(config)
 
 
 class _Unfilled(TorchFunctionMode):
-    """Nothing is filled, in this thread alone."""
+    """Skip initialisation, in this thread only."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -167,21 +167,19 @@ class _Unfilled(TorchFunctionMode):
         kwargs = kwargs or {}
         scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
         if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
-            return (
-                kwargs["tensor"] if "tensor" in kwargs else args[0]
-            )  # as it is: no page is touched
-        if func in DRAWS:  # in a part of the user's own
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]  # no page is touched
+        if func in DRAWS:  # in a user's own part
             with torch.random.fork_rng(devices=[]):
                 return func(*args, **kwargs)
         return func(*args, **kwargs)
 
 
 class _Undrawn(_Unfilled):
-    """And not more is made than was declared."""
+    """Also refuse to create far more than was declared."""
 
     def __init__(self, declared: Sequence[int]) -> None:
         super().__init__()
-        # A tied or shared table is made twice, and once is thrown away.
+        # A tied or shared table is created twice, and one copy is discarded.
         self._tensors = 4 * len(declared) + SPARE_TENSORS
         self._values = 4 * sum(declared) + SPARE_VALUES
 
@@ -190,7 +188,7 @@ class _Undrawn(_Unfilled):
         self._values -= func(*args, **{**kwargs, "device": "meta"}).numel()
         if self._tensors < 0 or self._values < 0:
             raise InputError(
-                "the configuration describes a larger model than the weights beside it are; "
+                "the configuration describes a larger model than the weights stored with it; "
                 "do not use this folder unless you know who made it"
             )
 

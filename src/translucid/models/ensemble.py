@@ -1,9 +1,9 @@
 """An ensemble: the mean of several networks' probabilities.
 
-In an ensemble that is trained, the members start from different weights, and each learns from
-batches of its own: a pass goes through one member, drawn at random. What one has learnt by accident
-the others have not, so that the mean is right more often than each (Hansen & Salamon 1990,
-https://doi.org/10.1109/34.58871). Networks that were trained apart can generate together too.
+When an ensemble is trained, its members start from different weights and learn from different
+batches: each forward pass uses one random member. Their accidental errors differ, so the mean is
+right more often than any member (Hansen & Salamon 1990, https://doi.org/10.1109/34.58871).
+Networks that were trained separately can generate together too.
 """
 
 import math
@@ -27,7 +27,7 @@ Member = EncoderModel | DecoderModel
 
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean probability, of logits (..., classes)."""
+    """The logarithm of the mean probability, from logits (..., classes)."""
     log_probs = torch.stack([as_log_probs(one) for one in logits])
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
@@ -43,11 +43,11 @@ class Ensemble(Network):
         self.training = members[0].training
 
     def networks(self) -> list[Member]:
-        """The members, with their type, which a ModuleList forgets."""
+        """The members, typed (a ModuleList is not)."""
         return [member for member in self.members if isinstance(member, Member)]
 
     def forward(self, *inputs: Any, trace: NoTrace = NO_TRACE, **named: Any) -> Tensor:
-        """Called as one of its members is."""
+        """Takes the same arguments as its members."""
         if inputs and isinstance(inputs[-1], NoTrace):
             *inputs, trace = inputs  # type: ignore[assignment]
         if self.training:
@@ -77,7 +77,7 @@ class Ensemble(Network):
 
 @dataclass
 class EnsembleState:
-    """What each of the members remembers."""
+    """The states of all members."""
 
     states: Sequence[GenerationState]
 
@@ -99,12 +99,12 @@ class EnsembleState:
 
 
 class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
-    """Members that generate; of any family, but of one vocabulary."""
+    """Members that generate, of any family, with one vocabulary."""
 
     def __init__(
         self, members: Sequence[AutoregressiveNetwork[Any]], config: SequenceConfig | None = None
     ) -> None:
-        """config: of an ensemble that is trained; not given: the first member's."""
+        """config: default the first member's."""
         if not members:
             raise InputError("an ensemble needs at least one model")
         sizes = sorted({member.vocab for member in members})

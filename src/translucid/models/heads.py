@@ -1,9 +1,6 @@
-"""Output heads: one label or vector for a text, one for each token, or the tokens that were
-masked.
+"""Output heads: one label or vector for a text, one for each token, or the masked tokens."""
 
-Shapes: x (batch, length, d_model); `mask` (batch, length) True at real tokens, None when all are.
-"""
-
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -32,6 +29,15 @@ HeadName = Literal["language", "classify", "tag", "none", "fill", "embed"]
 Pooling = Literal["mean", "last", "first", "attention"]
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """The output of an encoder or decoder, which a head reads."""
+
+    outputs: Tensor  # (batch, length, d_output)
+    mask: Tensor | None = None  # (batch, length), True at real tokens; None: no padding
+    state: RecurrentState | None = None  # after the last token, for a recurrent network
+
+
 class Tagger(nn.Module):
     """Logits W x + b for each token."""
 
@@ -41,14 +47,8 @@ class Tagger(nn.Module):
         super().__init__()
         self.linear = nn.Linear(d_input, outputs)
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        return trace("logits", self.linear(x))  # (batch, length, outputs)
+    def forward(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Tensor:
+        return trace("logits", self.linear(encoded.outputs))  # (batch, length, outputs)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         row, place, tag = index
@@ -56,18 +56,12 @@ class Tagger(nn.Module):
 
 
 class HiddenStates(nn.Module):
-    """The reader's outputs as they are."""
+    """The encoder's outputs, unchanged."""
 
     output_point = "hidden"
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        return trace("hidden", x)  # (batch, length, d_model)
+    def forward(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Tensor:
+        return trace("hidden", encoded.outputs)  # (batch, length, d_model)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         return at.input(*index)
@@ -102,15 +96,9 @@ class MaskedLanguageHead(nn.Module):
     def variant(self) -> Variant:
         return Variant(["fill"], symbols={"act": symbol(self.dense.activation)})
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        x = trace("transformed", self.dense(x))
-        return trace("logits", self.linear(self.norm(x, mask, trace.at("norm"))))
+    def forward(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Tensor:
+        x = trace("transformed", self.dense(encoded.outputs))
+        return trace("logits", self.linear(self.norm(x, encoded.mask, trace.at("norm"))))
 
     def feeds(self, part: str, at: Scope) -> str | None:
         return at.name("transformed") if part == "norm" else None
@@ -124,11 +112,11 @@ class MaskedLanguageHead(nn.Module):
 
 
 class _Pooled(nn.Module):
-    """One vector made of all tokens, perhaps with a dense layer behind it.
+    """One vector for all tokens, optionally followed by a dense layer.
 
     mean: their mean. first, last: the first or last real token; a recurrent network's "last" is
-    its final state, which in both directions has read the whole text. attention: a trained query
-    picks.
+    its final state, which has read the whole text in both directions. attention: a mean weighted
+    by a trained query.
     """
 
     def __init__(self, d_input: int, pooling: Pooling, dense: Dense | None) -> None:
@@ -149,17 +137,14 @@ class _Pooled(nn.Module):
         """Further words of its variant."""
         return []
 
-    def _vector(
-        self, x: Tensor, mask: Tensor | None, state: RecurrentState | None, trace: NoTrace
-    ) -> Tensor:
-        if mask is None:
-            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        pooled = trace("pooled", self._pool(x, mask, state, trace))  # (batch, d_model)
+    def _vector(self, encoded: Encoded, trace: NoTrace) -> Tensor:
+        pooled = trace("pooled", self._pool(encoded, trace))  # (batch, d_model)
         return pooled if self.dense is None else trace("dense", self.dense(pooled))
 
-    def _pool(
-        self, x: Tensor, mask: Tensor, state: RecurrentState | None, trace: NoTrace
-    ) -> Tensor:
+    def _pool(self, encoded: Encoded, trace: NoTrace) -> Tensor:
+        x, mask, state = encoded.outputs, encoded.mask, encoded.state
+        if mask is None:
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         match self.pooling:
             case "mean":
                 weight = mask.to(x.dtype)
@@ -218,7 +203,7 @@ def _dense_terms(dense: Dense, at: Scope, d: int, x: Terms) -> Expression:
 
 
 class Classifier(_Pooled):
-    """Logits W p + b, where p is one vector made of all tokens, or W act(W_d p + b_d) + b."""
+    """Logits W p + b of the pooled vector p, or W act(W_d p + b_d) + b with a dense layer."""
 
     output_point = "class_logits"
 
@@ -229,20 +214,14 @@ class Classifier(_Pooled):
         pooling: Pooling = "mean",
         dense: ActivationName | None = None,
     ) -> None:
-        """dense: the activation of a dense layer before the logits; None: there is none."""
+        """dense: the activation of a dense layer before the logits; None: no such layer."""
         super().__init__(
             d_input, pooling, None if dense is None else Dense(d_input, d_input, dense)
         )
         self.linear = nn.Linear(d_input, outputs)
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        vector = self._vector(x, mask, state, trace)
+    def forward(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Tensor:
+        vector = self._vector(encoded, trace)
         return trace("class_logits", self.linear(vector))  # (batch, outputs)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -253,7 +232,7 @@ class Classifier(_Pooled):
 
 
 class TextEmbedding(_Pooled):
-    """One vector for a text, perhaps through a dense layer, perhaps at length 1.
+    """One vector for a text, optionally through a dense layer, optionally at length 1.
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
@@ -269,7 +248,7 @@ class TextEmbedding(_Pooled):
         *,
         normalise: bool = False,
     ) -> None:
-        """outputs: of the dense layer; None: there is none."""
+        """outputs: width of the dense layer; None: no such layer."""
         super().__init__(
             d_input, pooling, None if outputs is None else Dense(d_input, outputs, dense)
         )
@@ -278,14 +257,8 @@ class TextEmbedding(_Pooled):
     def _words(self) -> list[str]:
         return ["normalised"] if self.normalise else []
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        vector = self._vector(x, mask, state, trace)
+    def forward(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Tensor:
+        vector = self._vector(encoded, trace)
         return trace("embedding", F.normalize(vector, dim=-1) if self.normalise else vector)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -310,7 +283,7 @@ def make_head(
     *,
     normalise: bool = False,
 ) -> Head:
-    """The head that labels, or gives vectors."""
+    """Build the head of this name: classify, tag, embed or none."""
     match name:
         case "none":
             return HiddenStates()

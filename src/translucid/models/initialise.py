@@ -1,4 +1,4 @@
-"""Where training starts, and why there. The random numbers are torch's."""
+"""Initial weights, with the reasons for them."""
 
 import math
 
@@ -11,14 +11,14 @@ from translucid.parts.positions import Learned
 
 
 def transformer(stack: nn.Module, layers: int) -> None:
-    """Keep the variance through every layer, and do not let the residual stream grow with depth.
+    """Keep the variance constant through the layers and the residual stream.
 
-    Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance of what passes
-    through, forward and backward. What a layer writes into the residual stream is scaled down by
-    sqrt(2 * layers), since 2 * layers such terms are added up (Radford et al. 2019). Embeddings:
-    standard deviation 1 / sqrt(d_model), which is 1 after the embedding's scale and gives a tied
-    head logits of about 1 (but sqrt(d_model) for the word just read, which a tied model guesses at
-    first and soon unlearns). Learned positions: small, so that words speak first. Biases: 0.
+    Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance forward and
+    backward. Output projections are divided by sqrt(2 * layers), since the residual stream adds up
+    2 * layers of them (Radford et al. 2019). Embeddings: standard deviation 1 / sqrt(d_model),
+    which is 1 after the embedding scale and gives a tied head logits of about 1 (but sqrt(d_model)
+    for the word just read, which a tied model predicts at first). Learned positions: small, so that
+    embeddings dominate. Biases: 0.
     """
     for name, module in stack.named_modules():
         if isinstance(module, nn.Linear):
@@ -34,13 +34,12 @@ def transformer(stack: nn.Module, layers: int) -> None:
 
 
 def recurrent(model: nn.Module, forget_bias: float) -> None:
-    """Let the state survive being multiplied many times.
+    """Keep the state from vanishing or exploding over many steps.
 
-    Input weights: Xavier uniform, block by block. Recurrent weights: orthogonal, block by block, so
-    that repeating them neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, but an
+    Input weights: Xavier uniform per gate. Recurrent weights: orthogonal per gate, so that repeated
+    multiplication neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, except that an
     LSTM's forget gate starts open (Jozefowicz et al. 2015): at bias 0 it would halve the memory at
-    every step. Embeddings: standard deviation 1 / sqrt(d_model), so that a tied head starts with
-    logits of about 1.
+    every step. Embeddings: standard deviation 1 / sqrt(d_model), for tied logits of about 1.
     """
     for module in model.modules():
         if isinstance(module, nn.RNNBase):
@@ -53,19 +52,16 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
 
 
 def characters(model: nn.Module) -> None:
-    """Let the characters be heard beside the word.
-
-    Their table has deviation 1, for no head is tied to it and no scale follows.
-    """
+    """Standard deviation 1 for the character table: no head is tied to it and no scale follows."""
     for module in model.modules():
         if isinstance(module, Characters):
             nn.init.normal_(module.table.weight)
 
 
 def mlp(model: nn.Module, activation: ActivationName) -> None:
-    """Keep the variance from layer to layer, whatever the activation takes away.
+    """Keep the variance constant through the layers.
 
-    He et al. 2015 for the relu family, whose zero half halves the variance; Xavier for the rest,
+    He et al. 2015 for the relu family, whose zero half halves the variance; Xavier for the others,
     with torch's gain for tanh. Biases: 0.
     """
     for module in model.modules():

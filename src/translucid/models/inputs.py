@@ -1,4 +1,4 @@
-"""What a network is called with, checked at the border: a torch message would not help anyone."""
+"""Check the arguments of a network, with clearer messages than torch's."""
 
 import torch
 from torch import Tensor
@@ -6,18 +6,19 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import NoTrace
 from translucid.models.autoregressive import GenerationInputs
+from translucid.parts.embedding import out_of_range
 
 
 def are_packed(*token_masks: Tensor | None) -> bool:
-    """Do they hold numbers of texts, all of them?"""
+    """Do all of them hold text numbers (sequence packing)?"""
     return all(isinstance(m, Tensor) and m.dtype is torch.long for m in token_masks)
 
 
 def check_ids(
     ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids", *, packed: bool = False
 ) -> None:
-    """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape.
-    packed: it holds numbers of texts."""
+    """Check that ids (batch, length) are below `vocab` and that the mask has their shape.
+    packed: the mask holds text numbers."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         kind = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
         raise InputError(f"{what}: {kind} was given; give a tensor of whole numbers (torch.long)")
@@ -35,16 +36,12 @@ def check_ids(
             raise InputError(
                 f"the mask of {what} has shape {tuple(mask.shape)}, but {what} {tuple(ids.shape)}"
             )
-    # Reading values makes a GPU wait and breaks a compiled graph, so there it is left to torch.
-    if ids.device.type == "cpu" and not torch.compiler.is_compiling() and ids.numel():
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= vocab:
-            wrong = low if low < 0 else high
-            raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
+    if (wrong := out_of_range(ids, vocab)) is not None:
+        raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
 
 
 def check_numbers(x: Tensor, inputs: int) -> None:
-    """Numbers come as (batch, inputs)."""
+    """Check that x is floating-point (batch, inputs)."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = f"a tensor of {x.dtype}" if isinstance(x, Tensor) else f"{type(x).__name__}"
         raise InputError(f"x: {kind} was given; give a tensor of floating-point numbers")
@@ -56,7 +53,7 @@ def check_numbers(x: Tensor, inputs: int) -> None:
 
 
 def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
-    """A decoder starts from a number of rows, an encoder-decoder from as many sources."""
+    """Check that an encoder-decoder gets sources and a decoder none."""
     if not isinstance(inputs, GenerationInputs):
         raise InputError(
             f"start({type(inputs).__name__}): give GenerationInputs(rows), or for an "
@@ -69,6 +66,6 @@ def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
 
 
 def check_trace(trace: NoTrace) -> None:
-    """A trace is a Trace."""
+    """Check that the trace is a Trace."""
     if not isinstance(trace, NoTrace):
         raise InputError(f"trace = {trace!r}: give a Trace, such as trace=Trace()")

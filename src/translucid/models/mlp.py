@@ -1,5 +1,5 @@
-"""Networks that read numbers: the perceptron, one threshold unit with the rule by which it learns
-(Rosenblatt 1958), and the multi-layer perceptron, affine layers with an activation between them.
+"""Networks for numeric inputs: the perceptron with its learning rule (Rosenblatt 1958), and the
+multi-layer perceptron.
 
 Shapes: x (batch, inputs); outputs (batch, outputs), for a perceptron (batch,), 0 or 1.
 """
@@ -25,7 +25,7 @@ from translucid.parts.switch import Switch, in_words
 
 
 class MLPConfig(Config):
-    """An MLP, in words and sizes; `hidden = ()` is one affine layer."""
+    """Configuration of an MLP; `hidden = ()` is one affine layer."""
 
     kind: Literal["mlp"] = "mlp"
     inputs: int = key(..., "input dimensions", gt=0)
@@ -85,17 +85,15 @@ class MLP(Network):
 
 
 class PerceptronConfig(Config):
-    """A threshold unit with this many inputs."""
+    """Configuration of a perceptron."""
 
     kind: Literal["perceptron"] = "perceptron"
     inputs: int = key(..., "input dimensions", gt=0)
 
 
 class Perceptron(Network):
-    """y = 1 where w · x + b > 0, else 0. No gradient passes; it learns by its own rule.
-
-    All weights start at 0: the rule's success does not depend on the start.
-    """
+    """y = 1 where w · x + b > 0, else 0. It has no gradient and learns by its own rule, from any
+    initial weights; here they are 0."""
 
     config: PerceptronConfig
 
@@ -123,8 +121,8 @@ class Perceptron(Network):
         return at.run.total(dot(at.weights("w", "weight", None), x), at.weight("b", "bias"))
 
     def learn(self, x: Tensor, y: Tensor, rate: float = 1.0, *, trace: NoTrace = NO_TRACE) -> int:
-        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes
-        made. A trace holds the answer to one sample, before the weights move."""
+        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the number of
+        mistakes. The trace holds the output for one sample, before its update."""
         mistakes = 0
         for sample, wanted in zip(x, y, strict=True):
             error = wanted.to(x.dtype) - self(sample[None], trace)[0]

@@ -6,7 +6,7 @@ after it.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import model_validator
@@ -17,7 +17,7 @@ from translucid.core.config import key
 from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import Owners, SequenceConfig
 from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.computation import Index, Scope
@@ -31,23 +31,9 @@ from translucid.parts.switch import Switch
 BridgeName = Literal["project", "copy", "last", "zero"]
 
 
-def make_bridge(
-    name: BridgeName, d_encoder: int, hidden: int, *, bidirectional: bool, with_cell: bool
-) -> "Bridge | CopyBridge | None":
-    """None: the decoder begins with zeros."""
-    match name:
-        case "project":
-            return Bridge(d_encoder, hidden, with_cell=with_cell)
-        case "copy" | "last":
-            return CopyBridge(top=name == "last", bidirectional=bidirectional, with_cell=with_cell)
-        case "zero":
-            return None
-
-
 class Bridge(nn.Module):
-    """The decoder's first state: tanh(W s + b) of the encoder's last, both directions joined.
-
-    Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
+    """The decoder's initial state: tanh(W s + b) of the encoder's final state, both directions
+    joined. Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
     """
 
     def __init__(self, d_encoder: int, hidden: int, *, with_cell: bool) -> None:
@@ -59,9 +45,8 @@ class Bridge(nn.Module):
         self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
     ) -> RecurrentState:
         directions = self.hidden.in_features // state.hidden.shape[-1]
-        hidden = trace(
-            "hidden", torch.tanh(self.hidden(_top(state.hidden, directions)))
-        )  # (sources, hidden)
+        hidden = self.hidden(_top(state.hidden, directions))
+        hidden = trace("hidden", torch.tanh(hidden))  # (sources, hidden)
         cell = None
         if self.cell is not None and state.cell is not None:
             cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
@@ -83,12 +68,12 @@ class Bridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """The decoder's first state is the encoder's last, both directions side by side: layer by
-    layer, or that of the top layer for all of them."""
+    """The decoder's initial state is the encoder's final state, both directions concatenated:
+    layer by layer or, with `top`, the top layer for all layers."""
 
-    def __init__(self, *, top: bool, bidirectional: bool, with_cell: bool) -> None:
+    def __init__(self, *, top: bool, directions: int, with_cell: bool) -> None:
         super().__init__()
-        self.top, self.directions, self.with_cell = top, 2 if bidirectional else 1, with_cell
+        self.top, self.directions, self.with_cell = top, directions, with_cell
 
     @property
     def variant(self) -> Variant:
@@ -123,7 +108,7 @@ class CopyBridge(nn.Module):
 
 
 def _last_states(at: Scope, layer: int, row: int, point: str) -> Terms:
-    """The states of a layer of the encoder after the last token; -1: of the top layer."""
+    """The states of an encoder layer after the last token; -1: the top layer."""
     source = at.encoder.part("recurrent")
     part = source.module
     assert isinstance(part, Recurrent)
@@ -132,7 +117,7 @@ def _last_states(at: Scope, layer: int, row: int, point: str) -> Terms:
 
 def _off(path: str, points: Sequence[str]) -> Switch:
     edit: dict[str, Edit] = {f"{path}.{point}": 0.0 for point in points}
-    return Switch(path, "decoder starts from nothing", "bridge", edit)
+    return Switch(path, "decoder starts from a zero state", "bridge", edit)
 
 
 def _layers_first(states: Tensor) -> Tensor:
@@ -141,14 +126,14 @@ def _layers_first(states: Tensor) -> Tensor:
 
 
 def _top(layers: Tensor, directions: int) -> Tensor:
-    """The top layer of (layers * directions, rows, hidden), its directions side by side."""
+    """The top layer of (layers * directions, rows, hidden), its directions concatenated."""
     return torch.cat(list(layers[-directions:]), dim=-1)
 
 
 class OneStep(NoTrace):
-    """A trace for parts that read one token of a loop, as input feeding needs it: what they write
-    is for position t, but for the `known` points, which are the same at all positions and were
-    written before the loop. Within the loop values are (rows, 1, features), as in a step."""
+    """A trace for one position of a loop (input feeding). Values (rows, 1, features) are stored at
+    that position, except for the `known` points, which are the same at all positions and were
+    stored before the loop."""
 
     def __init__(self, trace: NoTrace, position: int, known: Collection[str] = ()) -> None:
         self._trace, self._position, self._known = trace, position, known
@@ -165,7 +150,7 @@ class OneStep(NoTrace):
         return OneStep(self._trace.at(scope), self._position, self._known)
 
     def step(self, position: int) -> NoTrace:
-        """For a cell, whose loop has one token."""
+        """The trace for a cell, whose loop has one token."""
         return self._trace.step(self._position + position)
 
     def wants(self, *names: str) -> bool:
@@ -173,22 +158,23 @@ class OneStep(NoTrace):
 
 
 class RecurrentConfig(SequenceConfig):
-    """A recurrent model, in words and sizes."""
+    """Configuration of a recurrent model."""
 
+    only_for: ClassVar[Owners] = SequenceConfig.only_for | {"bridge": (("encoder-decoder",), ())}
     kind: Literal["recurrent"] = "recurrent"
-    cell: CellName = key("lstm", "recurrent cell: what happens at each token")
-    hidden: int = key(256, "hidden dimension: values in the state", gt=0)
-    layers: int = key(1, "layers: cells above one another", gt=0)
+    cell: CellName = key("lstm", "recurrent cell")
+    hidden: int = key(256, "hidden dimension: size of the state", gt=0)
+    layers: int = key(1, "number of layers", gt=0)
     encoder_hidden: int | None = key(
-        None, "hidden dimension of an encoder-decoder's encoder; not set: as hidden", gt=0
+        None, "hidden dimension of an encoder-decoder's encoder; not set: same as hidden", gt=0
     )
     bidirectional: bool = key(False, "bidirectional encoder: it also reads from right to left")
     attention: Literal["none", AlignmentName] = key("additive", "attention of an encoder-decoder")
     bridge: BridgeName = key(
-        "project", "bridge: what an encoder-decoder's decoder makes of the encoder's last states"
+        "project", "bridge: how the encoder's final states become the decoder's initial states"
     )
     input_feeding: bool = key(
-        False, "input feeding: the decoder also reads what attention gave at the token before"
+        False, "input feeding: the decoder also reads the previous output of attention"
     )
     forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
     locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
@@ -204,7 +190,7 @@ class RecurrentConfig(SequenceConfig):
     def _parts_fit(self) -> "RecurrentConfig":
         if self.bidirectional and self.shape == "decoder":
             raise ValueError(
-                "bidirectional = true: a decoder may not read the tokens to come; use shape encoder"
+                "bidirectional = true: a decoder may not read later tokens; use shape encoder"
             )
         if self.tied and self.head == "language" and self.hidden != self.d_model:
             raise ValueError(
@@ -214,11 +200,6 @@ class RecurrentConfig(SequenceConfig):
         if self.encoder_hidden is not None and self.shape != "encoder-decoder":
             raise ValueError(
                 f"encoder_hidden is for shape encoder-decoder, not {self.shape}; use hidden"
-            )
-        if self.bridge != "project" and self.shape != "encoder-decoder":
-            raise ValueError(
-                f"bridge = {self.bridge!r} is for shape encoder-decoder, not {self.shape}; "
-                "leave it out"
             )
         if self.bridge in ("copy", "last") and self.d_encoder != self.hidden:
             per_direction = self.hidden // (2 if self.bidirectional else 1)
@@ -238,12 +219,12 @@ class RecurrentConfig(SequenceConfig):
 
     @property
     def d_encoder(self) -> int:
-        """Values of the encoder's state, its directions side by side."""
+        """The size of the encoder's state, its directions concatenated."""
         return (self.encoder_hidden or self.hidden) * (2 if self.bidirectional else 1)
 
 
 class RecurrentEncoder(Encoder):
-    """Reads a text with a recurrent stack, in one or both directions."""
+    """A recurrent stack that reads a text in one or both directions."""
 
     output_point = "recurrent.output"
 
@@ -269,11 +250,11 @@ class RecurrentEncoder(Encoder):
 
 
 class RecurrentDecoder(Decoder):
-    """Reads a text from left to right; with an encoder, aligns each position to the source.
+    """A recurrent stack that reads a text from left to right and, with an encoder, aligns each
+    position to the source.
 
-    With input feeding it also reads what its attention gave at the token before, x_t =
-    [embedding_t; output_{t-1}], so that a known target is read in a loop too. Luong, Pham & Manning
-    2015, https://arxiv.org/abs/1508.04025, section 3.3
+    With input feeding, x_t = [embedding_t; output_{t-1}], so that a known target is read in a loop
+    too. Luong, Pham & Manning 2015, https://arxiv.org/abs/1508.04025, section 3.3
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -289,10 +270,13 @@ class RecurrentDecoder(Decoder):
         self.bridge: Bridge | CopyBridge | None = None
         self.alignment: Alignment | None = None
         if config.shape == "encoder-decoder":
-            self.bridge = make_bridge(
-                config.bridge, config.d_encoder, config.hidden,
-                bidirectional=config.bidirectional, with_cell=config.cell == "lstm",
-            )  # fmt: skip
+            with_cell = config.cell == "lstm"
+            if config.bridge == "project":
+                self.bridge = Bridge(config.d_encoder, config.hidden, with_cell=with_cell)
+            elif config.bridge != "zero":
+                directions = 2 if config.bidirectional else 1
+                top = config.bridge == "last"
+                self.bridge = CopyBridge(top=top, directions=directions, with_cell=with_cell)
             if config.attention != "none":
                 self.alignment = make_alignment(config.attention, config.hidden, config.d_encoder)
         initialise.recurrent(self, config.forget_bias)
@@ -319,7 +303,7 @@ class RecurrentDecoder(Decoder):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """The state has the same size at any length, so capacity makes no difference."""
+        """The state has the same size at any length, so `capacity` has no effect."""
         initial = None if encoder_output is None else encoder_output.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)
@@ -357,7 +341,7 @@ class RecurrentDecoder(Decoder):
     def _align(
         self, outputs: Tensor, encoder_output: EncoderOutput | None, trace: NoTrace
     ) -> Tensor:
-        """What the recurrence gave at each position, with what attention finds for it."""
+        """The outputs of the recurrence, combined with attention to the source."""
         if self.alignment is not None:
             assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
             outputs = self.alignment(
@@ -373,7 +357,7 @@ class RecurrentDecoder(Decoder):
         encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
-        """Position after position, each with the output of the one before."""
+        """Input feeding: position by position, each with the previous output."""
         state = state or self.recurrent.zero_state(x.shape[0], x)
         fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
         looped = x.shape[1] > 1 and trace is not NO_TRACE
@@ -414,7 +398,7 @@ class RecurrentDecoder(Decoder):
         return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """Input feeding: the embedding, and what attention gave at the token before."""
+        """Input feeding: the embedding and the previous output of attention."""
         row, place, d = index
         size = self.embedding.table.embedding_dim
         if d < size:

@@ -1,6 +1,7 @@
-"""What every sequence model is told, and which heads go with which shape."""
+"""Configuration keys of all sequence models, and the heads of each shape."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -14,107 +15,98 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
     "decoder": ("language", "classify", "tag"),
     "encoder-decoder": ("language",),
 }
+Owners = Mapping[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 
 
 class SequenceConfig(Config):
-    """What every sequence model is told."""
+    """Configuration keys of all sequence models."""
 
-    shape: Shape = key(..., "shape: what reads and what generates")
-    head: HeadName = key(..., "output head: what is made of the last layer")
+    # Keys that only some models have: the shapes and heads that they are for; empty: all.
+    only_for: ClassVar[Owners] = {
+        "target_vocab": (("encoder-decoder",), ()),
+        "head_bias": ((), ("language",)),
+        "logit_scale": ((), ("language",)),
+        "head_dense": ((), ("classify", "fill", "embed")),
+        "normalise": ((), ("embed",)),
+        "characters": (("encoder",), ("tag",)),
+        "ngram_features": (("encoder",), ("classify",)),
+        "word_dropout": (("encoder",), ()),
+    }
+    shape: Shape = key(..., "shape: encoder, decoder or both")
+    head: HeadName = key(..., "output head: what the last layer is used for")
     vocab: int = key(..., "vocabulary size of the source, or of the only language", gt=0)
     target_vocab: int | None = key(
-        None, "vocabulary size of the target; not set: the source's, with one table for both", gt=0
+        None, "vocabulary size of the target; not set: shared with the source", gt=0
     )
     outputs: int | None = key(None, "number of classes or tags", gt=0)
-    d_model: int = key(256, "model dimension: values that stand for a token", gt=0)
+    d_model: int = key(256, "model dimension: size of a token's vector", gt=0)
     dropout: float = key(
         0.1, "dropout probability: fraction of values set to 0 while training", ge=0, lt=1
     )
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
     head_bias: bool = key(False, "bias of the language head: one value for each token")
-    logit_scale: float = key(1.0, "logit scale: of what the language head reads", gt=0)
-    pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
+    logit_scale: float = key(1.0, "logit scale: factor of the language head's input", gt=0)
+    pooling: Pooling = key("mean", "pooling: how token vectors become one vector")
     head_dense: ActivationName | None = key(
         None, "dense layer between pooling and output, with this activation; not set: none"
     )
-    normalise: bool = key(False, "embedding of a text at length 1")
+    normalise: bool = key(False, "normalise text embeddings to length 1")
     characters: int = key(
-        0, "character features: filters that read a tagger's words; 0: none", ge=0
+        0, "character features: convolution filters over a tagger's words; 0: none", ge=0
     )
     word_dropout: float = key(
-        0.0,
-        "word dropout: fraction of tokens an encoder reads as unknown while training",
-        ge=0,
-        lt=1,
+        0.0, "word dropout: fraction of tokens an encoder reads as unknown in training", ge=0, lt=1
     )
     ngram_features: int = key(
         0, "n-gram features of a classifier: rows of the table of bigrams; 0: none", ge=0
     )
 
-    ensemble_size: int = key(
-        1, "ensemble size: networks trained one by one, their probabilities averaged", gt=0
-    )
+    ensemble_size: int = key(1, "ensemble size: networks whose probabilities are averaged", gt=0)
 
     @property
     def context_length(self) -> int | None:
-        """How many tokens the model can read or write; None: as many as memory holds."""
+        """The most tokens the model can read or generate; None: no limit."""
         return None
 
     @model_validator(mode="after")
     def _head_fits_shape(self) -> "SequenceConfig":
         if self.head not in HEADS[self.shape]:
             allowed = " or ".join(HEADS[self.shape])
-            why = "it sees the tokens to come" if self.shape == "encoder" else "it generates tokens"
+            why = "it sees later tokens" if self.shape == "encoder" else "it generates tokens"
             raise ValueError(
                 f"shape {self.shape} cannot have head {self.head} ({why}); its heads are {allowed}"
             )
-        if self.head_bias and self.head != "language":
-            raise ValueError(
-                f"head_bias = true is for head language; head {self.head} has a bias of its own; "
-                "leave it out"
-            )
-        if self.logit_scale != 1 and self.head != "language":
-            raise ValueError(f"logit_scale is for head language, not {self.head}; leave it out")
+        for name in self.only_for:
+            self._check_owner(name)
         bare = self.head in ("language", "none", "fill")
         if self.head != "embed" and bare != (self.outputs is None):
             needed = "must not be given" if bare else "must be given"
             raise ValueError(f"outputs {needed} for head {self.head}")
-        if self.head_dense is not None and (self.head in ("language", "tag", "none")):
-            raise ValueError(
-                f"head_dense = {self.head_dense!r} is for head classify, fill or embed, not "
-                f"{self.head}; leave it out"
-            )
         if self.head_dense is not None and self.head == "embed" and self.outputs is None:
             raise ValueError("head_dense of head embed needs outputs, the size of the dense layer")
-        if self.normalise and self.head != "embed":
-            raise ValueError(f"normalise = true is for head embed, not {self.head}; leave it out")
         if self.ensemble_size > 1 and self.head in ("none", "fill", "embed"):
             raise ValueError(
                 f"ensemble_size = {self.ensemble_size} averages probabilities, which head "
-                f"{self.head} has not; leave it out"
-            )
-        if self.target_vocab is not None and self.shape != "encoder-decoder":
-            raise ValueError(
-                f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
-            )
-        if self.characters and (self.shape, self.head) != ("encoder", "tag"):
-            raise ValueError(
-                f"characters = {self.characters}: only an encoder with head tag reads characters, "
-                f"not {self.shape} with head {self.head}; leave it out"
-            )
-        if self.ngram_features and (self.shape, self.head) != ("encoder", "classify"):
-            raise ValueError(
-                f"ngram_features = {self.ngram_features}: only an encoder with head classify has "
-                f"them, not {self.shape} with head {self.head}; leave it out"
+                f"{self.head} does not have; leave it out"
             )
         if self.ensemble_size > 1 and self.shape == "encoder-decoder":
             raise ValueError(
                 f"ensemble_size = {self.ensemble_size}: translators form an ensemble after "
                 "training, with `translate --ensemble`; leave it out"
             )
-        if self.word_dropout and self.shape != "encoder":
-            raise ValueError(
-                f"word_dropout = {self.word_dropout} is for shape encoder, not {self.shape}; "
-                "leave it out"
-            )
         return self
+
+    def _check_owner(self, name: str) -> None:
+        """Refuse a key that was set but is for other shapes or heads."""
+        (shapes, heads), value = self.only_for[name], getattr(self, name)
+        fits = self.shape in (shapes or HEADS) and (not heads or self.head in heads)
+        if fits or value == type(self).model_fields[name].default:
+            return
+        allowed = [f"shape {' or '.join(shapes)}"] * bool(shapes)
+        allowed += [f"head {' or '.join(heads)}"] * bool(heads)
+        own = [f"shape {self.shape}"] * bool(shapes) + [f"head {self.head}"] * bool(heads)
+        shown = str(value).lower() if isinstance(value, bool) else repr(value)
+        raise ValueError(
+            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(own)}; "
+            "leave it out"
+        )

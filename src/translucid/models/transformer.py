@@ -1,6 +1,6 @@
 """The Transformer: encoder, decoder, encoder-decoder (Vaswani et al. 2017).
 
-Shapes: x (batch, length, d_model). Every combination of positions, norm, placement and activation.
+Shapes: x (batch, length, d_model).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from translucid.parts.norms import EPSILON, NoNorm, Norm, Residual, RMSNorm, mak
 from translucid.parts.positions import POSITIONS, PositionSetup
 from translucid.parts.switch import Kind, Switch, in_words, switches_of
 
-# Sub-layers in the order of a layer, and how people write them.
+# Sub-layers in the order of a layer, and their names in texts.
 SUBLAYERS = {
     "self_attention": "self-attention",
     "cross_attention": "cross-attention",
@@ -34,7 +34,7 @@ SUBLAYERS = {
 
 
 class Layer(nn.Module):
-    """Self-attention, perhaps cross-attention, feed-forward; each within its residual frame.
+    """Self-attention, optional cross-attention, feed-forward; each with a residual connection.
 
     With a parallel residual, attention and feed-forward both read x, and both are added to it
     (Wang & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
@@ -63,12 +63,9 @@ class Layer(nn.Module):
                 output_bias=output_bias, scaled=c.scaled, dropout=c.dropout,
             )  # fmt: skip
             self.cross_attention_residual = _residual(c)
+        d_ff = c.d_ff or 4 * c.d_model
         self.feedforward = make_feedforward(
-            c.d_model,
-            c.d_ff or 4 * c.d_model,
-            c.activation,
-            bias=feedforward_bias,
-            dropout=c.dropout,
+            c.d_model, d_ff, c.activation, bias=feedforward_bias, dropout=c.dropout
         )
         self.feedforward_residual = _residual(c)
 
@@ -102,7 +99,7 @@ class Layer(nn.Module):
         return frame.leave(x, y, mask, scope)
 
     def frames(self) -> dict[str, Residual]:
-        """The residual frame of each sub-layer, by the name of the sub-layer."""
+        """The residual connection of each sub-layer, by the name of the sub-layer."""
         frames = {name: getattr(self, f"{name}_residual", None) for name in SUBLAYERS}
         return {name: frame for name, frame in frames.items() if isinstance(frame, Residual)}
 
@@ -121,14 +118,14 @@ class Layer(nn.Module):
             return at.name(f"{own}.sum")
         if name == sublayer or is_norm:
             return at.name(f"{'self_attention_residual' if self.parallel else own}.skip")
-        place = list(frames).index(sublayer)  # the frame itself
+        place = list(frames).index(sublayer)
         if place == 0:
-            return None  # what the layer reads
+            return None  # the input of the layer
         earlier = list(frames)[place - 1]
         return at.name(f"{earlier}_residual.{frames[earlier].output_point}")
 
     def switches(self, path: str, *, biased: bool = False) -> Iterator[Switch]:
-        """biased: positions add to the scores of self-attention."""
+        """biased: positions are added to the scores of self-attention."""
         place, number = in_words(path), int(path.rpartition(".")[2])
         frames = self.frames()
         branches: dict[str, Edit] = {f"{path}.{name}_residual.branch": 0.0 for name in frames}
@@ -147,7 +144,7 @@ class Layer(nn.Module):
             if isinstance(sublayer, MultiHead):
                 last = "biased" if biased and name == "self_attention" else "scaled"
                 yield Switch(
-                    f"{scope}.pattern", f"{place}, {block} looks everywhere alike", "patterns",
+                    f"{scope}.pattern", f"{place}, {block} attends uniformly", "patterns",
                     {f"{scope}.{last}": 0.0}, layer=number,
                 )  # fmt: skip
                 which = f"{block} " if self.cross_attention is not None else ""
@@ -172,13 +169,10 @@ def _residual(config: TransformerConfig) -> Residual:
 
 
 def norm_of(config: TransformerConfig) -> Norm:
-    """A norm of the kind that the whole model has."""
+    """The norm that all layers of the model use."""
+    c = config
     return make_norm(
-        config.norm,
-        config.d_model,
-        eps=config.norm_eps,
-        bias=config.norm_bias,
-        count_padding=config.count_padding,
+        c.norm, c.d_model, eps=c.norm_eps, bias=c.norm_bias, count_padding=c.count_padding
     )
 
 
@@ -193,7 +187,7 @@ NORMS = {"embedding_norm": "norm of the embedding", "final_norm": "last norm"}
 
 
 class Stack(nn.Module):
-    """Embedding, positions and layers: what encoder and decoder share."""
+    """Embedding, positions and layers of an encoder or decoder."""
 
     output_point = "final_norm.output"
 
@@ -229,7 +223,7 @@ class Stack(nn.Module):
         initialise.transformer(self, layers)
 
     def blocks(self) -> list[Layer]:
-        """The layers, with their type, which a ModuleList forgets."""
+        """The layers, typed (a ModuleList is not)."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def embed(
@@ -240,7 +234,7 @@ class Stack(nn.Module):
     def place(
         self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
     ) -> Tensor:
-        """The vectors of tokens with their positions."""
+        """Token vectors with their positions."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, mask, trace.at("embedding_norm"))
@@ -257,7 +251,7 @@ class Stack(nn.Module):
         caches: Sequence[KVCache] | None = None,
         slots: Slots | None = None,
     ) -> Tensor:
-        """All layers, one after the other."""
+        """Apply all layers and the final norm."""
         hidden = None
         if encoder_output is not None and encoder_output.mask is not None:
             read = encoder_output.mask
@@ -276,13 +270,13 @@ class Stack(nn.Module):
         return self.final_norm(x, mask, trace.at("final_norm"))
 
     def layout(self, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Layout:
-        """For a whole sequence at once."""
+        """The layout of a whole sequence."""
         slots = torch.arange(positions.shape[1], device=positions.device)
         seen = None if mask is None else masks.seen(mask, mask)
         return self._layout(positions, positions, slots, slots, seen, trace)
 
     def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
-        """For the newest tokens, which see the slots in use."""
+        """The layout of the newest tokens, which attend to the slots in use."""
         keys = torch.arange(slots.extent, device=slots.index.device)
         positions = timeline.positions[:, : slots.extent]
         newest = timeline.positions.index_select(1, slots.index)
@@ -314,15 +308,14 @@ class Stack(nn.Module):
         if self.causal:
             attention_mask = scope("causal", masks.causal(query_slots, key_slots)[None, None])
         if self.window is not None:
-            attention_mask = attention_mask & scope(
-                "window", masks.window(queries, keys, self.window)
-            )
+            window = masks.window(queries, keys, self.window)
+            attention_mask = attention_mask & scope("window", window)
         if seen is not None:
             attention_mask = attention_mask & scope("padding", seen[:, None])
         return Layout(attention_mask, bias=bias, angles=angles)
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The point that holds the vectors of the tokens, as an encoder or a decoder has it."""
+        """The trace point that holds the token vectors; defined by `Encoder` and `Decoder`."""
         raise NotImplementedError
 
     def feeds(self, part: str, at: Scope) -> str | None:
@@ -338,14 +331,14 @@ class Stack(nn.Module):
         return self.embedded(at, before=part)
 
     def _into_layer(self, number: int, at: Scope) -> str:
-        """What a layer reads; for the number after the last one, what the last layer gives."""
+        """The trace point that a layer reads; for the number after the last, its output."""
         if number:
             return at.part(f"layers.{number - 1}").output_name
         normed = self.embedding_norm is not None
         return at.name("embedding_norm.output") if normed else self._placed(at)
 
     def _placed(self, at: Scope) -> str:
-        """The vectors of the tokens, with their positions."""
+        """The trace point that holds the token vectors with their positions."""
         return at.name("positions.output") if at.has("positions.output") else self.embedded(at)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -356,11 +349,11 @@ class Stack(nn.Module):
         yield from self.positions.switches(f"{path}.positions")
         if self.causal:
             scope = f"{path}.masks.causal"
-            name = f"{place} causal mask (later tokens can be seen)"
+            name = f"{place} causal mask (later tokens are visible)"
             yield Switch(scope, name, "masks", {scope: torch.ones_like})
         if self.window is not None:
             scope = f"{path}.masks.window"
-            name = f"{place} window (words far away can be seen)"
+            name = f"{place} window (distant words are visible)"
             yield Switch(scope, name, "masks", {scope: torch.ones_like})
         if self.blocks()[0].self_attention.scaled:
             name = f"{place} scale = 1 (scores are not divided)"
@@ -380,7 +373,7 @@ class Stack(nn.Module):
 
 
 class TransformerEncoder(Encoder, Stack):
-    """Every token sees every token of its text."""
+    """Every token attends to every token of its text."""
 
     packs = True
 
@@ -397,7 +390,7 @@ class TransformerEncoder(Encoder, Stack):
 
 
 class TransformerDecoder(Decoder, Stack):
-    """Every token sees itself and the tokens before it, and the encoder's output, if any."""
+    """Every token attends to itself, to earlier tokens and to the encoder's output, if any."""
 
     decode_slots = ("decoder",)
 
@@ -428,7 +421,7 @@ class TransformerDecoder(Decoder, Stack):
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
         self.positions.check(capacity - 1)
-        if encoder_output is not None:  # every step reads it: head by head, in a run
+        if encoder_output is not None:  # contiguous, since every step reads it head by head
             heads = [
                 (keys.contiguous(), values.contiguous())
                 for keys, values in encoder_output.projected
@@ -452,7 +445,7 @@ class TransformerDecoder(Decoder, Stack):
         assert timeline is not None, "the state was started by another kind of model"
         slots = timeline.advance(tokens, mask)
         state.length += tokens.shape[1]
-        # The beams of a source are more queries of it: they share its encoder output and its cache.
+        # The beams of a source are further queries: they share its encoder output and its cache.
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)

@@ -1,11 +1,11 @@
-"""A Transformer, in words and sizes."""
+"""Configuration of a Transformer."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
 from translucid.core.config import key
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import Owners, SequenceConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.attention import check_heads
 from translucid.parts.feedforward import GatedName
@@ -18,30 +18,29 @@ from translucid.parts.rotary_scaling import (
     yarn_attention_factor,
 )
 
-PARALLEL = (("pre", "decoder"), ("pre", "encoder"))  # placement and shape
-
 
 class TransformerConfig(SequenceConfig):
-    """A Transformer, in words and sizes."""
+    """Configuration of a Transformer."""
 
+    only_for: ClassVar[Owners] = SequenceConfig.only_for | {"segments": (("encoder",), ())}
     kind: Literal["transformer"] = "transformer"
     embedding_scale: bool = key(True, "embedding scale: multiply embeddings by sqrt(d_model)")
     embedding_norm: bool = key(
-        False, "embedding norm: a norm behind embeddings and positions, before the first layer"
+        False, "embedding norm: normalise embeddings and positions before the first layer"
     )
     segments: int = key(
-        0, "segments that an encoder tells apart, a row of their table each; 0: none", ge=0
+        0, "segments that an encoder distinguishes, with one embedding each; 0: none", ge=0
     )
     heads: int = key(4, "attention heads; they split d_model", gt=0)
     kv_heads: int | None = key(
-        None, "key/value heads (grouped-query attention); not set: as heads", gt=0
+        None, "key/value heads (grouped-query attention); not set: same as heads", gt=0
     )
     d_head: int | None = key(None, "head dimension; not set: d_model / heads", gt=0)
     qk_norm: bool = key(
         False, "query/key norm: RMS norm of each head's queries and keys in self-attention"
     )
     layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
-    decoder_layers: int | None = key(None, "layers of the decoder; not set: as layers", gt=0)
+    decoder_layers: int | None = key(None, "layers of the decoder; not set: same as layers", gt=0)
     d_ff: int | None = key(None, "feed-forward dimension; not set: 4 d_model", gt=0)
     activation: Literal[ActivationName, GatedName] = key(
         "relu", "activation of the feed-forward layer"
@@ -57,23 +56,19 @@ class TransformerConfig(SequenceConfig):
     parallel_residual: bool = key(
         False, "parallel residual: attention and feed-forward read the same input"
     )
-    final_norm: bool | None = key(
-        None, "final norm: one more behind the last layer; not set: with pre-norm"
-    )
-    positions: PositionName = key(
-        "sinusoidal", "position encoding: how the order of tokens is told"
-    )
+    final_norm: bool | None = key(None, "final norm after the last layer; not set: with pre-norm")
+    positions: PositionName = key("sinusoidal", "position encoding")
     sinusoid_layout: SinusoidLayout = key(
-        "interleaved", "layout of sinusoidal positions: sines and cosines in turn, or in two halves"
+        "interleaved", "layout of sinusoidal positions: sines and cosines alternating or in halves"
     )
     first_position: int = key(
-        0, "number of the first position: sinusoidal, or rows before those of learned ones", ge=0
+        0, "index of the first position, for sinusoidal and learned positions", ge=0
     )
     relative_buckets: int = key(
-        32, "relative positions: rows of the table of distances", ge=4, multiple_of=2
+        32, "relative positions: number of distance buckets", ge=4, multiple_of=2
     )
     relative_distance: int = key(
-        128, "relative positions: distance beyond which all are alike", gt=1
+        128, "relative positions: distance beyond which all have one bucket", gt=1
     )
     max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
     rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
@@ -88,34 +83,40 @@ class TransformerConfig(SequenceConfig):
         1.0, "RoPE scaling by parts: slow pairs make fewer turns in the original length", gt=0
     )
     rotary_high: float | None = key(
-        None, "RoPE scaling by parts: fast pairs make more; not set: 4 (llama3), 32 (yarn)", gt=0
+        None,
+        "RoPE scaling by parts: fast pairs make more turns; not set: 4 (llama3), 32 (yarn)",
+        gt=0,
     )
     rotary_attention_factor: float | None = key(
         None,
-        "RoPE attention factor: lengthens queries and keys; not set: 1, or as yarn has it",
+        "RoPE attention factor: scales queries and keys; not set: 1, or the default of yarn",
         gt=0,
     )
     rotary_fraction: float = key(
-        1.0, "partial RoPE: fraction of each head's dimensions that turn", gt=0, le=1
+        1.0, "partial RoPE: fraction of each head's dimensions that are rotated", gt=0, le=1
     )
     window: int | None = key(
-        None, "attention window: only tokens nearer than this; not set: all", gt=0
+        None, "attention window: attend only to tokens nearer than this; not set: all", gt=0
     )
     scaled: bool = key(True, "scaled attention: divide the scores by sqrt(d_head)")
-    bias: bool = key(True, "bias of linear layers, where the next keys do not say otherwise")
-    qkv_bias: bool | None = key(None, "bias of queries, keys and values; not set: as bias")
+    bias: bool = key(True, "bias of linear layers, unless one of the next keys is set")
+    qkv_bias: bool | None = key(None, "bias of queries, keys and values; not set: same as bias")
     attention_output_bias: bool | None = key(
-        None, "bias of attention's output projection; not set: as bias"
+        None, "bias of attention's output projection; not set: same as bias"
     )
-    feedforward_bias: bool | None = key(None, "bias of the feed-forward layers; not set: as bias")
+    feedforward_bias: bool | None = key(
+        None, "bias of the feed-forward layers; not set: same as bias"
+    )
     count_padding: bool = key(False, "count padding in batch norm's statistics")
     lora_rank: int = key(
-        0, "LoRA: rank of the adapters, which alone learn; 0: none (training.start_from)", ge=0
+        0,
+        "LoRA: rank of the adapters, the only weights trained; 0: none (training.start_from)",
+        ge=0,
     )
     lora_alpha: float | None = key(
-        None, "LoRA: what adapters add is multiplied by alpha / rank; not set: rank", gt=0
+        None, "LoRA: alpha; adapter outputs are multiplied by alpha / rank; not set: rank", gt=0
     )
-    lora_dropout: float = key(0.0, "LoRA: dropout of what adapters read", ge=0, lt=1)
+    lora_dropout: float = key(0.0, "LoRA: dropout of the adapters' inputs", ge=0, lt=1)
     lora_where: tuple[str, ...] = key(
         ("*attention.*",), "LoRA: linear layers with adapters, by name", strict=False
     )
@@ -141,11 +142,8 @@ class TransformerConfig(SequenceConfig):
                 f"relative_buckets {self.relative_buckets} are more than relative_distance "
                 f"{self.relative_distance}; make the distance larger"
             )
-        if self.segments and self.shape != "encoder":
-            raise ValueError(
-                f"segments = {self.segments} is for shape encoder, not {self.shape}; leave it out"
-            )
-        if self.parallel_residual and (self.placement, self.shape) not in PARALLEL:
+        sequential = self.placement != "pre" or self.shape == "encoder-decoder"
+        if self.parallel_residual and sequential:
             raise ValueError(
                 "parallel_residual = true needs placement pre and shape decoder or encoder, not "
                 f"{self.placement} and {self.shape}"
@@ -184,7 +182,7 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def has_final_norm(self) -> bool:
-        """In the pre order nothing has normalised the sum of all layers yet."""
+        """With pre-norm, the sum of all layers is not normalised otherwise."""
         return self.placement == "pre" if self.final_norm is None else self.final_norm
 
     @property
@@ -196,7 +194,7 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def score_factor(self) -> float:
-        """Queries and keys are lengthened alike, so their scores twice."""
+        """The square of the attention factor, which scales both queries and keys."""
         if self.positions != "rotary":
             return 1.0
         factor = self.rotary_attention_factor

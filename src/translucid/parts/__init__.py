@@ -1,4 +1,4 @@
-"""The parts that models are made of. Each computes one formula and shows every step of it."""
+"""The layers that models consist of. Each computes one formula and traces every step of it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,4 @@
-"""Activations, by name, and the softmax.
-
-Each acts on every entry alone, except the softmax, which acts along the last axis.
-"""
+"""Elementwise activations by name, and the softmax along the last axis."""
 
 from collections.abc import Callable
 from typing import Literal, get_args
@@ -18,7 +15,7 @@ ActivationName = Literal[
 
 
 def identity(x: Tensor) -> Tensor:
-    """x; a layer without an activation is an affine map."""
+    """x; the layer is an affine map."""
     return x
 
 
@@ -36,7 +33,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 def quick_gelu(x: Tensor) -> Tensor:
-    """x sigmoid(1.702 x): the same paper's coarser approximation."""
+    """x sigmoid(1.702 x): a coarser approximation from the same paper."""
     return x * torch.sigmoid(1.702 * x)
 
 
@@ -72,21 +69,20 @@ SYMBOLS: dict[ActivationName, str] = {
 
 
 def symbol(activation: Callable[[Tensor], Tensor]) -> str:
-    """How formulas write an activation; one that is not in the table is just `act`."""
+    """The LaTeX symbol of an activation; `act` for one that is not in the table."""
     names = (name for name, function in ACTIVATIONS.items() if function is activation)
     return next((SYMBOLS[name] for name in names), r"\mathrm{act}")
 
 
 def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-    """e^x / Σ e^x along the last axis; a row of nothing but -inf gives zeros, not NaN.
+    """e^x / Σ e^x along the last axis; a row in which every entry is -inf gives zeros, not NaN.
 
-    The largest entry is subtracted first (`shift`), which changes nothing but the range of
-    the exponentials. Editing `shift` to 0 gives the textbook form, which overflows.
+    The largest entry (`shift`) is subtracted first to keep the exponentials in range. Editing
+    `shift` to 0 gives the textbook form, which overflows.
     """
-    if not x.shape[-1]:  # a source without a token: there is no largest entry
+    if not x.shape[-1]:  # an empty source has no largest entry
         return x
     if not trace.wants("shift", "exponentials", "normaliser"):
-        # The guard costs a pass over x, and only a fully masked row needs it.
         return torch.softmax(x, dim=-1).masked_fill(x.amax(-1, keepdim=True) == -torch.inf, 0.0)
     shift = x.detach().amax(dim=-1, keepdim=True)  # (..., 1)
     shift = trace("shift", shift.masked_fill(shift == -torch.inf, 0.0))
@@ -96,5 +92,5 @@ def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
 
 
 def as_log_probs(logits: Tensor) -> Tensor:
-    """In float32 at least: what is summed over a text must not be rounded to 8 bits."""
+    """Log-probabilities in float32 or float64: sums over a text need the precision."""
     return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)

@@ -1,9 +1,9 @@
-"""Attention for recurrent decoders: one alignment of each target position to the source.
+"""Attention for recurrent decoders: an alignment of each target position to the source.
 
 Shapes: hidden (rows, queries, d_query); encoder_output (sources, keys, d_encoder); pattern
-(sources, beams * queries, keys). The decoder's state asks AFTER its step (Luong et al. 2015,
-https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at once;
-the score is Bahdanau's or Luong's.
+(sources, beams * queries, keys). The query is the decoder's state after its step (Luong et al.
+2015, https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at
+once; the score is Bahdanau's or Luong's.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,8 @@ from torch import Tensor, nn
 from translucid.core.catalogue import Variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import softmax
-from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    add,
-    apply,
-    dot,
-    joined,
-    minus,
-    over,
-    times,
-)
+from translucid.parts.computation import Index, Scope, softmax_terms
+from translucid.parts.expression import Expression, Terms, add, apply, dot, joined, times
 from translucid.parts.switch import Switch
 
 AlignmentName = Literal["additive", "dot"]
@@ -45,7 +35,7 @@ class Alignment(nn.Module):
         return self.key(encoder_output), encoder_output
 
     def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
-        """How well each target state fits each source position: (rows, queries, keys)."""
+        """The score of each target state and source position: (rows, queries, keys)."""
         raise NotImplementedError
 
     def forward(
@@ -55,11 +45,10 @@ class Alignment(nn.Module):
         mask: Tensor | None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run
-        (beams)."""
+        """mask: (sources, keys), True at real tokens. The beams of a source are adjacent rows."""
         rows, queries = hidden.shape[:2]
         keys, values = encoder_output
-        hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams: queries of a source
+        hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams become queries
         scores = trace("scores", self.score(hidden, keys, trace))
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None], -torch.inf)
@@ -69,7 +58,7 @@ class Alignment(nn.Module):
         return trace("output", output).view(rows, queries, -1)
 
     def switches(self, path: str) -> Iterator[Switch]:
-        name = "decoder looks at all source words alike"
+        name = "decoder attends uniformly to the source"
         yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
 
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
@@ -87,16 +76,16 @@ class Alignment(nn.Module):
                 query, key = place
                 asked = at.vector("query", row, query, None)
                 return self.score_terms(at, asked, at.vector("key", row, key, None))
-            case "shift":
-                return run.largest(source.tokens(row, at.vector("scores", row, place[0], None)))
-            case "exponentials":
-                shifted = minus(at.number("scores", *index), at.number("shift", *index))
-                grown, mask = apply("exp", shifted), source.mask
-                return times(run.number(mask, mask, row, place[1]), grown) if mask else grown
-            case "normaliser":
-                return run.total(at.vector("exponentials", row, place[0], None))
-            case "pattern":
-                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "query":
+                query, d = place
+                hidden = _hidden(at, row, query)
+                projects = isinstance(self, AdditiveAlignment)
+                return at.linear("query", d, hidden, "W_q", "b_q") if projects else hidden.at(d)
+            case "shift" | "exponentials" | "normaliser" | "pattern":
+                scores, mask = at.vector("scores", row, place[0], None), source.mask
+                terms = softmax_terms(at, point, index, scores, source.tokens(row, scores))
+                masked = point == "exponentials" and mask
+                return times(run.number(mask, mask, row, place[1]), terms) if masked else terms
             case "context":
                 query, d = place
                 values = run.vector("encoder_output", source.output_name, row, None, d)
@@ -133,15 +122,9 @@ class AdditiveAlignment(Alignment):
             Terms(values, lambda d: times(v.at(d), apply("tanh", add(query.at(d), key.at(d)))))
         )
 
-    def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        if point != "query":
-            return super().terms(at, point, index)
-        row, query, d = index
-        return at.linear("query", d, _hidden(at, row, query), "W_q", "b_q")
-
 
 class DotAlignment(Alignment):
-    """score = hᵀ W m: Luong's dot product, the encoder's output m brought to the decoder's size."""
+    """score = hᵀ W m: Luong's dot product, with the encoder's output m projected to d_query."""
 
     variant = Variant(["dot"])
 
@@ -153,13 +136,7 @@ class DotAlignment(Alignment):
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
         return at.run.total(dot(query, key))
 
-    def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        if point != "query":
-            return super().terms(at, point, index)
-        row, query, d = index
-        return _hidden(at, row, query).at(d)
-
 
 def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:
-    """The alignment of this name."""
+    """Build the alignment of this name."""
     return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_encoder)

@@ -1,4 +1,4 @@
-"""Attention: each query takes a mean of the values, weighted by how well it matches the keys.
+"""Attention: each query gets a mean of the values, weighted by how well it matches the keys.
 
 Shapes: x (batch, positions, d_model); per head (batch, heads, positions, d_head).
 Masks are boolean and broadcast to (batch, heads, queries, keys); True means "may attend".
@@ -18,7 +18,7 @@ from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
-from translucid.parts.computation import Index, Scope
+from translucid.parts.computation import Index, Scope, softmax_terms
 from translucid.parts.expression import (
     Expression,
     Terms,
@@ -35,40 +35,31 @@ from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
 
-# Whoever looks at one of these sees the computation by hand; else a fused kernel runs.
-SEARCHED = 100_000  # numbers on either side of a size that does not divide
+SEARCHED = 100_000  # candidates on either side of a size that does not divide
+# A trace of one of these points needs the step-by-step computation instead of a fused kernel.
 INSIDE = (
-    "scale",
-    "scores",
-    "scaled",
-    "biased",
-    "mask",
-    "masked",
-    "shift",
-    "exponentials",
-    "normaliser",
+    "scale", "scores", "scaled", "biased", "mask", "masked", "shift", "exponentials", "normaliser",
     "pattern",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What all layers of a stack share: the attention mask and the positions of the tokens."""
+    """Attention mask and token positions, shared by all layers of a stack."""
 
-    mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: all may attend
-    causal: bool = False  # with mask None: only the past, without building the mask
-    blind: bool = True  # a query may be there that sees nothing
+    mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: no mask
+    causal: bool = False  # with mask None: a causal mask that is not built
+    blind: bool = True  # some query may see no key
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
-    angles: Tensor | None = None  # (batch, queries, pairs): of the first pairs of each head
-    # Of the angles, once for all layers: cosines and sines.
-    turns: tuple[Tensor, Tensor] | None = field(init=False, default=None)
+    angles: Tensor | None = None  # (batch, queries, pairs): for the first pairs of each head
+    turns: tuple[Tensor, Tensor] | None = field(init=False, default=None)  # their cosines, sines
 
     def __post_init__(self) -> None:
         if self.angles is not None:
             object.__setattr__(self, "turns", (self.angles.cos(), self.angles.sin()))
 
 
-# q, k, v, layout, the scale of the scores, the probability of dropout -> mixed
+# (q, k, v, layout, scale of the scores, dropout probability) -> mixed values
 Kernel = Callable[[Tensor, Tensor, Tensor, Layout, float, float], Tensor]
 
 
@@ -84,10 +75,10 @@ def attend(
     kernel: Kernel | None = None,
     trace: NoTrace = NO_TRACE,
 ) -> Tensor:
-    """softmax(factor q kᵀ / sqrt(d_head) + bias) v; a query that may see nothing gets zeros.
+    """softmax(factor q kᵀ / sqrt(d_head) + bias) v; zeros for a query that sees no key.
 
     q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
-    heads / kv_heads query heads. kernel: not set, `fused`.
+    heads / kv_heads query heads. kernel: default `fused`.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
     scale = scale * factor
@@ -111,7 +102,7 @@ def attend(
 
 
 def _mask(layout: Layout, q: Tensor) -> Tensor | None:
-    """The layout's mask, built where `causal` only names it."""
+    """The layout's mask; a causal one is built."""
     if not layout.causal:
         return layout.mask
     slots = torch.arange(q.shape[2], device=q.device)
@@ -119,21 +110,15 @@ def _mask(layout: Layout, q: Tensor) -> Tensor | None:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float) -> Tensor:
-    """By a kernel of torch's; the scores are never stored."""
+    """torch's fused attention, which does not store the scores."""
     mask = layout.mask
     if layout.bias is not None:
         mask = _as_bias(layout, q)
     mixed = F.scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        attn_mask=mask,
-        is_causal=layout.causal and mask is None,
-        dropout_p=dropout,
-        scale=scale,
-        enable_gqa=bool(q.shape[1] != k.shape[1]),  # bool: torch.compile has symbols here
-    )
-    # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
+        q, k, v, attn_mask=mask, is_causal=layout.causal and mask is None, dropout_p=dropout,
+        scale=scale, enable_gqa=bool(q.shape[1] != k.shape[1]),  # bool: torch.compile has symbols
+    )  # fmt: skip
+    # Not every kernel gives zeros to a query that sees no key (cuDNN in bfloat16 does not).
     if layout.mask is None or not layout.blind:
         return mixed
     return mixed.masked_fill(~layout.mask.any(dim=-1, keepdim=True), 0.0)
@@ -148,10 +133,10 @@ def _as_bias(layout: Layout, q: Tensor) -> Tensor:
 
 
 class MultiHead(nn.Module):
-    """What self- and cross-attention share: the sizes, the heads, the output projection."""
+    """Base of self- and cross-attention: sizes, heads, output projection."""
 
-    factor = 1.0  # of the scores, beside the scale
-    kernel: Kernel | None = None  # while training on a GPU, another than `fused`
+    factor = 1.0  # of the scores, in addition to the scale
+    kernel: Kernel | None = None  # set while training on a GPU; None: `fused`
 
     def __init__(
         self,
@@ -165,7 +150,7 @@ class MultiHead(nn.Module):
         scaled: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        """d_head not set: the heads split d_model. output_bias not set: as bias."""
+        """d_head: default d_model / heads. output_bias: default the same as bias."""
         super().__init__()
         check_heads(d_model, heads, kv_heads, d_head)
         self.heads = heads
@@ -178,12 +163,11 @@ class MultiHead(nn.Module):
 
     @property
     def variant(self) -> Variant:
-        biases = {
-            "b_O": self.output.bias,
-            **dict.fromkeys(("b_Q", "b_K", "b_V"), self._projection().bias),
-        }
+        absent = [] if self.output.bias is not None else ["b_O"]
+        if getattr(self, self._rows_of("query")[0]).bias is None:
+            absent += ["b_Q", "b_K", "b_V"]
         return variant(
-            absent=[name for name, bias in biases.items() if bias is None],
+            absent=absent,
             unscaled=not self.scaled,
             factored=self.factor != 1,
             grouped=self.kv_heads != self.heads,
@@ -191,17 +175,12 @@ class MultiHead(nn.Module):
         )
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
-        """The matrices that make queries, keys and values."""
-        raise NotImplementedError
-
-    def _projection(self) -> nn.Linear:
-        """One of them."""
+        """Create the projections to queries, keys and values."""
         raise NotImplementedError
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
-        return x.unflatten(-1, (heads, self.d_head)).transpose(
-            1, 2
-        )  # (batch, heads, positions, d_head)
+        """(batch, heads, positions, d_head)"""
+        return x.unflatten(-1, (heads, self.d_head)).transpose(1, 2)
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, layout: Layout, trace: NoTrace) -> Tensor:
         dropout = self.dropout if self.training else 0.0
@@ -217,7 +196,7 @@ class MultiHead(nn.Module):
         return at.name("mixed") if part.startswith("output") else None
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        if point == "scale":  # one number for all
+        if point == "scale":
             return self._scale_terms()
         (row, *place), run = index, at.run
         match point:
@@ -225,32 +204,21 @@ class MultiHead(nn.Module):
                 return self._projected(at, point, index)
             case "scores":
                 head, query, key = place
-                asked, offered = _matched(at, "query"), _matched(at, "key")
-                return run.total(
-                    dot(
-                        at.vector(asked, row, head, query, None),
-                        at.vector(offered, row, self._served_by(head), key, None),
-                    )
-                )
+                q = at.vector(_matched(at, "query"), row, head, query, None)
+                k = at.vector(_matched(at, "key"), row, self._served_by(head), key, None)
+                return run.total(dot(q, k))
             case "scaled":
                 return times(at.number("scale"), at.number("scores", *index))
             case "biased":
-                return add(
-                    at.number("scaled", *index), at.stack.part("positions").number("bias", *index)
-                )
+                bias = at.stack.part("positions").number("bias", *index)
+                return add(at.number("scaled", *index), bias)
             case "mask":
                 return self._mask_terms(at, index)
             case "masked":
                 before = "biased" if at.has("biased") else "scaled"
                 return apply("where", at.number("mask", *index), at.number(before, *index))
-            case "shift":
-                return run.largest(at.vector("masked", row, *place[:2], None))
-            case "exponentials":
-                return apply("exp", minus(at.number("masked", *index), at.number("shift", *index)))
-            case "normaliser":
-                return run.total(at.vector("exponentials", row, *place[:2], None))
-            case "pattern":
-                return over(at.number("exponentials", *index), at.number("normaliser", *index))
+            case "shift" | "exponentials" | "normaliser" | "pattern":
+                return softmax_terms(at, point, index, at.vector("masked", row, *place[:2], None))
             case "mixed":
                 head, query, d = place
                 values = at.vector("value", row, self._served_by(head), None, d)
@@ -277,22 +245,22 @@ class MultiHead(nn.Module):
         return at.linear(layer, own, x, f"W_{letter}", f"b_{letter}")
 
     def _rows_of(self, point: str) -> tuple[str, int]:
-        """The layer that makes queries, keys or values, and which of its heads is their first."""
+        """The layer that computes queries, keys or values, and the first of its heads for them."""
         raise NotImplementedError
 
     def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
-        """What queries, keys or values are made of."""
+        """The input of the projection to queries, keys or values."""
         return at.inputs(row, place, None)
 
     def _mask_terms(self, at: Scope, index: Index) -> Expression:
-        """Everything that decides whether a query may attend to a key."""
+        """The masks that decide whether a query may attend to a key."""
         raise NotImplementedError
 
 
 class SelfAttention(MultiHead):
     """Queries, keys and values from the same positions, by one fused projection.
 
-    With `norms`, the queries and keys of each head are normalised before they are turned (Henry et
+    With `norms`, the queries and keys of each head are normalised before the rotation (Henry et
     al. 2020, https://arxiv.org/abs/2010.04245), which keeps the scores from growing in training.
     """
 
@@ -312,7 +280,7 @@ class SelfAttention(MultiHead):
         factor: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
-        """norms: of queries and of keys, over d_head."""
+        """norms: for queries and keys, over d_head."""
         super().__init__(
             d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
             scaled=scaled, dropout=dropout,
@@ -326,9 +294,6 @@ class SelfAttention(MultiHead):
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)
 
-    def _projection(self) -> nn.Linear:
-        return self.qkv
-
     def forward(
         self,
         x: Tensor,
@@ -337,7 +302,7 @@ class SelfAttention(MultiHead):
         slots: Slots | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """With a cache, the new keys and values go to `slots` and the queries see all slots."""
+        """With a cache, new keys and values are stored in `slots` and queries see all slots."""
         query, key, value = linear(self.qkv, x, trace.at("qkv")).split(
             [n * self.d_head for n in (self.heads, self.kv_heads, self.kv_heads)], dim=-1
         )
@@ -391,13 +356,13 @@ class SelfAttention(MultiHead):
 
 
 def _matched(at: Scope, side: str) -> str:
-    """The last form of queries or keys before they meet."""
+    """The last form of queries or keys before the scores."""
     forms = (f"rotated_{side}", f"normed_{side}", side)
     return next(form for form in forms if at.has(form))
 
 
 def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
-    """A pair (even, odd) turned by its angle; a pair that has no angle stays as it is."""
+    """A pair (even, odd) rotated by its angle; a pair without an angle is unchanged."""
     row, head, place, d = index
     before = f"normed_{side}" if at.has(f"normed_{side}") else side
     positions, pair = at.stack.part("positions"), d // 2
@@ -412,17 +377,13 @@ def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
 
 
 class CrossAttention(MultiHead):
-    """Queries from the decoder, keys and values from an encoder's output, which stays while
-    decoding."""
+    """Queries from the decoder, keys and values from an encoder's output."""
 
     decode_slots = ("cross_attention",)
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, self.heads * self.d_head, bias=bias)
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
-
-    def _projection(self) -> nn.Linear:
-        return self.query
 
     def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of an encoder's output (sources, keys, d_model), projected once."""
@@ -458,7 +419,7 @@ class CrossAttention(MultiHead):
 
 
 def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | None = None) -> None:
-    """Refuse sizes that do not divide, with sizes that do."""
+    """Refuse sizes that do not divide, and suggest sizes that do."""
     if d_head is None and d_model % heads:
         raise ConfigError(
             f"d_model {d_model} is not a multiple of heads {heads}; try {_divisors(d_model, heads)}"
@@ -471,7 +432,7 @@ def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | No
 
 
 def _divisors(number: int, near: int) -> str:
-    """The divisors of a number on either side of a wrong one, as "4 or 8"."""
+    """The divisors of a number nearest to a wrong one, as "4 or 8"."""
     below = range(min(near - 1, number), max(near - SEARCHED, 0), -1)
     above = range(near + 1, min(near + SEARCHED, number) + 1)
     nearest = (next((n for n in side if number % n == 0), None) for side in (below, above))

@@ -1,15 +1,15 @@
-"""What a decoder remembers between steps. The caller owns it; a part never keeps one.
+"""The state of a decoder between steps. The caller owns it; no part keeps one.
 
-A state serves `sources` texts, each followed in `beams` ways: rows = sources * beams, the beams of
-one source in a run. A slot is a place in the cache, in order of time; a position is a token's place
-among the real tokens of its row. They differ where a row was padded, and where there are beams:
+A state holds `sources` texts with `beams` beams each: rows = sources * beams, the beams of one
+source adjacent. A slot is an index into the cache, in order of time; a position is the index of a
+token among the real tokens of its row. They differ with padding and with beams:
 
     slot    0 1 2   3 4   5 6   7 8      a prompt of 3, then two beams side by side
-    beam 0  x x x   x .   . x   x .      it has left its own path at slot 6 for that of beam 1
+    beam 0  x x x   x .   . x   x .      at slot 6 it continues beam 1 instead of itself
     beam 1  x x x   . x   . x   . x
 
-All beams of a source share one cache. When a beam continues another, nothing is copied: it is told
-which slots it sees.
+All beams of a source share one cache. When a beam continues another one, only the mask of visible
+slots changes; no keys or values are copied.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from translucid.core.errors import InputError
 
 @dataclass(frozen=True)
 class Slots:
-    """Where the newest tokens go, and how much of the cache is in use."""
+    """The slots of the newest tokens, and how many slots are in use."""
 
     index: Tensor  # (beams * queries,)
     extent: int  # attention reads slots 0 to extent - 1
@@ -39,13 +39,13 @@ class KVCache:
         self.values = like.new_zeros(sources, heads, slots, d_head)
 
     def append(self, keys: Tensor, values: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Store the newest positions and return all in use: (sources, heads, extent, d_head)."""
+        """Store the newest keys and values; return all: (sources, heads, extent, d_head)."""
         self.keys.index_copy_(2, slots.index, keys)
         self.values.index_copy_(2, slots.index, values)
         return self.keys[:, :, : slots.extent], self.values[:, :, : slots.extent]
 
     def grow(self, slots: int, taken: int) -> None:
-        """Make room for this many slots; the first `taken` stay."""
+        """Enlarge to this many slots; the first `taken` are kept."""
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
             new = old.new_zeros(*old.shape[:2], slots, old.shape[3])
@@ -63,7 +63,7 @@ class KVCache:
 
 @dataclass
 class RecurrentState:
-    """Hidden state, and for an LSTM the cell, of every layer: (layers, rows, hidden)."""
+    """Hidden state and, for an LSTM, cell state of every layer: (layers, rows, hidden)."""
 
     hidden: Tensor
     cell: Tensor | None = None
@@ -80,15 +80,15 @@ class RecurrentState:
 
 
 class Timeline:
-    """Which slots are taken, and who sees them."""
+    """Which slots are in use, and which beams see them."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
-        self.capacity = capacity  # positions; each takes as many slots as there are beams
+        self.capacity = capacity  # positions; each takes one slot per beam
         self.slots, self.taken, self.beams = capacity, 0, 1
         self.seen = torch.zeros(sources, 1, capacity, dtype=torch.bool, device=device)
         self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
         self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
-        self.full = True  # nobody was ever given padding
+        self.full = True  # there was no padding so far
 
     @property
     def everything_seen(self) -> bool:
@@ -97,11 +97,11 @@ class Timeline:
 
     @property
     def extent(self) -> int:
-        """How many slots attention reads."""
+        """The number of slots that attention reads."""
         return self.taken
 
     def take(self, count: int) -> Tensor:
-        """The next slots, which are in use from now on: (count,)."""
+        """Reserve the next slots: (count,)."""
         if self.taken + count > self.slots:
             room, taken = self.slots // self.beams, self.taken // self.beams
             raise InputError(
@@ -112,10 +112,10 @@ class Timeline:
         return torch.arange(self.taken - count, self.taken, device=self.seen.device)
 
     def advance(self, tokens: Tensor, mask: Tensor | None) -> Slots:
-        """Take the next slots for these tokens and their mask (rows, queries)."""
+        """Reserve slots for these tokens and their mask (rows, queries)."""
         queries, beams, device = tokens.shape[1], self.beams, self.seen.device
         block = self.take(queries * beams)
-        # A beam sees what it writes, unless that is padding; beams write side by side.
+        # A beam sees its own new slots, except padding; beams are interleaved.
         own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]  # (beams, 1, beams)
         if mask is None:
             new = own.expand(self.seen.shape[0], beams, queries, beams)
@@ -130,11 +130,11 @@ class Timeline:
         self.seen.index_copy_(2, block, new.flatten(2))
         self.positions.index_copy_(1, block, places.transpose(1, 2).flatten(1))
         self.counts += counted
-        index = block.unflatten(0, (queries, beams)).T.flatten()  # the queries of a beam in a run
+        index = block.unflatten(0, (queries, beams)).T.flatten()  # by beam, then by query
         return Slots(index, self.extent)
 
     def expand(self, beams: int) -> None:
-        """Several beams from now on; all of them see what was read so far."""
+        """Continue in several beams, all of which see the slots so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
         self.slots, self.beams = self.slots + more, beams
         self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
@@ -146,7 +146,7 @@ class Timeline:
         self.counts.copy_(self.counts.gather(1, parents))
 
     def trim(self, length: int) -> None:
-        """Forget all slots from `length` on."""
+        """Drop all slots from `length` on."""
         if self.beams > 1:
             raise InputError("several beams cannot be trimmed; copy() the state before the step")
         if not 0 <= length <= self.taken:
@@ -168,12 +168,11 @@ class Timeline:
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """What the encoder gave, ready for the decoder; one row for each source, shared by its
-    beams."""
+    """An encoder's output, projected for the decoder; one row per source, shared by its beams."""
 
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
-    initial: RecurrentState | None = None  # where a recurrent decoder starts
+    initial: RecurrentState | None = None  # of a recurrent decoder
 
     def select(self, sources: Tensor) -> "EncoderOutput":
         return replace(
@@ -185,9 +184,9 @@ class EncoderOutput:
 
 @dataclass
 class DecoderState:
-    """All that a decoder remembers: caches or recurrent states, the slots, the encoder's output.
+    """The whole state of a decoder: caches or recurrent states, slots, the encoder's output.
 
-    `length` counts the positions stepped through, padding included.
+    `length` counts the positions so far, including padding.
     """
 
     layers: Sequence[KVCache | RecurrentState]
@@ -197,7 +196,7 @@ class DecoderState:
     beams: int = 1
 
     def expand(self, beams: int) -> None:
-        """Follow every source in `beams` ways; what was read and encoded, they share."""
+        """Continue every source in `beams` beams, which share the prompt and the source."""
         if self.beams != 1:
             raise InputError(f"the state has {self.beams} beams already; start a fresh one")
         self.beams = beams
@@ -244,7 +243,7 @@ class DecoderState:
             self.follow((rows % self.beams).unflatten(0, (-1, self.beams)))
 
     def trim(self, length: int) -> None:
-        """Forget every position from `length` on."""
+        """Drop every position from `length` on."""
         if self.timeline is None:
             raise InputError(
                 "a recurrent state cannot be rewound; copy() it before the step instead"
@@ -253,6 +252,6 @@ class DecoderState:
         self.length = length
 
     def copy(self) -> "DecoderState":
-        """An independent twin; the encoder's output, which never changes, is shared."""
+        """An independent copy; the encoder's output, which never changes, is shared."""
         timeline = None if self.timeline is None else self.timeline.copy()
         return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)

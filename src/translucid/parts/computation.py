@@ -1,21 +1,21 @@
-"""One run of a network: an address for every number, and the part that can say where it came from.
+"""One run of a network: every number has an address and an expression that explains it.
 
-An address is a name and an index: of a trace point (`head.logits[0, 3, 17]`), of a weight
-(`head.linear.weight[17, 4]`), of an input (`ids[0, 3]`). The softmax of the outputs, which no part
+An address is a name and an index: of a trace point (`head.logits[0, 3, 17]`), a weight
+(`head.linear.weight[17, 4]`) or an input (`ids[0, 3]`). The softmax of the outputs, which no part
 traces, has addresses too: `head.softmax.probabilities[0, 3, 17]`.
 
-A part explains its own numbers. Beside `forward` it defines
+A part explains its own numbers with the method
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None
 
-which writes the number at `index` of one of its trace points as an expression of other numbers.
-`at` is the run as seen from the part: its own points and weights, and what it reads. Only the
-module that contains a part knows what the part reads; it defines
+which returns the number at `index` of one of its trace points as an expression of other numbers.
+`at` gives access to the part's points, weights and inputs. The module that contains a part says
+what the part reads, with the method
 
     def feeds(self, part: str, at: Scope) -> str | None
 
-The result is the full name of the point that `part` (a path within the container) reads; None means
-that it reads what the container itself reads.
+which returns the full name of the point that `part` (a path within the container) reads, or None if
+it reads the input of the container.
 """
 
 import re
@@ -63,20 +63,20 @@ class Points(Protocol):
 
 @runtime_checkable
 class Explained(Protocol):
-    """A part that says where its numbers come from."""
+    """A part that explains its numbers."""
 
     def terms(self, at: "Scope", point: str, index: Index) -> Expression | None: ...
 
 
 @runtime_checkable
 class Feeding(Protocol):
-    """A container that says what its parts read."""
+    """A container that knows what its parts read."""
 
     def feeds(self, part: str, at: "Scope") -> str | None: ...
 
 
 def written(name: str, index: Index) -> str:
-    """An address as people type it."""
+    """An address as text: name[0, 3]."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
@@ -85,15 +85,13 @@ def read_address(address: str) -> tuple[str, Index]:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise InputError(
-            f"{address!r} is no address; give a name and whole numbers: head.logits[0, 3, 5]"
+            f"{address!r} is not an address; give a name and an index: head.logits[0, 3, 5]"
         )
     name, places = match[1], (match[2] or "").strip()
     try:
         return name, tuple(int(place) for place in places.split(",")) if places else ()
     except ValueError as error:
-        raise InputError(
-            f"{address!r}: give one whole number for each axis between the brackets"
-        ) from error
+        raise InputError(f"{address!r}: give one integer per axis between the brackets") from error
 
 
 class Computation:
@@ -108,10 +106,10 @@ class Computation:
         targets: Tensor | None = None,
         shown: int = SHOWN,
     ) -> None:
-        """inputs: what the network was called with, by name. targets: what it should have said,
-        for the loss. shown: how many terms of a long sum are shown one by one."""
+        """inputs: the network's arguments by name. targets: for the loss. shown: how many terms of
+        a long sum are shown individually."""
         if shown < 1:
-            raise InputError(f"{shown} terms: at least 1 of a sum is shown")
+            raise InputError(f"{shown} terms: show at least 1 term of a sum")
         self.network, self.points, self.targets, self.shown = network, points, targets, shown
         self.inputs = {name: value for name, value in inputs.items() if value is not None}
         self._tensors: dict[str, Tensor] = {}
@@ -121,7 +119,7 @@ class Computation:
     # ---- by name ----
 
     def kind(self, name: str) -> Kind:
-        """What an address names; raises if nothing has this name."""
+        """The kind of number with this name; raises if there is none."""
         if name not in self._kinds:
             self._kinds[name] = self._kind(name)
         return self._kinds[name]
@@ -138,10 +136,10 @@ class Computation:
         known = [*self.points, *self.inputs, *dict(self.network.named_parameters())]
         close = nearest(name, known)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise UnknownPointError(f"{name!r} is no point, no weight and no input of this run{hint}")
+        raise UnknownPointError(f"{name!r} is not a point, weight or input of this run{hint}")
 
     def tensor(self, name: str) -> Tensor:
-        """All numbers of this name."""
+        """The tensor of this name."""
         if name not in self._tensors:
             self._tensors[name] = self._look_up(name)
         return self._tensors[name]
@@ -154,10 +152,8 @@ class Computation:
             return derived()
         if name in self.inputs:
             return self.inputs[name]
-        weight = self._weight(name)
-        if not isinstance(weight, Tensor):
-            self.kind(name)  # says what is wrong
-            raise UnknownPointError(f"there is no {name!r}")
+        self.kind(name)  # raises if there is none
+        weight: Tensor = self._weight(name)
         return weight.detach()
 
     def _weight(self, name: str) -> Any:
@@ -168,7 +164,7 @@ class Computation:
             return None
 
     def _derived(self, name: str) -> Callable[[], Tensor] | None:
-        """The softmax of outputs or of pooling scores, which no part computes by itself."""
+        """The softmax of outputs or of pooling scores, which no part traces."""
         scope, _, point = name.rpartition(".")
         if f"softmax.{point}" not in CATALOGUE or not self.softmax_of(scope):
             return None
@@ -184,7 +180,7 @@ class Computation:
         return compute
 
     def softmax_of(self, scope: str) -> str:
-        """Of which point `head.softmax`, `head.pool_softmax` are the softmax; empty: of none."""
+        """The point whose softmax `head.softmax` or `head.pool_softmax` is; empty: none."""
         above, _, own = scope.rpartition(".")
         names = {
             "softmax": ("logits", "class_logits", "sum"),
@@ -195,7 +191,7 @@ class Computation:
         return next((f"{above}.{name}" for name in names if f"{above}.{name}" in self.points), "")
 
     def siblings(self, scope: str) -> set[str]:
-        """The points that a part has in this run, each by the last word of its name."""
+        """The points of a part in this run, by the last component of their names."""
         if not self._siblings:
             for name in self.points:
                 above, _, point = name.rpartition(".")
@@ -212,17 +208,17 @@ class Computation:
         return Scope(self, part_of(self.network, scope)[0], scope)
 
     def terms(self, name: str, index: Index) -> Expression | None:
-        """A number of a point as an expression of other numbers; None where its part, one of a
-        user's own for example, does not explain it."""
+        """A number of a point as an expression of other numbers; None if its part (for example a
+        user's own) does not explain it."""
         scope, _, point = name.rpartition(".")
         at = self.at(scope)
         if self.softmax_of(scope):
-            return softmax_terms(at, point, index)
+            return _derived_terms(at, point, index)
         part = at.module
         return part.terms(at, point, index) if isinstance(part, Explained) else None
 
     def reads(self, path: str) -> str:
-        """The full name of the point that a part reads, as the modules around it say."""
+        """The full name of the point that a part reads, from the modules that contain it."""
         names = path.split(".")
         for n in range(len(names) - 1, -1, -1):  # from the nearest container outwards
             at = self.at(".".join(names[:n]))
@@ -236,7 +232,7 @@ class Computation:
     # ---- numbers ----
 
     def number(self, label: str, name: str, *index: int) -> Number:
-        """One number. An axis of size 1 holds what is the same for all."""
+        """One number. An axis of size 1 is broadcast."""
         tensor = self.tensor(name)
         index = tuple(
             0 if size == 1 else place for size, place in zip(tensor.shape, index, strict=True)
@@ -244,7 +240,7 @@ class Computation:
         return Number(label, float(tensor[index]), self.kind(name), written(name, index))
 
     def vector(self, label: str, name: str, *index: int | None) -> Terms:
-        """The numbers along one axis, that at which the index has None."""
+        """The numbers along the axis where the index is None."""
         tensor = self.tensor(name)
         places = [
             place if place is None or size > 1 else 0
@@ -259,13 +255,13 @@ class Computation:
         return Terms(values, one)
 
     def zeros(self, label: str, size: int) -> Terms:
-        """A vector of zeros: a state before the first token, an output at padding."""
+        """A vector of zeros, such as the state before the first token."""
         return Terms(torch.zeros(size, dtype=torch.float64), lambda i: Number(label, 0.0))
 
     # ---- sums ----
 
     def total(self, *terms: Terms | Expression) -> Expression:
-        """A sum: its largest terms, and the rest as one. Terms given one by one are all shown."""
+        """A sum: its largest terms and the rest as one. Single expressions are always shown."""
         groups = [one for one in terms if isinstance(one, Terms)]
         alone = [one for one in terms if not isinstance(one, Terms)]
         chosen, rest = self._largest(groups, by=torch.abs)
@@ -275,7 +271,7 @@ class Computation:
         return add(*shown) if shown else Number("0", 0.0)
 
     def largest(self, terms: Terms) -> Expression:
-        """A maximum: the largest numbers, and the largest of the rest."""
+        """A maximum: the largest numbers and the rest as one."""
         chosen, rest = self._largest([terms], by=lambda values: values)
         if len(rest):
             chosen.append(Rest(len(rest), float(rest.max())))
@@ -284,12 +280,12 @@ class Computation:
     def _largest(
         self, groups: list[Terms], by: Callable[[Tensor], Tensor]
     ) -> tuple[list[Expression], Tensor]:
-        """Those that are shown, and the values of those that are not."""
+        """The terms to show, and the values of the others."""
         if not groups:
             return [], torch.zeros(0)
         values = torch.cat([group.values.cpu() for group in groups])
         order = by(values).argsort(descending=True, stable=True)
-        # One that is left over takes no more room than a line that stands for it.
+        # A single remaining term takes no more space than the line for the rest.
         shown = len(order) if len(order) <= self.shown + 1 else self.shown
         owners = [(group, i) for group in groups for i in range(len(group.values))]
         chosen = [owners[place] for place in order[:shown].tolist()]
@@ -301,8 +297,8 @@ class Scope:
     """A run as seen from one of its parts."""
 
     run: Computation
-    path: str  # of the part in the network, and so of its weights
-    scope: str  # under which its points are; within `path` where one part writes for several
+    path: str  # of the part and its weights in the network
+    scope: str  # of its points; longer than `path` if one part traces several scopes
 
     @property
     def module(self) -> nn.Module:
@@ -314,12 +310,12 @@ class Scope:
         return self.run.at(self.path.rpartition(".")[0])
 
     def part(self, name: str) -> "Scope":
-        """The run as seen from one of its parts."""
+        """The run as seen from a submodule."""
         return self.run.at(self.name(name))
 
     @property
     def stack(self) -> "Scope":
-        """The encoder or decoder in which the part is."""
+        """The encoder or decoder that contains the part."""
         names = self.path.split(".")
         side = next(n for n, name in enumerate(names) if name in ("encoder", "decoder"))
         return self.run.at(".".join(names[: side + 1]))
@@ -344,15 +340,15 @@ class Scope:
         return self.run.number(point, self.name(point), *index)
 
     def vector(self, point: str, *index: int | None) -> Terms:
-        """The numbers along one axis of a point, that at which the index has None."""
+        """The numbers of one of its points along the axis where the index is None."""
         return self.run.vector(point, self.name(point), *index)
 
     def weight(self, label: str, name: str, *index: int) -> Number:
-        """One weight, under the label that formulas have for it."""
+        """One weight, with its label in formulas."""
         return self.run.number(label, _join(self.path, name), *index)
 
     def weights(self, label: str, name: str, *index: int | None) -> Terms:
-        """Weights along one axis, that at which the index has None."""
+        """Weights along the axis where the index is None."""
         return self.run.vector(label, _join(self.path, name), *index)
 
     def linear(
@@ -374,11 +370,11 @@ class Scope:
     # ---- what it reads ----
 
     def input(self, *index: int) -> Number:
-        """One number of what the part reads."""
+        """One number of the part's input."""
         return self.run.number("x", self.run.reads(self.path), *index)
 
     def inputs(self, *index: int | None) -> Terms:
-        """What the part reads, along the axis at which the index has None."""
+        """The part's input along the axis where the index is None."""
         return self.run.vector("x", self.run.reads(self.path), *index)
 
     @property
@@ -390,14 +386,14 @@ class Scope:
 
     @property
     def ids(self) -> str:
-        """The input whose ids the part reads."""
+        """The name of the network's input whose ids the part reads."""
         if "source" not in self.run.inputs:
             return "ids"
         return "source" if "encoder" in self.path.split(".") else "target"
 
     @property
     def mask(self) -> str:
-        """The input that is True at tokens and False at padding; empty where there is none."""
+        """The name of the token mask among the inputs; empty: none."""
         name = "mask" if self.ids == "ids" else f"{self.ids}_mask"
         return name if name in self.run.inputs else ""
 
@@ -405,7 +401,7 @@ class Scope:
         return not self.mask or bool(self.run.tensor(self.mask)[row, place])
 
     def tokens(self, row: int, vector: Terms) -> Terms:
-        """The entries of a vector, one for each place of a row, without those of padding."""
+        """The entries of a vector over the positions of a row, without padding."""
         return vector.pick(n for n in range(len(vector.values)) if self.is_token(row, n))
 
     def position(self, row: int, place: int) -> int:
@@ -413,7 +409,7 @@ class Scope:
         return max(sum(self.is_token(row, t) for t in range(place + 1)) - 1, 0)
 
     def token_before(self, row: int, place: int, *, backward: bool = False) -> int | None:
-        """The last token that a loop has read before it comes to this place, if any."""
+        """The token that a loop reads before this one, if any."""
         length = self.run.tensor(self.ids).shape[1]
         places = range(place + 1, length) if backward else range(place - 1, -1, -1)
         return next((t for t in places if self.is_token(row, t)), None)
@@ -423,28 +419,34 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def softmax_terms(at: Scope, point: str, index: Index) -> Expression:
-    """The softmax of outputs, or of the scores of pooling."""
-    *place, _ = index
-    scores, pooled = at.run.softmax_of(at.scope), at.scope.endswith("pool_softmax")
+def softmax_terms(
+    at: Scope, point: str, index: Index, scores: Terms, visible: Terms | None = None
+) -> Expression:
+    """A number of `activations.softmax` over a row of scores. visible: those not masked."""
+    *place, i = index
     match point:
         case "shift":
-            whole = at.run.vector("x", scores, *place, None)
-            return at.run.largest(at.tokens(index[0], whole) if pooled else whole)
+            return at.run.largest(scores if visible is None else visible)
         case "exponentials":
-            grown = apply(
-                "exp", minus(at.run.number("x", scores, *index), at.number("shift", *index))
-            )
-            padding = pooled and not at.is_token(*index)
-            return times(constant("t", 0), grown) if padding else grown
+            return apply("exp", minus(scores.at(i), at.number("shift", *index)))
         case "normaliser":
             return at.run.total(at.vector("exponentials", *place, None))
     return over(at.number("exponentials", *index), at.number("normaliser", *index))
 
 
+def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
+    """The softmax of outputs, or of the scores of pooling, where padding is masked."""
+    scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
+    if not at.scope.endswith("pool_softmax"):
+        return softmax_terms(at, point, index, scores)
+    terms = softmax_terms(at, point, index, scores, at.tokens(index[0], scores))
+    padding = point == "exponentials" and not at.is_token(*index)
+    return times(constant("t", 0), terms) if padding else terms
+
+
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
-    """The part that writes under a scope, and its path: the last module on the way. A recurrent
-    stack, for example, writes for its cells."""
+    """The part that traces under a scope, with its path: the innermost module on the way. A
+    recurrent stack, for example, traces for its cells."""
     part, path = network, ""
     for name in scope.split("."):
         below = getattr(part, name, None)
@@ -455,7 +457,7 @@ def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
 
 
 def variant_of(network: nn.Module, scope: str) -> Variant:
-    """The variant of the part that writes under this scope: which forms of formulas it has."""
+    """The variant of the part that traces under this scope, which selects its formulas."""
     variant = getattr(part_of(network, scope)[1], "variant", None)
     own = variant if isinstance(variant, Variant) else Variant()
     if "backward" in scope.split("."):
@@ -464,7 +466,7 @@ def variant_of(network: nn.Module, scope: str) -> Variant:
 
 
 def formulas(network: nn.Module, points: Collection[str]) -> dict[str, str]:
-    """The right-hand side of each point's formula, in LaTeX, of a run that has all these points."""
+    """The right-hand side of each point's formula in LaTeX, for a run with these points."""
     siblings: dict[str, set[str]] = {}
     for name in points:
         scope, _, point = name.rpartition(".")

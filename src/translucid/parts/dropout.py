@@ -1,6 +1,4 @@
-"""Dropout that hides the same numbers at every position of a row, the same tokens everywhere, or
-whole words.
-"""
+"""Variants of dropout: locked across positions, per vocabulary entry, or of whole words."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,10 +10,9 @@ from translucid.parts.embedding import InputPart, Tokens
 
 
 class LockedDropout(nn.Module):
-    """While training, a number of the vector is 0 at all positions of a row or at none.
+    """Variational dropout: in training, the same features are 0 at all positions of a row.
 
-    Dropout drawn anew at each position averages out over a row: a mean over words hardly feels it,
-    and a recurrent state meets it as noise. Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287
+    Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287
     """
 
     def __init__(self, probability: float) -> None:
@@ -31,8 +28,10 @@ class LockedDropout(nn.Module):
 
 
 class EmbeddingDropout(nn.Module):
-    """While training, the vectors of a fraction of the vocabulary are 0, wherever they occur.
-    Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287"""
+    """In training, the embeddings of a fraction of the vocabulary are 0 at all their occurrences.
+
+    Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287
+    """
 
     def __init__(self, vocab: int, probability: float) -> None:
         super().__init__()
@@ -47,14 +46,14 @@ class EmbeddingDropout(nn.Module):
 
 
 class WordDropout(InputPart):
-    """While training, this fraction of the words is read as unknown: a model that has met no
-    unknown word does not know what to do with one."""
+    """In training, this fraction of the words is replaced by the unknown token, so that the model
+    learns to handle it."""
 
     def __init__(
         self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
     ) -> None:
-        """unknown, special: ids of the tokenizer, as those that are trained here have them; what
-        is special is read as it is."""
+        """unknown, special: token ids, by default those of our tokenizers; special tokens are
+        never replaced."""
         super().__init__()
         self.probability = probability
         self.kept: Tensor
@@ -77,5 +76,5 @@ class WordDropout(InputPart):
 
 
 def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:
-    """Dropout drawn for each position, or once for each row."""
+    """Dropout drawn for each position, or with `locked` once for each row."""
     return LockedDropout(probability) if locked else nn.Dropout(probability)

@@ -1,8 +1,7 @@
-"""From ids to vectors, and from vectors back to scores over the vocabulary.
+"""Token embeddings, further input parts, and the language head.
 
-An encoder looks up a row of its embedding for each id. Further parts of its input (`InputPart`) may
-replace ids (word dropout) or add to the vectors what else is known about a token: its segment here,
-its characters in `characters.py`.
+Input parts (`InputPart`) may replace ids (word dropout) or add to the embeddings: segments here,
+characters in `characters.py`.
 
 Shapes: ids and segments (batch, length); x (batch, length, d_model).
 """
@@ -23,10 +22,10 @@ from translucid.parts.switch import Switch, in_words
 
 
 class Embedding(nn.Module):
-    """One trained row per id, times sqrt(d_model) when `scale` is on.
+    """One trained row per id, times sqrt(d_model) with `scale`.
 
-    The scale lets one small-valued matrix serve both as embedding, where entries near 1 should
-    meet the positions, and as tied output head, where logits should start near 0.
+    The scale lets a tied matrix with small values serve both as embedding, with entries near 1,
+    and as output head, with initial logits near 0.
     """
 
     decode_slots = ("embedding",)
@@ -52,8 +51,7 @@ class Embedding(nn.Module):
 
 
 class LanguageHead(nn.Module):
-    """Logits over the vocabulary, W x + b; tied, W is the embedding table. A bias starts at 0.
-    With a `scale`, W (scale x) + b: a table with entries near 1 makes logits near 1 with it."""
+    """Logits over the vocabulary: W (scale x) + b. Tied, W is the embedding table."""
 
     output_point = "logits"
     decode_slots = ("head",)
@@ -94,46 +92,52 @@ class LanguageHead(nn.Module):
         return at.linear("linear", token, x)
 
 
+def out_of_range(ids: Tensor, size: int) -> int | None:
+    """An id that is not from 0 to size - 1, if any. Ids on a GPU and in a compiled graph are not
+    checked: reading values would synchronise the GPU or break the graph."""
+    if ids.device.type != "cpu" or torch.compiler.is_compiling() or not ids.numel():
+        return None
+    low, high = int(ids.min()), int(ids.max())
+    return low if low < 0 else high if high >= size else None
+
+
 @dataclass(frozen=True)
 class Tokens:
-    """A batch of texts, as a reader gets it."""
+    """A batch of texts: the input of an encoder."""
 
     ids: Tensor  # (batch, length)
-    mask: Tensor | None = (
-        None  # (batch, length), True at tokens, False at padding; None: no padding
-    )
-    more: Mapping[str, Tensor] = field(default_factory=dict)  # by the name of the part it is for
+    mask: Tensor | None = None  # (batch, length), False at padding; None: no padding
+    more: Mapping[str, Tensor] = field(default_factory=dict)  # by the name of the input part
 
 
 class InputPart(nn.Module):
-    """One part of a reader's input; this one changes nothing.
+    """A part of an encoder's input; the base class changes nothing.
 
-    A part stands in the reader under a name of its own, and so do its weights, its trace points and
-    what it needs beside the ids (`needs`): `model(ids, characters=...)` is for the part
-    `characters`.
+    Its name in the encoder is also the name of its weights, its trace points and its input:
+    `model(ids, characters=...)` is for the part `characters`.
     """
 
-    needs = False  # an input under its own name
+    needs = False  # whether it has an input of its own
 
     def check(self, tokens: Tokens, features: Tensor | None) -> None:
-        """Raise if this is not what the part needs."""
+        """Raise if the part cannot read these features."""
 
     def read(self, tokens: Tokens) -> Tokens:
-        """The tokens that are looked up."""
+        """The tokens to look up."""
         return tokens
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """x (batch, length, d_model), with what this part knows about each token."""
+        """x (batch, length, d_model) plus the vectors of this part."""
         return x
 
     def adds(self) -> bool:
-        """Whether the part adds to the vectors; the trace then has its `sum`."""
+        """Whether the part adds to the vectors, as its trace point `sum`."""
         return type(self).add is not InputPart.add
 
 
 class Segments(InputPart):
-    """x + table[segment]: one trained row for each segment; all tokens are in segment 0 unless
-    `model(ids, segments=...)` says otherwise.
+    """x + table[segment]: one trained row per segment. Without `model(ids, segments=...)`, all
+    tokens are in segment 0.
 
     Devlin et al. 2019, https://arxiv.org/abs/1810.04805
     """
@@ -152,12 +156,9 @@ class Segments(InputPart):
                 f"segments: {tuple(features.shape)} of {features.dtype} was given; give one whole "
                 f"number for each token, {tuple(tokens.ids.shape)}"
             )
-        many = self.table.num_embeddings
-        if features.device.type == "cpu" and not torch.compiler.is_compiling() and features.numel():
-            low, high = int(features.min()), int(features.max())
-            if low < 0 or high >= many:
-                wrong = low if low < 0 else high
-                raise InputError(f"segments holds {wrong}, but the model has 0 to {many - 1}")
+        count = self.table.num_embeddings
+        if (wrong := out_of_range(features, count)) is not None:
+            raise InputError(f"segments holds {wrong}, but the model has 0 to {count - 1}")
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         if features is None:

@@ -1,12 +1,11 @@
-"""A number as the formula that gave it: leaves with addresses, joined by operations.
+"""A number as the expression that computed it.
 
     Number       a value of the run, with its address; a constant has none
-    Rest         the terms of a long sum that are not shown, as one
-    Operation    what joins them: +, ·, /, exp, max, tanh, ...
+    Rest         the terms of a long sum that are not shown, as one value
+    Operation    +, ·, /, exp, max, tanh, ... of its arguments
+    Terms        the terms of a long sum; their expressions are built only if shown
 
-    Terms        the terms of a long sum, each written out only where it is shown
-
-`evaluate` works an expression out in float64, so that whoever shows it can say how well it adds up.
+`evaluate` computes an expression in float64, to compare it with the value of the run.
 """
 
 import math
@@ -34,7 +33,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of a sum, or of a maximum, beside the terms that are shown."""
+    """The terms of a sum or maximum that are not shown."""
 
     count: int
     value: float
@@ -42,7 +41,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Operation:
-    """What is done with its arguments."""
+    """An operation and its arguments."""
 
     name: str
     arguments: tuple["Expression", ...]
@@ -53,24 +52,24 @@ Expression = Number | Rest | Operation
 
 @dataclass(frozen=True)
 class Terms:
-    """Many terms of one kind: their values, and how to write one of them."""
+    """Many terms of one kind: their values, and the expression of each."""
 
     values: Tensor  # (terms,), float64
     at: Callable[[int], Expression]
 
     def pick(self, places: Iterable[int]) -> "Terms":
-        """Some of them, in this order."""
+        """The terms at these indices, in this order."""
         chosen = list(places)
         return Terms(self.values[chosen], lambda i: self.at(chosen[i]))
 
 
 def dot(left: Terms, right: Terms) -> Terms:
-    """Two vectors, multiplied entry by entry."""
+    """The elementwise product of two vectors."""
     return Terms(left.values.cpu() * right.values.cpu(), lambda i: times(left.at(i), right.at(i)))
 
 
 def joined(*vectors: Terms) -> Terms:
-    """Vectors side by side."""
+    """Concatenated vectors."""
     places = [(vector, i) for vector in vectors for i in range(len(vector.values))]
 
     def one(i: int) -> Expression:
@@ -81,7 +80,7 @@ def joined(*vectors: Terms) -> Terms:
 
 
 def constant(name: str, value: float) -> Number:
-    """A value that no weight and no token decides: a size, a position, an exponent."""
+    """A value that depends on no weight and no input: a size, a position, an exponent."""
     return Number(name, float(value))
 
 
@@ -102,12 +101,12 @@ def minus(left: Expression, right: Expression) -> Expression:
 
 
 def apply(function: str, *arguments: Expression) -> Expression:
-    """A function by name, as `FUNCTIONS` and the activations have it."""
+    """A function of `FUNCTIONS` or an activation, by name."""
     return arguments[0] if function == "identity" else Operation(function, arguments)
 
 
 def activation(function: Callable[[Tensor], Tensor], x: Expression) -> Expression:
-    """An activation of x, by the name of the function."""
+    """An activation of x."""
     return apply(next(name for name, known in ACTIVATIONS.items() if known is function), x)
 
 
@@ -132,12 +131,12 @@ def leaves(expression: Expression | None) -> Iterator[Number | Rest]:
 
 
 def _divided(values: Sequence[float]) -> float:
-    # A query that sees nothing has a row of zeros, and its pattern is 0 too.
+    # A query that sees no key has a row of zeros, and its pattern is 0 too.
     return 0.0 if values[1] == 0 else values[0] / values[1]
 
 
 def _largest(values: Sequence[float]) -> float:
-    # And the largest of no score, the shift of such a row, counts as 0.
+    # The shift of such a row is 0.
     largest = max(values, default=-math.inf)
     return 0.0 if largest == -math.inf else largest
 

@@ -1,10 +1,10 @@
-"""Layers that act on each position alone.
+"""Layers that act on each position separately.
 
 Shapes: x (..., d_model); hidden (..., d_ff).
 """
 
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ from translucid.parts.lora import linear
 from translucid.parts.switch import Switch, in_words
 
 GatedName = Literal["swiglu", "geglu", "geglu_tanh"]
-GATES: dict[GatedName, ActivationName] = {
+GATES: dict[str, ActivationName] = {
     "swiglu": "silu",
     "geglu": "gelu",
     "geglu_tanh": "gelu_tanh",
@@ -68,10 +68,24 @@ class Dense(nn.Module):
 
 
 class _TwoLayers(nn.Module):
-    """What plain and gated feed-forward layers share."""
+    """Base of plain and gated feed-forward layers."""
 
-    output: nn.Linear
-    activation: Callable[[Tensor], Tensor]
+    projections = 1  # of the first layer, of d_ff each
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: ActivationName | GatedName = "relu",
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.expand = nn.Linear(d_model, self.projections * d_ff, bias=bias)
+        self.output = nn.Linear(d_ff, d_model, bias=bias)
+        self.activation = ACTIVATIONS[cast(ActivationName, GATES.get(activation, activation))]
+        self.dropout = nn.Dropout(dropout)
 
     @property
     def variant(self) -> Variant:
@@ -93,30 +107,15 @@ class _TwoLayers(nn.Module):
         return at.linear("output", d, at.vector("activated", row, place, None), "W_2", "b_2")
 
     def _expanded(self, at: Scope, index: Index, first: int, weight: str, bias: str) -> Expression:
-        """A hidden unit of the first layer, counted from one of its rows."""
+        """A unit of the first layer, counted from its row `first`."""
         row, place, d = index
         return at.linear("expand", first + d, at.inputs(row, place, None), weight, bias)
 
 
 class FeedForward(_TwoLayers):
-    """W₂ act(W₁ x + b₁) + b₂: the same two layers at every position."""
+    """W₂ act(W₁ x + b₁) + b₂ at every position."""
 
     decode_slots = ("feedforward",)
-
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        activation: ActivationName = "relu",
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.expand = nn.Linear(d_model, d_ff, bias=bias)
-        self.output = nn.Linear(d_ff, d_model, bias=bias)
-        self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         hidden = linear(self.expand, x, trace.at("expand"))
@@ -131,22 +130,8 @@ class GatedFeedForward(_TwoLayers):
     SwiGLU with act = silu, GEGLU with act = gelu. Shazeer 2020, https://arxiv.org/abs/2002.05202
     """
 
+    projections = 2
     decode_slots = ("feedforward",)
-
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        gate: GatedName = "swiglu",
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.expand = nn.Linear(d_model, 2 * d_ff, bias=bias)
-        self.output = nn.Linear(d_ff, d_model, bias=bias)
-        self.activation = ACTIVATIONS[GATES[gate]]
-        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         both = linear(self.expand, x, trace.at("expand"))
@@ -181,7 +166,6 @@ def make_feedforward(
     bias: bool = True,
     dropout: float = 0.0,
 ) -> nn.Module:
-    """The feed-forward block of this activation, gated or plain."""
-    if activation == "swiglu" or activation == "geglu" or activation == "geglu_tanh":
-        return GatedFeedForward(d_model, d_ff, activation, bias=bias, dropout=dropout)
-    return FeedForward(d_model, d_ff, activation, bias=bias, dropout=dropout)
+    """Build the feed-forward block of this activation, gated or plain."""
+    kind = GatedFeedForward if activation in GATES else FeedForward
+    return kind(d_model, d_ff, activation, bias=bias, dropout=dropout)

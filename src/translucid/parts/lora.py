@@ -1,4 +1,4 @@
-"""Low-rank adaptation: a linear layer that stays as it is, and a small one beside it that learns.
+"""Low-rank adaptation: a frozen linear layer with a small trained one added to it.
 
 Hu et al. 2021, https://arxiv.org/abs/2106.09685. Shapes: x (..., d_input); down (..., rank).
 """
@@ -11,8 +11,7 @@ from translucid.parts.expression import Expression, constant, joined, times
 
 
 class LoRA(nn.Module):
-    """(alpha / rank) B A x: A goes down to `rank` dimensions, B up again. B begins at zero, so that
-    nothing is added at first."""
+    """(alpha / rank) B A x: A projects down to `rank` dimensions, B up again. B starts at zero."""
 
     decode_slots = ("lora",)
 
@@ -36,7 +35,7 @@ class LoRA(nn.Module):
             added = at.linear("up", d, at.vector("down", *place, None), "B")
             return times(constant("scale", self.scale), added)
         source, _, read = at.run.reads(at.path).rpartition(".")
-        if read == "mixed":  # of attention: the heads side by side
+        if read == "mixed":  # of attention: concatenate the heads
             row, query = place
             mixed, heads = at.run.at(source), range(at.run.tensor(f"{source}.mixed").shape[1])
             x = joined(*(mixed.vector("mixed", row, head, query, None) for head in heads))
@@ -47,13 +46,12 @@ class LoRA(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix that it adds: (alpha / rank) B A."""
+        """The matrix (alpha / rank) B A."""
         return self.scale * (self.up.weight @ self.down.weight)
 
 
 class AdaptedLinear(nn.Module):
-    """W x + b + (alpha / rank) B A x. Its `weight` is W + (alpha / rank) B A: with it, the layer is
-    an ordinary linear layer."""
+    """W x + b + (alpha / rank) B A x. Its `weight` is W + (alpha / rank) B A."""
 
     decode_slots = ("qkv", "query", "kv", "output", "expand", "linear")
 
@@ -77,6 +75,6 @@ class AdaptedLinear(nn.Module):
 
 
 def linear(layer: nn.Module, x: Tensor, trace: NoTrace) -> Tensor:
-    """What a linear layer gives; of one that is adapted, the trace sees what is added."""
+    """Apply a linear layer; an adapted one traces its adapter."""
     y: Tensor = layer(x, trace) if isinstance(layer, AdaptedLinear) else layer(x)
     return y

@@ -1,8 +1,8 @@
 """Attention masks: which keys each query may see. Masks are boolean, and True means "may attend".
 
-A token mask is (batch, length), True at real tokens. Where several texts share a row (sequence
-packing), it holds the number of each token's text instead, from 1 on, and 0 at padding. An
-attention mask broadcasts to (batch, heads, queries, keys).
+A token mask is (batch, length), True at real tokens; with sequence packing it holds the number of
+each token's text, from 1 on, and 0 at padding. An attention mask broadcasts to (batch, heads,
+queries, keys).
 """
 
 import torch
@@ -13,23 +13,17 @@ from translucid.parts.expression import Expression, apply, constant, minus
 
 
 def causal(queries: Tensor, keys: Tensor) -> Tensor:
-    """A query sees its own slot and the earlier ones: the diagonal stays.
-
-    `queries` and `keys` are slot numbers, (queries,) and (keys,), so that a decoder in the middle
-    of a sequence uses the same rule as one that sees it whole.
-    """
+    """A query sees its own slot and earlier ones. queries, keys: slots (queries,), (keys,)."""
     return keys[None, :] <= queries[:, None]  # (queries, keys)
 
 
 def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
     """A query sees keys fewer than `reach` positions away, on either side.
 
-    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count as
-    distance.
+    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count.
     """
-    return (
-        queries[:, None, :, None] - keys[:, None, None, :]
-    ).abs() < reach  # (batch, 1, queries, keys)
+    distances = (queries[:, None, :, None] - keys[:, None, None, :]).abs()
+    return distances < reach  # (batch, 1, queries, keys)
 
 
 def padding(mask: Tensor) -> Tensor:
@@ -44,17 +38,10 @@ def seen(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries[:, :, None] == keys[:, None]) & (keys != 0)[:, None]  # (batch, queries, keys)
 
 
-def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
-    """Token mask of right-padded rows with these lengths."""
-    return torch.arange(length, device=lengths.device) < lengths[:, None]  # (batch, length)
-
-
 def positions(mask: Tensor) -> Tensor:
-    """The place of each token among the real tokens of its row, so padding moves nothing; of a row
-    of several texts, among those of its text.
+    """The index of each token among the real tokens of its row or, with packing, of its text.
 
-    Padding before the first token gets 0, later padding the place of the token before it; neither
-    is ever attended to.
+    Padding gets the position of the token before it, or 0; it is never attended to.
     """
     if mask.dtype is torch.bool:
         return (mask.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
@@ -65,14 +52,14 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:
-    """The same for a batch that may have no mask: then (1, length), for all rows are alike."""
+    """Positions of a batch; without a mask (1, length), the same for all rows."""
     if mask is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
     return positions(mask)
 
 
 def terms(at: Scope, point: str, index: Index, reach: int | None) -> Expression:
-    """Why a query may attend to a key, by the mask of this name. reach: that of a window."""
+    """Why a query may attend to a key by the mask `point`. reach: of a window."""
     row, _, query, key = index
     if point == "causal":
         return apply("<=", constant("k", key), constant("q", query))

@@ -1,4 +1,4 @@
-"""N-gram features: each token, and each pair of neighbours, adds to the classes of a text directly.
+"""N-gram features: each token and each bigram adds directly to the class logits of a text.
 
 Shapes: ids (batch, length); a feature has a weight for each class, (outputs,).
 """
@@ -17,10 +17,10 @@ from translucid.parts.switch import Switch, in_words
 class NGramFeatures(nn.Module):
     """The network's logits plus the sum over the text of words[w_t] + pairs[w_{t-1}, w_t].
 
-    On few examples such sums are hard to beat (Wang & Manning 2012); beside a network they leave it
-    what needs more than two words (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). There are
-    more pairs than rows, so a pair's row is a hash of it, and some pairs share one. All weights
-    start at 0. While training, dropout leaves out both features of a position together.
+    With few examples such sums are hard to beat (Wang & Manning 2012); added to a network, they
+    leave it the longer contexts (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). A bigram's
+    row is a hash, so some bigrams share one. All weights start at 0. Dropout drops both features
+    of a position together.
     """
 
     def __init__(self, vocab: int, rows: int, outputs: int, *, dropout: float = 0.0) -> None:
@@ -34,7 +34,7 @@ class NGramFeatures(nn.Module):
     def forward(
         self, logits: Tensor, ids: Tensor, mask: Tensor | None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """logits: (batch, outputs), of the network; mask: (batch, length)."""
+        """logits: (batch, outputs) of the network; mask: (batch, length)."""
         counted = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
         words = trace("words", self.words(ids))  # (batch, length, outputs)
         pairs = trace("pairs", self.pairs(self._row(ids, counted)))
@@ -43,10 +43,10 @@ class NGramFeatures(nn.Module):
         return trace("sum", logits + (weight * (words + pairs)).sum(dim=1))
 
     def _row(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The row of each token with the one before it, padding left out. (batch, length)"""
+        """The row of each token's bigram with the previous real token: (batch, length)."""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = torch.where(mask, places, -1).cummax(dim=1).values  # the newest real place so far
-        last = nn.functional.pad(last, (1, -1), value=-1)  # and so far without this one
+        last = torch.where(mask, places, -1).cummax(dim=1).values  # the last real place so far
+        last = nn.functional.pad(last, (1, -1), value=-1)  # before this token
         before = torch.where(last < 0, 0, ids.gather(1, last.clamp(min=0)))
         return self._hash(before, ids)
 
@@ -71,7 +71,7 @@ class NGramFeatures(nn.Module):
         return apply("table", at.weight("table", "pairs.weight", int(pair), out), before, token)
 
     def _feature_terms(self, at: Scope, row: int, out: int) -> Terms:
-        """What each place of a text adds to a class: its word and its pair."""
+        """What each position adds to a class: its word and its bigram."""
         words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
         return Terms(words.values + pairs.values, lambda i: add(words.at(i), pairs.at(i)))
 
@@ -79,7 +79,7 @@ class NGramFeatures(nn.Module):
 def make_ngram_features(
     vocab: int, rows: int, outputs: int | None, dropout: float
 ) -> NGramFeatures | None:
-    """The features, if there are rows for it."""
+    """Build the features; None without rows."""
     if not rows:
         return None
     assert outputs is not None, "the config was validated"

@@ -1,8 +1,7 @@
-"""Normalisation: over the features of a token (layer, RMS), or over a batch (batch norm); and the
-residual frame x + f(x) in which a norm stands.
+"""Normalisation over the features of a token (layer, RMS) or over a batch; residual connections.
 
-Shapes: x (batch, length, d_model). `mask` is the token mask (batch, length); only batch norm
-needs it, since only batch norm lets tokens meet.
+Shapes: x (batch, length, d_model). `mask` is the token mask (batch, length), which only batch norm
+needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,29 +28,28 @@ from translucid.parts.expression import (
 
 NormName = Literal["layer", "rms", "batch", "none"]
 Placement = Literal["pre", "post"]
+Statistic = Callable[[str], Tensor]  # the statistics of an x, by trace point
 
 
 class Norm(nn.Module):
-    """What norms share: statistics of x, then a trained gain and perhaps a shift."""
+    """Base of all norms: statistics of x, then a trained gain and optionally a shift."""
 
     eps: float
     gain: nn.Parameter
-    # Its statistics, at values with which it leaves x as it is, but for gain and shift.
+    # Values of its statistics with which it only applies gain and shift.
     neutral: ClassVar[Mapping[str, float]] = {"mean": 0.0, "variance": 1.0}
 
     def off(self, scope: str) -> dict[str, Edit]:
-        """The edit of a trace with which it normalises nothing; gain and shift stay."""
+        """The trace edit that switches normalisation off; gain and shift stay."""
         return {f"{scope}.{statistic}": value for statistic, value in self.neutral.items()}
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
-        """With its statistics held fixed, a norm is affine: norm(x) · direction = x · d + constant.
-        Returns d and the constant; `statistic` gives the statistics of this x, by trace point."""
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
+        """With fixed statistics, a norm is affine: norm(x) · direction = x · d + constant.
+        Returns d and the constant."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """The norm's output; the statistics are those of each kind."""
+        """The norm's output; subclasses add their statistics."""
         scaled = times(at.weight("gain", "gain", index[-1]), at.number("normalised", *index))
         if getattr(self, "shift", None) is None:
             return scaled
@@ -91,9 +89,7 @@ class LayerNorm(Norm):
         output = normalised * self.gain
         return trace("output", output if self.shift is None else output + self.shift)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         shifted = 0.0 if self.shift is None else float(self.shift.detach().double() @ direction)
         scale = (statistic("variance") + self.eps).sqrt()
         direction = self.gain.detach().double() * direction / scale
@@ -118,7 +114,7 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """x / sqrt(mean(x²) + eps) * gain: the scale is normalised, the mean is left alone.
+    """x / sqrt(mean(x²) + eps) * gain: the scale is normalised, not the mean.
 
     Zhang & Sennrich 2019, https://arxiv.org/abs/1910.07467
     """
@@ -139,9 +135,7 @@ class RMSNorm(Norm):
         normalised = trace("normalised", x / rms)
         return trace("output", normalised * self.gain)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         return self.gain.detach().double() * direction / statistic("rms"), 0.0
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -160,10 +154,9 @@ class RMSNorm(Norm):
 class BatchNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * gain + shift, per feature over all tokens of the batch.
 
-    In training the statistics are the batch's and a running average is kept; afterwards the
-    running average is used. `count_padding=True` lets padding into the statistics: a classic
-    mistake, kept so that it can be shown. The running average is the one thing a forward pass
-    changes in a module.
+    Training uses the statistics of the batch and updates a running average, which evaluation uses.
+    `count_padding=True` includes padding in the statistics: a classic mistake, kept to demonstrate
+    it.
     """
 
     running_mean: Tensor
@@ -200,15 +193,13 @@ class BatchNorm(Norm):
         count = weight.sum().clamp(min=1)
         mean = (x * weight).sum(dim=axes) / count  # (d_model,)
         variance = ((x - mean).square() * weight).sum(dim=axes) / count
-        with torch.no_grad():  # torch.nn.BatchNorm1d keeps the unbiased variance; so do we
+        with torch.no_grad():  # as torch.nn.BatchNorm1d, with the unbiased variance
             unbiased = variance * count / (count - 1).clamp(min=1)
             self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
             self.running_variance.lerp_(unbiased.to(self.running_variance), self.momentum)
         return mean, variance
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         shifted = float(self.shift.detach().double() @ direction)
         scale = (statistic("variance") + self.eps).sqrt()
         direction = self.gain.detach().double() * direction / scale
@@ -224,7 +215,7 @@ class BatchNorm(Norm):
 
 
 class NoNorm(Norm):
-    """x, unchanged: the contrast."""
+    """x, unchanged."""
 
     variant = Variant(["none"])
     neutral: ClassVar[Mapping[str, float]] = {}
@@ -233,9 +224,7 @@ class NoNorm(Norm):
     def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", x)
 
-    def linearised(
-        self, direction: Tensor, statistic: Callable[[str], Tensor]
-    ) -> tuple[Tensor, float]:
+    def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
         return direction, 0.0
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -254,10 +243,9 @@ class Standardise(nn.Module):
         self.register_buffer("deviation", torch.ones(features))
 
     def fit(self, x: Tensor) -> None:
-        """Measure mean and deviation of x (samples, features); a constant feature is only
-        centred."""
+        """Measure mean and deviation of x (samples, features); constant features are centred."""
         if not bool(torch.isfinite(x).all()):
-            raise InputError("the inputs to standardise hold NaN or infinity; remove those rows")
+            raise InputError("the inputs to standardise contain NaN or infinity; remove those rows")
         self.mean = x.mean(dim=0)
         deviation = x.std(dim=0, correction=0)
         self.deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
@@ -281,7 +269,7 @@ def make_norm(
     bias: bool = True,
     count_padding: bool = False,
 ) -> Norm:
-    """The norm of this name; eps None: the usual one of its kind."""
+    """Build the norm of this name; eps: default of the norm."""
     eps = EPSILON[name] if eps is None else eps
     match name:
         case "layer":
@@ -295,9 +283,9 @@ def make_norm(
 
 
 class Residual(nn.Module):
-    """The frame around a sub-layer f: `leave(x, f(enter(x)))`, with a norm before or after.
+    """The residual connection of a sub-layer f: `leave(x, f(enter(x)))`.
 
-    "post" is the original order, norm(x + f(x)); "pre" is x + f(norm(x)), which keeps a straight
+    "post" is the original order, norm(x + f(x)); "pre" is x + f(norm(x)), which keeps an identity
     path from the output to every layer and trains without warm-up (Xiong et al. 2020,
     https://arxiv.org/abs/2002.04745).
     """
@@ -312,13 +300,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """What the sub-layer gets."""
+        """The input of the sub-layer."""
         return self.norm(x, mask, trace.at("norm")) if self.placement == "pre" else x
 
     def leave(
         self, x: Tensor, branch: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """What the next layer gets."""
+        """The input of the next layer."""
         total = trace("sum", trace("skip", x) + trace("branch", self.dropout(branch)))
         return self.norm(total, mask, trace.at("norm")) if self.placement == "post" else total
 

@@ -1,14 +1,12 @@
-"""Position encodings: how an attention layer, which by itself cannot know, learns the order of
-tokens. A scheme of your own registers itself with `@position("name")`.
+"""Position encodings, which tell an attention layer the order of tokens. Register your own with
+`@position("name")`.
 
-A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
-(sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores
-(ALiBi, relative). Beside the computation it says what others need to know about it: the trace
-point through which it acts (`point`), where its numbers come from (`terms`), and whether the fast
-decode step can run it (`decode_slots`).
+A scheme overrides one of three methods: `add` to the embeddings (sinusoidal, learned), `angles` to
+rotate queries and keys (rotary), `bias` to add to the scores (ALiBi, relative). It also declares
+the trace point through which it acts (`point`), how its numbers are computed (`terms`), and
+whether the fast decode step supports it (`decode_slots`).
 
-Shapes: positions (batch, length), from the token mask or the decoder state, never from the padded
-index; bias (batch, heads, queries, keys).
+Shapes: positions (batch, length), counted without padding; bias (batch, heads, queries, keys).
 """
 
 import math
@@ -46,7 +44,7 @@ Scheme = TypeVar("Scheme", bound="type[NoPositions]")
 
 
 def position(name: str) -> Callable[[Scheme], Scheme]:
-    """Register a scheme, so that `positions = name` in a model's config means it."""
+    """Register a scheme as `positions = name` in a model's config."""
 
     def register(scheme: Scheme) -> Scheme:
         POSITIONS.add(name, scheme)
@@ -60,54 +58,53 @@ SinusoidLayout = Literal["interleaved", "halves", "fairseq"]
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSetup:
-    """What a model's config says about positions: its sizes, and the options of each scheme."""
+    """The sizes of a model and the options of all schemes, from its config."""
 
     d_model: int
     heads: int
     d_head: int
     max_length: int
-    base: float = 10000.0  # of rotary positions
+    base: float = 10000.0  # rotary
     rotary: RotaryScaling = RotaryScaling()  # noqa: RUF009 (frozen)
-    fraction: float = 1.0  # of each head that rotary positions turn
+    fraction: float = 1.0  # of each head's dimensions that rotary positions rotate
     layout: SinusoidLayout = "interleaved"
-    first: int = 0  # the number of the first position: sinusoidal, learned
-    buckets: int = 32  # of relative positions,
-    distance: int = 128  # beyond which all are alike,
-    both_ways: bool = True  # before and behind apart
+    first: int = 0  # index of the first position: sinusoidal, learned
+    buckets: int = 32  # relative
+    distance: int = 128  # relative: beyond it, all share a bucket
+    both_ways: bool = True  # relative: separate buckets for earlier and later keys
 
 
 class NoPositions(nn.Module):
-    """No position at all; also the shape of every scheme."""
+    """No positions; also the base class of every scheme."""
 
-    # The trace point that holds what positions add or turn. At 0 the order of tokens is lost.
+    # The trace point of the encoding, angles or bias; set to 0, the order of tokens is lost.
     point: ClassVar[Literal["encoding", "angles", "bias"] | None] = None
-    limited: ClassVar[bool] = False  # it knows max_length positions and no more
+    limited: ClassVar[bool] = False  # to max_length positions
     decode_slots = ("positions",)
 
     @classmethod
     def make(cls, setup: PositionSetup) -> Self:
-        """The scheme for a model of these sizes."""
+        """Build the scheme for a model."""
         return cls()
 
     def check(self, farthest: int) -> None:
         """Raise if the scheme has no such position."""
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """x (batch, length, d_model), with the positions added."""
+        """x (batch, length, d_model) plus the positions."""
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, pairs) by which to turn the first pairs of queries and
-        keys."""
+        """The angles (batch, length, pairs) to rotate the first pairs of queries and keys by."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """What to add to the scores (batch, heads, queries, keys)."""
+        """The bias to add to the scores (batch, heads, queries, keys)."""
         return None
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
-        """Where the numbers of its trace points come from. A scheme adds those of its own points;
-        what it adds to the embeddings is `encoding`, and the sum is `output`."""
+        """How the numbers of its trace points are computed. A scheme that adds an `encoding` to
+        the embeddings has the sum here, as `output`."""
         if point == "output":
             return add(at.input(*index), at.number("encoding", *index))
         return None
@@ -122,7 +119,7 @@ POSITIONS.add("none", NoPositions)
 
 @position("sinusoidal")
 class Sinusoidal(NoPositions):
-    """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); fixed, never trained.
+    """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); not trained.
 
     Layouts: "interleaved" as here; "halves": all sines, then all cosines; "fairseq": halves, with
     base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
@@ -147,7 +144,7 @@ class Sinusoidal(NoPositions):
         layout: SinusoidLayout = "interleaved",
         first: int = 0,
     ) -> None:
-        """first: the number of the first position."""
+        """first: the index of the first position."""
         super().__init__()
         if d_model % 2:
             raise ConfigError(
@@ -185,8 +182,7 @@ class Sinusoidal(NoPositions):
 
 @position("learned")
 class Learned(NoPositions):
-    """One trained vector per position, up to `max_length` of them; the rows before the `first` are
-    never used."""
+    """One trained vector per position, up to `max_length`; rows before `first` are not used."""
 
     variant = Variant(["learned"])
     point = "encoding"
@@ -206,13 +202,13 @@ class Learned(NoPositions):
         limit = self.max_length
         if farthest >= limit:
             raise InputError(
-                f"position {farthest} was asked for, but learned positions end at {limit - 1} "
+                f"position {farthest} was requested, but learned positions end at {limit - 1} "
                 f"(max_length {limit}); shorten the input, raise max_length, or use sinusoidal, "
                 f"rotary or alibi positions"
             )
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        # No position is beyond its slot, and a decoder state checked its capacity at the start.
+        # A position is at most its slot, and a decoder state checks its capacity at the start.
         if x.shape[1] > self.max_length:
             self.check(int(positions.max()))
         rows = positions + self.first if self.first else positions
@@ -229,11 +225,11 @@ class Learned(NoPositions):
 
 @position("rotary")
 class Rotary(NoPositions):
-    """Turn each pair (2i, 2i+1) of a query and key by p / base^(2i/d): scores see p - q alone.
+    """Rotate each pair (2i, 2i+1) of queries and keys by p / base^(2i/d), so that scores depend
+    only on relative positions.
 
-    With `scaling`, a model trained to length n can be read at n * scaling: a factor for the linear
-    method, or one of `rotary_scaling`.
-    With a `fraction`, only the first d of a head's dimensions turn, and the rest know no position.
+    scaling: for texts longer than in training, a factor for the linear method or a RotaryScaling.
+    fraction: rotate only this fraction of a head's dimensions, the first ones.
     Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
 
@@ -274,7 +270,7 @@ class Rotary(NoPositions):
 
 
 def check_rotary(d_head: int, fraction: float = 1.0) -> int:
-    """How many dimensions of a head turn; raises if they do not form pairs."""
+    """The number of dimensions of a head that are rotated; raises if they do not form pairs."""
     turned = int(d_head * fraction)
     if turned % 2 or not turned:
         of = "" if fraction == 1 else f" times rotary_fraction {fraction} is {turned}"
@@ -286,7 +282,7 @@ def check_rotary(d_head: int, fraction: float = 1.0) -> int:
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the first pairs of x (batch, heads, length, d_head) by angles (batch, length, pairs)."""
+    """Rotate the first pairs of x (batch, heads, length, d_head) by angles (batch, length, n)."""
     return turn(x, angles.cos(), angles.sin())
 
 
@@ -301,10 +297,9 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 @position("alibi")
 class Alibi(NoPositions):
-    """Subtract slope * distance from each score; head h has slope 2^(-8h/heads), h from 1.
+    """Subtract slope * distance from each score; head h = 1, 2, ... has the slope 2^(-8h/heads).
 
-    The same geometric slopes for every number of heads. Press, Smith & Lewis 2022,
-    https://arxiv.org/abs/2108.12409
+    Press, Smith & Lewis 2022, https://arxiv.org/abs/2108.12409
     """
 
     slopes: Tensor
@@ -333,9 +328,9 @@ class Alibi(NoPositions):
 
 @position("relative")
 class RelativeBias(NoPositions):
-    """Adds table[bucket(p_k - p_q)] to each score, a number for each head; all layers of a stack
-    share the table. Half of the buckets are exact, the other half grow logarithmically up to
-    `distance`; `both_ways`, keys behind and before the query have half of them each.
+    """Add table[bucket(p_k - p_q)] to each score, one value per head; all layers of a stack share
+    the table. Half of the buckets are exact, the other half grow logarithmically up to
+    `distance`; with `both_ways`, earlier and later keys have half of them each.
 
     Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1
     """
@@ -356,7 +351,7 @@ class RelativeBias(NoPositions):
         self.distance, self.both_ways = distance, both_ways
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The row of the table for each offset of a key from its query (negative: before it)."""
+        """The bucket of each offset of a key from its query (negative: earlier)."""
         buckets = self.table.num_embeddings
         if self.both_ways:
             buckets //= 2
@@ -364,7 +359,7 @@ class RelativeBias(NoPositions):
         else:
             first, away = torch.zeros_like(offset), (-offset).clamp(min=0)
         exact = buckets // 2
-        # In float32, as it was trained: which bucket has a power of 2 is a matter of rounding.
+        # In float32, as in the original: the bucket of a power of 2 depends on rounding.
         grown = (away.float() / exact).log() / math.log(self.distance / exact) * (buckets - exact)
         far = exact + grown.clamp(min=0).long()
         return first + torch.where(away < exact, away, far.clamp(max=buckets - 1))
@@ -382,5 +377,5 @@ class RelativeBias(NoPositions):
 
 
 def period(pair: int, d_model: int, base: float = 10000.0) -> float:
-    """How many positions pair i takes for one turn: 2π base^(2i/d)."""
+    """The period of pair i in positions: 2π base^(2i/d)."""
     return 2 * math.pi / float(frequencies(d_model, base)[pair])

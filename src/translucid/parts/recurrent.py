@@ -1,8 +1,8 @@
-"""Recurrent layers: a cell applied position after position.
+"""Recurrent layers: a cell applied position by position.
 
-The weights live in torch's own RNN, LSTM or GRU module, so they load from one and into one as
-they are. Without a trace, torch's fused kernel runs; with one, the steps of `recurrent_cells` run,
-one token at a time, with every gate in the trace. Both give the same numbers and gradients.
+The weights are stored in torch's RNN, LSTM or GRU module. Without a trace, torch's fused kernel
+runs; with one, the steps of `recurrent_cells` run, one token at a time, with every gate in the
+trace. Both give the same numbers and gradients.
 
 Shapes: x (batch, length, inputs); hidden and cell (batch, hidden) within a step.
 """
@@ -51,9 +51,9 @@ Stack = dict[tuple[int, str], Weights]  # by layer and direction
 class Recurrent(nn.Module):
     """A stack of recurrent layers, in one or both directions.
 
-    `dropout` acts between layers, `locked` as LockedDropout does. `weight_dropout` sets that
-    fraction of U to 0 for a whole pass, so that the way from state to state is thinned alike at
-    every position. Merity et al. 2018, https://arxiv.org/abs/1708.02182
+    `dropout` acts between layers, with `locked` as LockedDropout. `weight_dropout` sets a fraction
+    of U to 0, the same at every position (DropConnect). Merity et al. 2018,
+    https://arxiv.org/abs/1708.02182
     """
 
     def __init__(
@@ -75,14 +75,9 @@ class Recurrent(nn.Module):
         kind = {"rnn": nn.RNN, "rnn_relu": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[cell]
         options = {"nonlinearity": "relu"} if cell == "rnn_relu" else {}
         self.fused: nn.RNNBase = kind(
-            inputs,
-            hidden,
-            layers,
-            batch_first=True,
-            bidirectional=bidirectional,
-            dropout=dropout if layers > 1 else 0.0,
-            **options,
-        )
+            inputs, hidden, layers, batch_first=True, bidirectional=bidirectional,
+            dropout=dropout if layers > 1 else 0.0, **options,
+        )  # fmt: skip
         self.between = make_dropout(dropout, locked=locked)
         self.locked, self.weight_dropout = locked, weight_dropout
 
@@ -94,13 +89,11 @@ class Recurrent(nn.Module):
         trace: NoTrace = NO_TRACE,
     ) -> tuple[Tensor, RecurrentState]:
         """Outputs of the top layer (batch, length, directions * hidden), and the state after the
-        last token.
-
-        Where `mask` (batch, length) is False, on either side or in between, the state passes
-        unchanged and the output is zero.
+        last token. Where `mask` (batch, length) is False, the state is unchanged and the output
+        is zero.
         """
         state = state or self.zero_state(x.shape[0], x)
-        if x.shape[1] == 0:  # no token in any text: nothing happens, and kernels want some
+        if x.shape[1] == 0:  # torch's kernels need at least one token
             nothing = x.new_zeros(x.shape[0], 0, len(self.directions) * self.hidden)
             return trace("output", nothing), state
         looked_at = any(
@@ -109,11 +102,10 @@ class Recurrent(nn.Module):
             for way in self.directions
         )
         weights = self._thinned()
-        output, after = (
-            self._unroll(x, mask, state, weights, trace)
-            if looked_at
-            else self._fuse(x, mask, state, weights)
-        )
+        if looked_at:
+            output, after = self._unroll(x, mask, state, weights, trace)
+        else:
+            output, after = self._fuse(x, mask, state, weights)
         return trace("output", output), after
 
     @property
@@ -126,7 +118,7 @@ class Recurrent(nn.Module):
         return RecurrentState(zeros, zeros.clone() if self.cell == "lstm" else None)
 
     def weights(self, layer: int, way: str) -> Weights:
-        """The weights of one layer and direction, as the step functions take them."""
+        """The weights of one layer and direction, for the step functions."""
         suffix = f"l{layer}" + ("_reverse" if way == "backward" else "")
         names = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
@@ -143,7 +135,7 @@ class Recurrent(nn.Module):
         return [f"layers.{layer}.{way}.{self.kind()}" for way in self.directions]
 
     def _thinned(self) -> Stack:
-        """The weights of one pass: while training, part of each U is 0."""
+        """The weights of one pass: in training, part of each U is 0."""
         stack = {
             (n, way): self.weights(n, way) for n in range(self.layers) for way in self.directions
         }
@@ -157,15 +149,10 @@ class Recurrent(nn.Module):
     def _scope(self, trace: NoTrace, layer: int, way: str) -> NoTrace:
         return trace.at(self.cells(layer)[self.directions.index(way)])
 
-    # ---- by hand: one step at a time, every gate in the open ----
+    # ---- step by step, with every gate in the trace ----
 
     def _unroll(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState,
-        weights: Stack,
-        trace: NoTrace,
+        self, x: Tensor, mask: Tensor | None, state: RecurrentState, weights: Stack, trace: NoTrace
     ) -> tuple[Tensor, RecurrentState]:
         hiddens: list[Tensor] = []
         cells: list[Tensor] = []
@@ -212,31 +199,24 @@ class Recurrent(nn.Module):
         if mask is None:
             return self._kernel(x, None, state, weights)
 
-        # The kernel wants the real tokens of each row first; put them there, and back afterwards.
+        # The kernel requires the real tokens of each row first. An empty row is run for one step,
+        # whose result is dropped below.
         order = (~mask).long().argsort(dim=1, stable=True)[..., None]  # (batch, length, 1)
         lengths = mask.sum(dim=1)
-        justified, ran = self._kernel(
-            x.gather(1, order.expand_as(x)),
-            lengths.clamp(
-                min=1
-            ).cpu(),  # an empty row is run for one step, and that step is dropped below
-            state,
-            weights,
-        )
+        sorted_x = x.gather(1, order.expand_as(x))
+        justified, ran = self._kernel(sorted_x, lengths.clamp(min=1).cpu(), state, weights)
         output = torch.zeros_like(justified).scatter(1, order.expand_as(justified), justified)
         filled = (lengths > 0)[None, :, None]
         hidden = torch.where(filled, ran.hidden, state.hidden)
-        cell = (
-            None
-            if ran.cell is None or state.cell is None
-            else torch.where(filled, ran.cell, state.cell)
-        )
+        cell = None
+        if ran.cell is not None and state.cell is not None:
+            cell = torch.where(filled, ran.cell, state.cell)
         return output * mask[..., None], RecurrentState(hidden, cell)
 
     def _kernel(
         self, x: Tensor, lengths: Tensor | None, state: RecurrentState, weights: Stack
     ) -> tuple[Tensor, RecurrentState]:
-        """All layers in one call; one after the other where torch's own dropout is not meant."""
+        """All layers in one call, or layer by layer for dropout that torch's kernel lacks."""
         if not self.training or not (self.locked or self.weight_dropout):
             return run_stack(self.fused, x, lengths, state)
         ways = len(self.directions)
@@ -244,9 +224,8 @@ class Recurrent(nn.Module):
         cells: list[Tensor] = []
         for layer in range(self.layers):
             rows = slice(layer * ways, (layer + 1) * ways)
-            before = RecurrentState(
-                state.hidden[rows], None if state.cell is None else state.cell[rows]
-            )
+            before_cell = None if state.cell is None else state.cell[rows]
+            before = RecurrentState(state.hidden[rows], before_cell)
             flat = [tensor for way in self.directions for tensor in weights[layer, way]]
             x, after = run_layer(self.cell, flat, x, lengths, before)
             hiddens.append(after.hidden)
@@ -255,7 +234,7 @@ class Recurrent(nn.Module):
                 x = self.between(x)
         return x, RecurrentState(torch.cat(hiddens), torch.cat(cells) if cells else None)
 
-    # ---- what others ask ----
+    # ---- switches and terms ----
 
     def switches(self, path: str) -> Iterator[Switch]:
         for number in range(self.layers):
@@ -264,11 +243,8 @@ class Recurrent(nn.Module):
             silent: dict[str, Edit] = {f"{scope}.hidden": 0.0 for scope in scopes}
             yield Switch(layer, f"{in_words(layer)} is silent", "layers", silent, layer=number)
             for scope in scopes if len(scopes) > 1 else ():
-                way = scope.rpartition(".")[0]
-                yield Switch(
-                    way, f"{in_words(way)} is silent", "layers", {f"{scope}.hidden": 0.0},
-                    layer=number,
-                )  # fmt: skip
+                way, off = scope.rpartition(".")[0], f"{scope}.hidden"
+                yield Switch(way, f"{in_words(way)} is silent", "layers", {off: 0.0}, layer=number)
             for scope in scopes:
                 place = in_words(scope.rpartition(".")[0])
                 for (gate, value), does in GATES.get(self.cell, {}).items():
@@ -279,14 +255,14 @@ class Recurrent(nn.Module):
                     )  # fmt: skip
 
     def states_at(self, at: Scope, layer: int, row: int, place: int, label: str) -> Terms:
-        """The states of a layer at one place, its directions side by side; 0 at padding."""
+        """The states of a layer at one position, its directions concatenated; 0 at padding."""
         if not at.is_token(row, place):
             return at.run.zeros(label, self.hidden * len(self.directions))
         names = (f"{at.path}.{cell}.hidden" for cell in self.cells(layer))
         return joined(*(at.run.vector(label, name, row, place, None) for name in names))
 
     def last_states(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
-        """The states of a layer after the last token, its directions side by side."""
+        """The states of a layer after the last token, its directions concatenated."""
         length = at.run.tensor(at.ids).shape[1]
         ends: list[Terms] = []
         for cell, way in zip(self.cells(layer), self.directions, strict=True):
@@ -313,9 +289,8 @@ class Recurrent(nn.Module):
             case "lstm", "cell":
                 before = self._state_before(at, index, "cell", "c_before").at(index[2])
                 old = times(at.number("forget_gate", *index), before)
-                return add(
-                    old, times(at.number("input_gate", *index), at.number("candidate", *index))
-                )
+                new = times(at.number("input_gate", *index), at.number("candidate", *index))
+                return add(old, new)
             case "lstm", "hidden":
                 shown = apply("tanh", at.number("cell", *index))
                 return times(at.number("output_gate", *index), shown)
@@ -329,7 +304,7 @@ class Recurrent(nn.Module):
         return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
 
     def _sum_terms(self, at: Scope, index: Index, letter: str) -> Expression:
-        """W x + U h + b of one block; torch keeps b as two."""
+        """W x + U h + b of one gate; torch stores b as two vectors."""
         row = BLOCKS[self.kind()].index(letter) * self.hidden + index[2]
         end = f"l{_layer(at)}" + ("_reverse" if ".backward." in at.scope else "")
         x, state = self._below(at, index), self._state_before(at, index, "hidden", "h_before")
@@ -344,7 +319,7 @@ class Recurrent(nn.Module):
         return at.run.total(from_x, from_h, bias, other)
 
     def _below(self, at: Scope, index: Index) -> Terms:
-        """What a layer reads at this token."""
+        """The input of a layer at this token."""
         row, place, _ = index
         layer = _layer(at)
         if layer:
@@ -352,7 +327,7 @@ class Recurrent(nn.Module):
         return at.inputs(row, place, None)
 
     def _state_before(self, at: Scope, index: Index, point: str, label: str) -> Terms:
-        """The state before this token: that of the token before it, or the initial one."""
+        """The state before this token: after the previous token, or the initial state."""
         row, place, _ = index
         last = at.token_before(row, place, backward=".backward." in at.scope)
         if last is not None:
@@ -367,7 +342,7 @@ class Recurrent(nn.Module):
 
 @runtime_checkable
 class InitialState(Protocol):
-    """A container that gives a recurrent stack its first state."""
+    """A container that sets the initial state of a recurrent stack."""
 
     def initial_terms(
         self, at: Scope, layer: int, row: int, point: str, label: str
@@ -377,5 +352,5 @@ class InitialState(Protocol):
 
 
 def _layer(at: Scope) -> int:
-    """The number of the layer whose cell writes under this scope."""
+    """The number of the layer whose cell traces under this scope."""
     return int(at.scope.partition(".layers.")[2].partition(".")[0])

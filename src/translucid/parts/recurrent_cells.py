@@ -1,12 +1,11 @@
-"""Recurrent cells: one step by hand, with every gate in the trace, and torch's fused kernels for a
-whole stack or for one layer with given weights.
+"""Recurrent cells: one traced step, and torch's fused kernels for a stack or a single layer.
 
 Conventions are torch's: the GRU's reset gate acts after the recurrent product, and its update gate
-says how much of the OLD state stays.
+is the fraction of the old state that stays.
 
 Shapes: in a step, x (batch, inputs), hidden and cell (batch, hidden). In a kernel, x (batch,
-length, inputs), the real tokens of a row first; `lengths` (batch,) says how many they are, None
-that all are; states are (layers * directions, batch, hidden).
+length, inputs), the real tokens of a row first; `lengths` (batch,) counts them, None: no padding;
+states are (layers * directions, batch, hidden).
 """
 
 import warnings
@@ -29,18 +28,14 @@ KERNELS: dict[CellName, Any] = {
     "lstm": torch.lstm,
     "gru": torch.gru,
 }
-# A stack keeps its weights in one piece of memory; thinned weights are new at every pass.
+# Expected: weights with dropout are new tensors in every pass.
 IN_PIECES = "RNN module weights are not part of single contiguous chunk"
 CELLS: dict[str, CellName] = {
     "RNN_TANH": "rnn", "RNN_RELU": "rnn_relu", "LSTM": "lstm", "GRU": "gru",
 }  # fmt: skip
 Options = tuple[bool, int, float, bool, bool]  # biases, layers, dropout, training, both directions
-
-
-Weights = tuple[
-    Tensor, Tensor, Tensor, Tensor
-]  # W (blocks * hidden, inputs), U, b and b' as torch keeps them
-Step = tuple[Tensor, Tensor | None]  # hidden, and for an LSTM the cell
+Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # torch's W (blocks * hidden, inputs), U, b and b'
+Step = tuple[Tensor, Tensor | None]  # hidden and, for an LSTM, cell
 
 
 def rnn_step(
@@ -112,13 +107,13 @@ INSIDE: dict[CellName, tuple[str, ...]] = {
         "reset_gate", "update_gate", "candidate", "hidden",
     ),
 }  # fmt: skip
-# The blocks of torch's weights, in its order, by the letters of the formulas.
+# The blocks of torch's weights, in its order, by their letters in formulas.
 BLOCKS = {"rnn": ("",), "lstm": ("_i", "_f", "_g", "_o"), "gru": ("_r", "_z", "_n")}
 SUMS = {
     "preactivation": "", "forget_sum": "_f", "input_sum": "_i", "candidate_sum": "_g",
     "output_sum": "_o", "reset_sum": "_r", "update_sum": "_z",
 }  # fmt: skip
-# What a gate does when it stands still.
+# What a gate at a constant value does.
 GATES: dict[CellName, dict[tuple[str, float], str]] = {
     "lstm": {
         ("forget", 0.0): "keeps nothing",
@@ -128,10 +123,10 @@ GATES: dict[CellName, dict[tuple[str, float], str]] = {
         ("output", 1.0): "shows everything",
     },
     "gru": {
-        ("reset", 0.0): "the candidate hears nothing of the old state",
-        ("reset", 1.0): "the candidate hears all of the old state",
-        ("update", 0.0): "nothing of the old state stays",
-        ("update", 1.0): "the old state stays",
+        ("reset", 0.0): "the candidate ignores the old state",
+        ("reset", 1.0): "the candidate uses the whole old state",
+        ("update", 0.0): "the old state is dropped",
+        ("update", 1.0): "the old state is kept",
     },
 }
 
@@ -141,7 +136,7 @@ def run_stack(
 ) -> tuple[Tensor, RecurrentState]:
     """All layers, with the weights and the dropout of the module."""
     if _autocast_dtype(x) is not None:
-        weights = list(stack.parameters())  # in the order that kernels take them
+        weights = list(stack.parameters())  # in the order of the kernels' arguments
         options = (True, stack.num_layers, stack.dropout, stack.training, stack.bidirectional)
         return _run(CELLS[stack.mode], weights, options, x, lengths, state)
     before = state.hidden if state.cell is None else (state.hidden, state.cell)
@@ -160,7 +155,7 @@ def run_layer(
     lengths: Tensor | None,
     state: RecurrentState,
 ) -> tuple[Tensor, RecurrentState]:
-    """One layer, in as many directions as there are weights for; no dropout in here."""
+    """One layer without dropout, in as many directions as there are weights."""
     return _run(cell, weights, (True, 1, 0.0, True, len(weights) == 8), x, lengths, state)
 
 
@@ -196,8 +191,8 @@ def _run(
 
 
 def _autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """What autocast asks for on a GPU. Left to itself it runs cuDNN's recurrent kernels in float16,
-    also where bfloat16 is asked for, and there small gradients are 0."""
+    """The autocast dtype on a GPU. Autocast itself would run cuDNN's recurrent kernels in float16
+    even for bfloat16, where small gradients underflow."""
     on = x.is_cuda and torch.is_autocast_enabled("cuda")
     return torch.get_autocast_dtype("cuda") if on else None
 
@@ -207,8 +202,8 @@ def _pack(x: Tensor, lengths: Tensor) -> PackedSequence:
 
 
 def _rows(state: RecurrentState, rows: Tensor | None) -> RecurrentState:
-    """The texts in another order."""
-    assert rows is not None, "packed without being sorted before"
+    """The state with its rows in another order."""
+    assert rows is not None, "packed sequences are sorted"
     return RecurrentState(
         state.hidden.index_select(1, rows),
         None if state.cell is None else state.cell.index_select(1, rows),

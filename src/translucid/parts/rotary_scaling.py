@@ -1,11 +1,11 @@
-"""RoPE scaling: how rotary positions learnt at one length are read at a longer one.
+"""RoPE scaling: use rotary positions beyond the length they were trained with.
 
-    linear    every position is divided by the factor; Chen et al. 2023, arxiv.org/abs/2306.15595
-    dynamic   the base grows with the length read so far (NTK-aware), nothing changes within the
-              original one; Peng et al. 2023, section 3.3
-    yarn      fast pairs stay, slow ones are divided by the factor, those in between partly
-              ("by parts"); Peng et al. 2023, https://arxiv.org/abs/2309.00071
-    llama3    by parts too; which pair counts as fast is told by its turns, not by its number;
+    linear    divide every position by the factor; Chen et al. 2023, arxiv.org/abs/2306.15595
+    dynamic   beyond the original length, the base grows with the length so far (NTK-aware);
+              Peng et al. 2023, section 3.3
+    yarn      "by parts": fast pairs stay, slow ones are divided by the factor, those in between
+              partly; Peng et al. 2023, https://arxiv.org/abs/2309.00071
+    llama3    also by parts, interpolated over the turns of a pair, not over its index;
               Grattafiori et al. 2024, https://arxiv.org/abs/2407.21783
 
 Shapes: positions (batch, length); angles (batch, length, d / 2). All in float64.
@@ -21,7 +21,7 @@ from torch import Tensor
 from translucid.parts.expression import Expression, add, apply, constant, minus, over, times
 
 ScalingName = Literal["linear", "dynamic", "llama3", "yarn"]
-BY_PARTS: dict[ScalingName, float] = {"llama3": 4.0, "yarn": 32.0}  # what `high` is by default
+BY_PARTS: dict[ScalingName, float] = {"llama3": 4.0, "yarn": 32.0}  # the default of `high`
 
 
 def frequencies(d: int, base: float = 10000.0, device: torch.device | None = None) -> Tensor:
@@ -32,7 +32,7 @@ def frequencies(d: int, base: float = 10000.0, device: torch.device | None = Non
 
 @dataclass(frozen=True)
 class RotaryScaling:
-    """One of these methods, with its numbers."""
+    """A scaling method and its parameters."""
 
     factor: float = 1.0
     method: ScalingName = "linear"
@@ -41,7 +41,7 @@ class RotaryScaling:
     high: float = 4.0  # with more, fast
 
     def angles(self, positions: Tensor, d: int, base: float) -> Tensor:
-        """By how much each pair of d dimensions is turned at these positions."""
+        """The angle of each pair of d dimensions at these positions."""
         places = positions.to(torch.float64)[..., None]
         match self.method:
             case "linear":
@@ -54,14 +54,14 @@ class RotaryScaling:
                 return places * ((kept + (1 - kept) / self.factor) * turn)
 
     def _dynamic(self, places: Tensor, d: int, base: float) -> Tensor:
-        """Each token turns as the length up to itself has it, so that steps are the same."""
+        """Frequencies for the length up to each token, so that decoding step by step agrees."""
         longer = ((places + 1) / self.length).clamp(min=1)
         grown = base * (self.factor * longer - self.factor + 1) ** (d / (d - 2))
         pairs = torch.arange(0, d, 2, dtype=torch.float64, device=places.device)
         return grown ** -(pairs / d)
 
     def terms(self, position: int, pair: int, d: int, base: float) -> Expression:
-        """One angle, p / base^(2i/d) where nothing is scaled, as an expression."""
+        """One angle as an expression; p / base^(2i/d) without scaling."""
         p, factor, one = constant("p", position), constant("scaling", self.factor), constant("1", 1)
         whole, power = constant("base", base), constant("2i/d", 2 * pair / d)
         if self.method == "dynamic":
@@ -76,11 +76,11 @@ class RotaryScaling:
         return over(p, slow) if self.factor == 1 else over(p, times(factor, slow))
 
     def kept(self, d: int, base: float, device: torch.device | None = None) -> Tensor:
-        """How much of each pair's own frequency stays: 1 for a fast one, 0 for a slow one."""
+        """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow."""
         if self.method == "llama3":
             turns = self.length * frequencies(d, base, device) / (2 * math.pi)
             return ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        # The pair that makes so many turns in the original length, as a number of its dimension.
+        # The (fractional) pair that makes `high` or `low` turns in the original length.
         fast, slow = (
             d * math.log(self.length / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (self.high, self.low)
@@ -91,5 +91,5 @@ class RotaryScaling:
 
 
 def yarn_attention_factor(factor: float) -> float:
-    """0.1 ln(factor) + 1: by how much YaRN lengthens queries and keys."""
+    """0.1 ln(factor) + 1: the factor by which YaRN scales queries and keys."""
     return 0.1 * math.log(factor) + 1 if factor > 1 else 1.0

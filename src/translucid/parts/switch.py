@@ -1,11 +1,11 @@
-"""What can be switched off in a network, as its parts say themselves.
+"""Parts of a network that can be switched off.
 
 A part, or the module that contains it, defines
 
     def switches(self, path: str) -> Iterator[Switch]
 
-with `path` its place in the network, which is also the scope of its trace points. A module that
-defines `switches` answers for everything within it.
+where `path` is its path in the network and the scope of its trace points. It yields the switches
+of all its submodules too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,6 @@ from torch import nn
 
 from translucid.core.trace import Edit
 
-# Each kind by the word for several of them.
 Kind = Literal[
     "heads", "layers", "attention", "feedforward", "patterns", "positions", "masks", "scale",
     "norms", "gates", "alignment", "bridge", "characters", "segments", "ngrams",
@@ -26,26 +25,26 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Switch:
-    """One part of a network, and how to run the network without it."""
+    """A part of a network, and the trace edit that switches it off."""
 
-    key: str  # stays the same from run to run: encoder.layers.0.self_attention.head.2
+    key: str  # stable identifier: encoder.layers.0.self_attention.head.2
     name: str  # for people: encoder layer 0, head 2
     kind: Kind
-    edit: Mapping[str, Edit]  # for `Trace(edit=...)`, on batches with padding too
-    part: str = ""  # of a head: what its layers are layers of, such as encoder self-attention
+    edit: Mapping[str, Edit]  # for `Trace(edit=...)`
+    part: str = ""  # for a head: its kind of attention, such as encoder self-attention
     layer: int | None = None
     head: int | None = None
 
 
 @runtime_checkable
 class Switchable(Protocol):
-    """A module that says what can be switched off in it."""
+    """A module with switches."""
 
     def switches(self, path: str) -> Iterator[Switch]: ...
 
 
 def switches_of(part: nn.Module, path: str) -> Iterator[Switch]:
-    """All switches of a module and of what it contains, in the order of the network."""
+    """All switches of a module and its submodules, in the order of the network."""
     if isinstance(part, Switchable):
         yield from part.switches(path)
         return

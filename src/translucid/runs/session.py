@@ -81,7 +81,7 @@ class Session:
     def put_back(self, checkpoint: Checkpoint) -> None:
         """Stand where the run stood when the checkpoint was written."""
         try:
-            self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
+            self.state.restore(checkpoint.fill, checkpoint.numbers["state"])
             self.stream = Stream(
                 self.setup.task,
                 self.setup.items,

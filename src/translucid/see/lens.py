@@ -12,6 +12,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, Network
 from translucid.models.ensemble import Ensemble, mean_log_probs
+from translucid.models.heads import Encoded
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
 from translucid.parts.embedding import LanguageHead
@@ -133,9 +134,7 @@ def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
     """The final norm and the head on a stream x (batch, length, d_model)."""
     network = speaker[1]
     outputs = stack_of(network)[0].final_norm(x)
-    if isinstance(network.head, LanguageHead):
-        return network.head(outputs)
-    return network.head(outputs, None)
+    return network.head(outputs if isinstance(network.head, LanguageHead) else Encoded(outputs))
 
 
 @torch.no_grad()

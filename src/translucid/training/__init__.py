@@ -1,4 +1,4 @@
-"""From a recipe and files to a trained model in a folder."""
+"""The training loop, its state and optimizers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,5 @@
-"""Training settings that may be "auto": whether layers are compiled (see `fast.compiled`), and
-whether several items share a row of a batch (see `data.packing`)."""
+"""Resolve training settings that are "auto": compilation (`fast.compiled`) and sequence packing
+(`data.packing`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,27 +22,23 @@ from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import few
 from translucid.training.memory import count
 
-# Weights times tokens of a run, above which compiling, 20 s, is made good: steps take a third less.
-# At 8 million weights that is more than two minutes of training on an H200, at 60 million half one.
+# Weights times tokens of a run above which compiling (20 s) saves time (a third of each step): at 8
+# million weights two minutes of training on an H200, at 60 million half a minute.
 WORTH_COMPILING = 2e15
 
 
 def likely(config: TrainingConfig, model: ModelConfig) -> bool:
-    """Will layers be compiled, as far as these two say?"""
+    """Whether layers will probably be compiled."""
     if config.compile != "auto":
         return config.compile
-    return isinstance(model, TransformerConfig) and _work(config, model) >= WORTH_COMPILING
-
-
-def _work(config: TrainingConfig, model: ModelConfig) -> float:
     tokens = float(config.batch_tokens) * config.accumulate * config.steps
-    return count(model)[0] * tokens
+    return isinstance(model, TransformerConfig) and count(model)[0] * tokens >= WORTH_COMPILING
 
 
 def with_compilation(
     config: TrainingConfig, model: ModelConfig, device: torch.device
 ) -> TrainingConfig:
-    """`compile` as true or false; `cuda_graphs` is decided already."""
+    """Resolve `compile`; `cuda_graphs` must be resolved."""
     if config.compile is False:
         return config
     if not isinstance(model, TransformerConfig):
@@ -55,8 +51,8 @@ def with_compilation(
     if config.compile is True:
         if config.deterministic:
             raise ConfigError(
-                "training.compile = true: compiled kernels are chosen by trying them, so they do "
-                "not repeat to the bit as training.deterministic = true asks; set one to false"
+                "training.compile = true: compiled kernels are chosen by timing them, so results "
+                "are not deterministic as training.deterministic = true requires; set one to false"
             )
         return config
     worth_it = (
@@ -70,16 +66,14 @@ def with_compilation(
     return config.model_copy(update={"compile": worth_it})
 
 
-# Items; above, packing (about 10 s per million items) is done only where the recipe asks for it.
-TOO_MANY_TO_PACK = 1_000_000
-# Fraction of padding above which packing pays; the masks of packed rows cost some of the gain.
-WORTH_PACKING = 0.08
+TOO_MANY_TO_PACK = 1_000_000  # items; packing takes about 10 s per million
+WORTH_PACKING = 0.08  # fraction of padding above which packing pays despite its masks
 
 
 def with_packing(
     config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
 ) -> TrainingConfig:
-    """`packing` as true or false; `cuda_graphs` is decided already."""
+    """Resolve `packing`; `cuda_graphs` must be resolved."""
     if config.packing == "auto" and not _may_pay(config, model, items):
         return config.model_copy(update={"packing": False})
     if config.packing is False:
@@ -95,23 +89,23 @@ def with_packing(
 
 def _why_not(model: ModelConfig, task: Task[Any, Any]) -> str | None:
     if not task.packs:
-        return f"rows are not shared by examples of {task.name}, only by those of translate"
+        return f"the task {task.name} does not support it, only translate does"
     if not isinstance(model, TransformerConfig):
-        return f"model.kind = {model.kind} reads one text in a row; only a transformer reads more"
+        return f"model.kind = {model.kind} reads one text per row; only a transformer reads several"
     if model.norm == "batch":
-        return "batch norm would count padding that is no padding"
+        return "batch norm does not support packed rows"
     return None
 
 
 def _may_pay(config: TrainingConfig, model: ModelConfig, items: Sequence[Any]) -> bool:
-    """Where steps are captured, every shape of a batch costs a graph."""
+    """Packing can pay only with CUDA graphs, where every batch shape costs a graph."""
     if config.cuda_graphs is not True or dist.is_initialized() or len(items) > TOO_MANY_TO_PACK:
         return False
     return isinstance(model, TransformerConfig) and POSITIONS.source(model.positions) is None
 
 
 def _pays(config: TrainingConfig, sizes: NDArray[np.int64]) -> bool:
-    """Short rows have a kernel to which masks make no difference."""
+    """Packing pays for short rows, whose kernel has no cost for masks, with much padding."""
     if max(row_lengths(sizes)) > ROW:
         return False
     plan = plan_batches(few(sizes, int(sizes.max())), config.batch_tokens, seed=config.seed)

@@ -1,4 +1,4 @@
-"""How to train: what the loop and the optimizer are told."""
+"""Configuration of the training loop and the optimizer."""
 
 import os
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
 class TrainingConfig(Config):
-    """How to train: what the loop and the optimizer need to know."""
+    """Configuration of the training loop and the optimizer."""
 
     start_from: str | None = key(
         None, "trained model to start from: a run, a folder or a file; not set: random weights"
@@ -26,7 +26,7 @@ class TrainingConfig(Config):
         return os.fspath(value) if isinstance(value, os.PathLike) else value
 
     freeze: tuple[str, ...] = key(
-        (), "weights that stay as they are, by name or part: encoder.*, *.layers.0", strict=False
+        (), "frozen weights, by name or part: encoder.*, *.layers.0", strict=False
     )
     learning_rates: dict[str, Annotated[float, Field(ge=0)]] = key(
         {}, 'factors of learning_rate by name or part of weights: {"head.*" = 10.0}'
@@ -39,11 +39,11 @@ class TrainingConfig(Config):
     batch_tokens: int = key(4096, "batch size in tokens, padding counted", gt=0)
     accumulate: int = key(1, "gradient accumulation: batches per step", gt=0)
     carry_state: bool = key(
-        False, "stateful batches: a recurrent language model goes on where the last batch ended"
+        False, "stateful batches: a recurrent language model continues from the previous batch"
     )
-    optimizer: OptimizerName = key("adamw", "optimizer: how a gradient becomes a step")
-    learning_rate: float = key(1e-3, "peak learning rate: how long the longest steps are", gt=0)
-    schedule: ScheduleName = key("cosine", "learning rate schedule: how it goes down after warmup")
+    optimizer: OptimizerName = key("adamw", "optimizer")
+    learning_rate: float = key(1e-3, "peak learning rate", gt=0)
+    schedule: ScheduleName = key("cosine", "learning rate schedule after warmup")
     warmup: int = key(100, "warmup steps, in which the learning rate rises to its peak", ge=0)
     weight_decay: float = key(
         0.01, "weight decay: fraction of learning_rate by which weights shrink", ge=0
@@ -51,10 +51,10 @@ class TrainingConfig(Config):
     decay_embeddings: bool = key(False, "weight decay of embedding tables too, not only matrices")
     momentum: float = key(0.9, "momentum of sgd", ge=0, lt=1)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = key(
-        (0.9, 0.98), "betas of adam: how much stays of the mean gradient, and of its mean square",
+        (0.9, 0.98), "betas of adam: decay of the mean gradient and of its mean square",
         strict=False,
     )  # fmt: skip
-    clip_norm: float = key(1.0, "gradient clipping: a longer gradient is cut to this norm", gt=0)
+    clip_norm: float = key(1.0, "gradient clipping: maximum norm of the gradient", gt=0)
     activation_regularization: float = key(
         0.0, "AR: weight of a recurrent network's mean squared output in the loss", ge=0
     )
@@ -87,7 +87,7 @@ class TrainingConfig(Config):
         None, "checkpoint interval in steps; not set: at every evaluation", gt=0
     )
     save_in_background: bool = key(
-        False, "write checkpoints while training goes on; needs their size in RAM"
+        False, "write checkpoints while training continues; needs their size in RAM"
     )
     patience: int | None = key(
         None, "early stopping: after this many evaluations without a better one", gt=0
@@ -103,7 +103,7 @@ class TrainingConfig(Config):
     log_every: int = key(20, "logging interval: steps between two lines of progress", gt=0)
     tensorboard: bool = key(False, "also write the curves for TensorBoard")
     trackers: tuple[TrackerName, ...] = key(
-        (), "trackers that are told the curves too: tensorboard, wandb, mlflow", strict=False
+        (), "trackers to send the curves to: tensorboard, wandb, mlflow", strict=False
     )
 
     @field_validator("trackers", "freeze", mode="before")

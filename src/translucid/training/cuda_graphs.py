@@ -1,12 +1,9 @@
-"""Forward and backward as a CUDA graph for each shape of a batch: one launch instead of a thousand.
+"""Forward and backward pass as one CUDA graph per batch shape.
 
-A training step of a small Transformer is about a thousand kernels of a few microseconds each;
-Python takes longer to launch them than the GPU to run them. A graph is bound to shapes and to
-memory addresses: batches are padded to a few shapes (`in_few_shapes`) and copied to where the graph
-reads, and gradients stay at fixed addresses.
-
-Dropout in a graph draws from the generator's seed at launch time, so each step has its own draws,
-as without graphs.
+A training step of a small Transformer consists of about a thousand kernels of a few microseconds,
+which Python launches more slowly than the GPU runs them. A graph has fixed shapes and addresses:
+batches are padded to a few shapes (`in_few_shapes`) and copied to the graph's inputs, and gradients
+stay at fixed addresses. Dropout uses the generator's seed at launch time, as without graphs.
 """
 
 import warnings
@@ -23,9 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, TrainingError
-from translucid.fast.attention_kernels import with_plans
+from translucid.fast.attention_kernels import JoinedProjections, with_plans
 from translucid.fast.compiled import CompiledLayers
-from translucid.fast.joined_projections import JoinedProjections
 from translucid.models import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
@@ -47,7 +43,7 @@ def decide(
     *,
     task: str | None = None,
 ) -> TrainingConfig:
-    """`cuda_graphs` as true or false: what cannot be captured is refused, or said if left open."""
+    """Resolve `cuda_graphs`: raise if it is true and impossible, report if it is auto."""
     if config.cuda_graphs is False:
         return config
     why_not = _why_not(config, model, device, task)
@@ -64,21 +60,21 @@ def _why_not(
     if device.type != "cuda":
         return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
     if dist.is_initialized() and config.parallel == "fsdp":
-        return "layers that are gathered from shards (fsdp) are not captured"
+        return "sharded layers (fsdp) are not captured"
     if dist.is_initialized() and config.cuda_graphs == "auto":
-        return "steps of several processes are captured only if it is set to true"
+        return "with several processes, set it to true"
     if isinstance(model, RecurrentConfig):
         return _why_not_recurrent(config, model)
     if not isinstance(model, TransformerConfig):
         return f"steps of model.kind = {model.kind} are not captured"
     if model.norm == "batch":
-        return "batch norm would count the rows that fill up a batch"
+        return "batch norm would count the rows that pad a batch"
     if model.ensemble_size > 1:
         return "an ensemble trains another member at each step"
     if task is not None and TASKS.source(task) is not None:
-        return f"of a task of your own ({task}), rows that fill up a batch would count"
+        return f"your own task ({task}) would count the rows that pad a batch"
     if POSITIONS.source(model.positions) is not None:
-        return f"positions of your own ({model.positions}) are not captured"
+        return f"your own positions ({model.positions}) are not captured"
     if model.characters:
         return "a model that reads characters is not captured"
     return None
@@ -88,7 +84,7 @@ def _why_not_recurrent(config: TrainingConfig, model: RecurrentConfig) -> str | 
     if model.shape != "decoder":
         return "a recurrent encoder needs the lengths of its texts on the CPU"
     if config.carry_state:
-        return "rows that fill up a batch would change the state that is carried"
+        return "rows that pad a batch would change the carried state"
     if config.activation_regularization or config.temporal_regularization:
         return "penalties on activations are not captured"
     return None
@@ -96,7 +92,7 @@ def _why_not_recurrent(config: TrainingConfig, model: RecurrentConfig) -> str | 
 
 @dataclass(frozen=True)
 class _GraphMemory:
-    """A graph, where it reads its batch, and where it writes its loss."""
+    """A graph with its input batch and its loss."""
 
     graph: torch.cuda.CUDAGraph
     batch: Batch
@@ -104,7 +100,7 @@ class _GraphMemory:
 
 
 class Captured(Gradients):
-    """The same gradients, with a graph for every shape that comes."""
+    """The same gradients, with a graph for every batch shape."""
 
     def __init__(
         self,
@@ -120,9 +116,9 @@ class Captured(Gradients):
         self._deterministic = config.deterministic
         self._scale = torch.zeros((), device=device)
         self._stream = torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
+        self._pool = torch.cuda.graph_pool_handle()  # shared: only one graph runs at a time
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._joined = JoinedProjections(model)  # of whole weights, which sharded layers have not
+        self._joined = JoinedProjections(model)
         self._adds = config.accumulate > 1
         self._flat: FlatGradients | None = None
         if not processes.alone:
@@ -132,14 +128,15 @@ class Captured(Gradients):
                 p.grad = torch.zeros_like(p)
 
     def prepare(self, micro: Sequence[Batch]) -> None:
-        """Capture the shapes that are new. This draws random numbers, and adds to gradients."""
+        """Capture new shapes, which draws random numbers and adds to gradients."""
         for batch in micro:
             if _shape(batch) not in self._held:
                 self._held[_shape(batch)] = self._capture(batch)
                 self._zero()
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
-        """What DDP would average is summed after the last batch, outside the graph."""
+        """As `Gradients.add`; processes sum their gradients after the last batch, outside the
+        graph."""
         held = self._held[_shape(batch)]
         for name, tensor in batch.inputs.items():
             held.batch.inputs[name].copy_(tensor, non_blocking=True)
@@ -155,7 +152,7 @@ class Captured(Gradients):
         self._zero()
 
     def _backward(self, loss: Tensor) -> None:
-        """Into where gradients stay by few kernels, not by one for each parameter."""
+        """Write gradients to their fixed addresses with few kernels."""
         gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
         pairs = [
             (p.grad, g) for p, g in zip(self._parameters, gradients, strict=True) if g is not None
@@ -167,7 +164,7 @@ class Captured(Gradients):
             torch._foreach_copy_(kept, new)
 
     def _zero(self) -> None:
-        if not self._adds:  # the next ones are written over them
+        if not self._adds:  # they will be overwritten
             return
         if self._flat is not None:
             self._flat.zero()
@@ -175,20 +172,20 @@ class Captured(Gradients):
         torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None])
 
     def _capture(self, batch: Batch) -> _GraphMemory:
-        batch = replace(batch.to(self.device), idle=False)  # a batch that counts may come as well
+        batch = replace(batch.to(self.device), idle=False)  # later batches may not be idle
         graph = torch.cuda.CUDAGraph()
         masked = any(tensor.dtype is torch.bool for tensor in batch.inputs.values())
-        # Not on the default stream, which graphs cannot be captured from; and the passes before
-        # on the same one, since autograd remembers where a gradient was added up.
+        # Graphs cannot be captured on the default stream. The passes before use the same stream,
+        # since autograd remembers where a gradient was accumulated.
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
             # Ragged batches have masks and come in many shapes; full ones in few.
             with with_plans(not masked and not self._deterministic):
                 with torch.cuda.stream(self._stream):
-                    self._pass(batch, self._scale)  # kernels are chosen and loaded
+                    self._pass(batch, self._scale)  # selects and loads kernels
                     with _no_waiting():
                         self._pass(batch, self._scale)
-                # The thread that makes batches may ask CUDA for memory meanwhile.
+                # The prefetching thread may allocate CUDA memory meanwhile.
                 with torch.cuda.graph(
                     graph, self._pool, self._stream, capture_error_mode="thread_local"
                 ):
@@ -207,8 +204,8 @@ class Captured(Gradients):
 
 @contextmanager
 def _no_waiting() -> Iterator[None]:
-    """Within the block an error tells of what makes the CPU wait for the GPU, which no graph can
-    do. Found by the capture itself, it would leave the generator of random numbers unusable."""
+    """Raise if the CPU synchronises with the GPU, which a graph cannot do. An error in the capture
+    itself would leave the random generator unusable."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
@@ -224,13 +221,13 @@ def _shape(batch: Batch) -> tuple[Any, ...]:
     return tuple((name, *tensor.shape) for name, tensor in named)
 
 
-SMALLEST = 4  # what a length is rounded up to at least; the more, the fewer shapes
-SHORT = 128  # up to this length a mask that hides nothing is kept
-FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than this fraction of them
+SMALLEST = 4  # lengths are rounded up to multiples of this
+SHORT = 128  # length up to which masks without padding are kept
+FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than 1 / FINENESS
 
 
 def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
-    """Lengths rounded up, further where they are long, but never above the longest there is."""
+    """Lengths rounded up, long ones to larger multiples, but not beyond max_length."""
     lengths = np.asarray(lengths, dtype=np.int64)
     powers = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
     steps = np.maximum(powers // FINENESS, SMALLEST)
@@ -238,7 +235,7 @@ def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
 
 
 def without_needless_masks(batch: Batch) -> Batch:
-    """The same batch without masks that hide nothing: attention is a little faster without."""
+    """The batch without masks that have no padding, which makes attention slightly faster."""
     inputs = {
         name: t
         for name, t in batch.inputs.items()
@@ -251,12 +248,11 @@ def in_few_shapes(
     batch: Batch, budget: int, max_length: int, *, processes: int = 1, causal: bool = False,
     full: bool = False,
 ) -> Batch:  # fmt: skip
-    """The same batch with more padding, and with rows that have no targets. causal: no token is
-    read before those it has to say. full: no batch of the run has padding.
+    """The batch with more padding and with rows without targets; the loss does not change. causal:
+    a language model. full: no batch of the run has padding.
 
-    It has as many rows as the budget of tokens holds (of several processes, its part of them), or
-    half, a quarter, an eighth of them. Its loss is that of the batch: padding is hidden or stands
-    behind all that is read, and targets that are IGNORE do not count.
+    The number of rows is the largest that fits the token budget (of this process), or a half, a
+    quarter, an eighth of it.
     """
     inputs = {
         name: _lengthen(t, max_length, False if t.dtype is torch.bool else 0)
@@ -268,7 +264,6 @@ def in_few_shapes(
     rows = -(-(budget // length) // processes)
     while rows // 2 >= count:
         rows //= 2
-    # Copies of a row that is there are as harmless as that one.
     chosen = torch.tensor([*range(count), *[0] * (rows - count)])
     targets = targets[chosen]
     targets[count:] = IGNORE
@@ -278,9 +273,9 @@ def in_few_shapes(
 
 
 def _needless(name: str, tensor: Tensor, behind: Collection[str]) -> bool:
-    """Is it a mask without which attention computes the same, by a faster kernel? What the masks
-    `behind` hide stands behind all that is read, so no position that counts sees it, or there is
-    nothing. Of other short rows masks are kept, so that one kind of batch is compiled once."""
+    """Whether attention gives the same results without this mask, by a faster kernel: padding of
+    the masks `behind` is at the end, where no real position sees it. Other masks of short rows are
+    kept, so that one kind of batch is compiled once."""
     if tensor.dtype is not torch.bool:
         return False
     return name in behind or (tensor.shape[1] > SHORT and bool(tensor.all()))

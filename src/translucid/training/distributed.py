@@ -1,10 +1,10 @@
-"""Several processes that train one model: `torchrun --nproc-per-node 2 -m translucid train ...`.
+"""Training in several processes: `torchrun --nproc-per-node 2 -m translucid train ...`.
 
-Every batch is shared out by rows and every gradient is the sum over all rows, so the number of
-processes decides how fast a run is, not what it computes.
+The rows of every batch are distributed and gradients are summed, so the number of processes does
+not change the results.
 
     ddp    each process holds the whole model; gradients are summed
-    fsdp   each process holds a shard of every tensor, and borrows the rest layer by layer
+    fsdp   each process holds a shard of every tensor and gathers the rest layer by layer
 """
 
 import os
@@ -25,19 +25,19 @@ Parallel = Literal["ddp", "fsdp"]
 
 
 class Processes:
-    """This process among those of a run. Alone, everything here is the identity."""
+    """The processes of a run and the rank of this one. Alone, all methods are the identity."""
 
     def __init__(self, rank: int = 0, count: int = 1, parallel: Parallel | None = None) -> None:
         self.rank, self.count, self.parallel = rank, count, parallel
 
     @property
     def alone(self) -> bool:
-        """In no group. A torchrun of one process has a group of one, and works as of many."""
+        """Without a process group. torchrun with one process has a group of one."""
         return self.parallel is None
 
     @property
     def main(self) -> bool:
-        """The one that speaks and writes."""
+        """Whether this process writes logs and files."""
         return self.rank == 0
 
     @property
@@ -46,12 +46,12 @@ class Processes:
 
     @property
     def command(self) -> str:
-        """What starts the command line in as many processes."""
+        """The command that starts Translucid in as many processes."""
         several = f"torchrun --nproc-per-node {self.count} -m translucid"
         return "translucid" if self.alone else several
 
     def wrap(self, network: nn.Module, *, find_unused: bool = False) -> nn.Module:
-        """What to call for a loss whose gradients all processes share."""
+        """The module to call for a loss whose gradients are summed over processes."""
         if self.alone:
             return network
         if isinstance(network, Ensemble):
@@ -62,10 +62,10 @@ class Processes:
         if self.parallel == "fsdp":
             from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-            # It warns of what nobody does here: changing keys and values in place.
+            # It warns about in-place changes of keys and values, which do not happen here.
             warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
             for part in network.modules():
-                if isinstance(part, CrossAttention):  # asked for keys and values before its layer
+                if isinstance(part, CrossAttention):  # projects keys and values before its layer
                     fully_shard(part)
                     register_fsdp_forward_method(part, "project")
             for part in network.modules():
@@ -81,7 +81,7 @@ class Processes:
         )
 
     def syncing(self, called: nn.Module, wanted: bool) -> Any:
-        """Gradients are exchanged only after the last batch of a step."""
+        """Exchange gradients only after the last batch of a step."""
         if isinstance(called, nn.parallel.DistributedDataParallel):
             return nullcontext() if wanted else called.no_sync()
         if self.sharded:
@@ -96,11 +96,11 @@ class Processes:
         return total
 
     def any(self, flag: bool) -> bool:
-        """Whether it holds in any process; all of them get the same answer."""
+        """Whether the flag is set in any process; the same result in all of them."""
         return self.any_of(flag)[0]
 
     def any_of(self, *flags: bool) -> list[bool]:
-        """The same of several, in one exchange: what it costs is its way through all processes."""
+        """`any` for several flags in one exchange."""
         if self.alone:
             return list(flags)
         seen = torch.tensor(flags, dtype=torch.int32)
@@ -109,7 +109,7 @@ class Processes:
 
     def wait(self) -> None:
         if not self.alone:
-            self.any(False)  # on the CPU: a barrier of NCCL would need a device
+            self.any(False)  # on the CPU: NCCL's barrier needs a device
 
     def agree(self, value: float) -> float:
         """The main process's value, in all of them."""
@@ -124,16 +124,16 @@ ALONE = Processes()
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor of which each process holds a shard."""
+    """The whole of a sharded tensor."""
     if not dist.is_initialized():
         return tensor
-    from torch.distributed.tensor import DTensor  # takes a second: only where there may be one
+    from torch.distributed.tensor import DTensor  # on demand: takes a second
 
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def shard(tensor: Tensor, like: Tensor) -> Tensor:
-    """What this process holds of a whole tensor, shared out as another one is."""
+    """This process's shard of a whole tensor, sharded like another one."""
     if not dist.is_initialized():
         return tensor
     from torch.distributed.tensor import DTensor, distribute_tensor
@@ -145,7 +145,7 @@ def shard(tensor: Tensor, like: Tensor) -> Tensor:
 
 @contextmanager
 def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
-    """The processes that torchrun started, or this one alone."""
+    """The processes that torchrun started, or only this one."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not dist.is_torchelastic_launched():
         yield ALONE
@@ -157,7 +157,7 @@ def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
     try:
         yield Processes(dist.get_rank(), count, parallel)
     except RuntimeError as error:
-        # A process that ended shows as a closed connection or a timeout in the others.
+        # When a process ends, the others see a closed connection or a timeout.
         raise TrainingError(
             f"process {os.environ['RANK']} of {count} lost the others: {str(error).strip()[:300]}"
         ) from error

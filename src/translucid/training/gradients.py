@@ -1,7 +1,7 @@
-"""Forward and backward pass of a batch, launched from Python; the gradients of several processes
-are summed in one flat buffer."""
+"""Forward and backward pass of a batch, and the update of the weights."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -9,20 +9,19 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from translucid.fast.attention_kernels import ShortRows
+from translucid.fast.attention_kernels import JoinedProjections, ShortRows
 from translucid.fast.compiled import CompiledLayers
 from translucid.fast.dropout import HashedDropout, LargeDropout
-from translucid.fast.joined_projections import JoinedProjections
 from translucid.tasks.base import Task
 from translucid.tasks.batch import Batch
-from translucid.training.activation_regularization import ActivationRegularization
-from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
-from translucid.training.distributed import Processes
+from translucid.training.distributed import Processes, whole
+from translucid.training.recurrent_training import ActivationRegularization, CarriedState
+from translucid.training.state import State
 
 
 class Gradients:
-    """Adds up the gradients of the batches of a step, in the parameters."""
+    """Accumulates the gradients of the batches of a step."""
 
     def __init__(
         self,
@@ -47,11 +46,11 @@ class Gradients:
         self._penalty = ActivationRegularization(model, *penalties) if any(penalties) else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
-        """Do what must be done before the random draws of a step begin: nothing."""
+        """Prepare these batches before the generators are seeded; here nothing."""
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
-        """Add the gradient of scale times the loss; returns the loss. Gradients are exchanged
-        between processes after the last batch of a step."""
+        """Add the gradient of scale times the loss; return the loss. Processes exchange gradients
+        after the last batch of a step."""
         if batch.first and isinstance(self.model, CarriedState):
             self.model.reset()
         with self._processes.syncing(self.model, last):
@@ -82,16 +81,16 @@ class Gradients:
         loss.backward()
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        """Forget the gradients of a step."""
+        """Clear the gradients."""
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
 
 
-ALIGNED = 64  # values: kernels read several at a time, from places that are multiples of 256 bytes
+ALIGNED = 64  # values: gradients start at multiples of 256 bytes for vectorized kernels
 
 
 class FlatGradients:
-    """Makes every gradient a view into one buffer. Parameters of one dtype, on one device."""
+    """All gradients as views of one buffer; parameters of one dtype, on one device."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         sizes = [-(-p.numel() // ALIGNED) * ALIGNED for p in parameters]
@@ -100,8 +99,105 @@ class FlatGradients:
             p.grad = part[: p.numel()].view(p.shape)
 
     def sum(self) -> None:
-        """Over all processes, in place. On a GPU the CPU does not wait for it."""
+        """Sum over all processes, in place and without synchronising a GPU."""
         dist.all_reduce(self.buffer)
 
     def zero(self) -> None:
         self.buffer.zero_()
+
+
+class Update:
+    """Updates the weights: clips, steps, averages."""
+
+    waits = True  # whether `take` returns only when the norm is known
+
+    def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
+        """clear: clears the gradients."""
+        self._state, self._clip_norm, self._clear = state, config.clip_norm, clear
+        self._parameters = list(state.network.parameters())
+        self._taken = math.nan
+
+    def norm(self) -> float:
+        """The gradient norm of the last update, before clipping; if it is not finite, the weights
+        did not change."""
+        return self._taken
+
+    def take(self, learning_rate: float) -> None:
+        """Update the weights and clear the gradients."""
+        for group in self._groups():
+            group["lr"] = learning_rate * group.get("factor", 1.0)
+        # The only synchronisation of a step, after all other work is launched.
+        norm = float(whole(nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)))
+        if math.isfinite(norm):
+            for optimizer in self._state.optimizers:
+                optimizer.step()
+            if self._state.average is not None:
+                self._state.average.update()
+        self._clear()
+        self._taken = norm
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for o in self._state.optimizers for group in o.param_groups]
+
+
+class CapturedUpdate(Update):
+    """The same as a CUDA graph. The GPU skips the update if the norm is not finite, so the CPU can
+    launch the next gradients without waiting."""
+
+    waits = False
+
+    def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
+        super().__init__(state, config, clear)
+        device = state.device
+        self._weight = torch.zeros((), device=device)
+        self._rates = [torch.zeros((), device=device) for _ in self._groups()]
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._norm: Tensor
+        self._copied = torch.zeros((), pin_memory=True)
+        self._copying = torch.cuda.Event()
+
+    @staticmethod
+    def fits(state: State) -> bool:
+        """Whether a graph can skip a step of these optimizers."""
+        return all(
+            isinstance(o, torch.optim.Adam | torch.optim.AdamW) and o.defaults["fused"]
+            for o in state.optimizers
+        )
+
+    def norm(self) -> float:
+        """Call this once per update."""
+        self._copying.synchronize()  # does not wait for later work
+        norm, average = float(self._copied), self._state.average
+        if average is not None and math.isfinite(norm):
+            average.steps += 1
+        return norm
+
+    def take(self, learning_rate: float) -> None:
+        average = self._state.average
+        for value, group in zip(self._rates, self._groups(), strict=True):
+            value.fill_(learning_rate * group.get("factor", 1.0))
+        if average is not None:
+            self._weight.fill_(average.next_weight())
+        if self._graph is None:
+            self._capture()
+        assert self._graph is not None
+        self._graph.replay()
+        self._copied.copy_(self._norm, non_blocking=True)
+        self._copying.record()
+
+    def _capture(self) -> None:
+        for value, group in zip(self._rates, self._groups(), strict=True):
+            group["lr"], group["capturable"] = value, True
+        nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])  # loads
+        torch.cuda.synchronize(self._state.device)
+        self._graph = torch.cuda.CUDAGraph()
+        # The prefetching thread may allocate CUDA memory meanwhile.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            self._norm = nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
+            left_out = (~torch.isfinite(self._norm)).float()
+            for optimizer in self._state.optimizers:
+                vars(optimizer)["found_inf"] = left_out  # as GradScaler does to skip a step
+                optimizer.step()
+            if self._state.average is not None:
+                self._state.average.move(self._weight * (1 - left_out))
+            self._clear()

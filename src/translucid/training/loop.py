@@ -1,4 +1,4 @@
-"""The training loop: one function, top to bottom, no callbacks that change what it computes."""
+"""The training loop: one function, without callbacks that change what it computes."""
 
 import math
 import sys
@@ -20,20 +20,19 @@ from translucid.tasks.in_batches import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
-from translucid.training.gradients import Gradients
+from translucid.training.gradients import CapturedUpdate, Gradients, Update
 from translucid.training.optimisers import rate
 from translucid.training.state import State, seed_generators
 from translucid.training.stop_request import StopRequested, leaving
-from translucid.training.update import CapturedUpdate, Update
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
-FIRST_SAVE = 300.0  # seconds after which a session is saved, due or not
-ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
+FIRST_SAVE = 300.0  # seconds after which a session is saved for the first time
+ADVICE = "lower training.learning_rate, increase training.warmup, or check those lines"
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """One line of the journal: what happened since the last."""
+    """Metrics since the last log line."""
 
     step: int
     loss: float  # per target
@@ -42,15 +41,15 @@ class TrainingProgress:
     targets: int
     targets_per_second: float
     seconds: float  # since the start
-    memory: int | None  # bytes at the highest point so far, of the GPU or else of the process
+    memory: int | None  # peak bytes so far, of the GPU or else of the process
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step, looked at closely."""
+    """Metrics of one step."""
 
     step: int
-    loss: float  # of this step alone, per target
+    loss: float  # of this step only, per target
     norm: float  # of the gradient, before clipping
     learning_rate: float
     sizes: list[float]  # the norm of each parameter's gradient, before clipping
@@ -63,7 +62,7 @@ class _Launched:
     micro: list[Batch]
     targets: int
     loss: Tensor  # their sum
-    prepared: float  # seconds spent on what later steps use again
+    prepared: float  # seconds spent on one-time preparation
 
 
 def _ignore(*_: Any) -> None:
@@ -72,22 +71,21 @@ def _ignore(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Watchers:
-    """Who may look on, and be told; nobody here changes what is computed."""
+    """Callbacks of the training loop, which do not change what it computes."""
 
     progress: Callable[[TrainingProgress], None] = _ignore
     evaluated: Callable[[nn.Module, Score, bool], None] = _ignore  # the last: best so far?
-    save: Callable[[], None] = _ignore  # now is a good time to write the state down
+    save: Callable[[], None] = _ignore  # write the state
     interrupted: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = _ignore
-    watches: Callable[[int], bool] = lambda step: False  # is `stepped` to be told of this step?
+    watches: Callable[[int], bool] = lambda step: False  # whether to call `stepped`
     stepped: Callable[[Step], None] = _ignore
-    # and `looked`, of the network as it is after it? The second: is it evaluated there?
+    # (step, whether it is evaluated) -> whether to call `looked` with the network
     looks: Callable[[int, bool], bool] = lambda step, evaluating: False
     looked: Callable[[nn.Module], None] = _ignore
-    # After each step: how many there were, and the seconds of this one, without evaluations and
-    # without what is made once.
+    # After each step: its number and its seconds, without evaluation and one-time preparation.
     ticked: Callable[[int, float], None] = _ignore
-    evaluation_took: Callable[[float], None] = _ignore  # so many seconds
+    evaluation_took: Callable[[float], None] = _ignore  # seconds
 
 
 def train(
@@ -100,20 +98,19 @@ def train(
     *,
     one_shape: bool = False,
 ) -> Ending:
-    """Train in place, from where the state is. `evaluated` is told when to keep the model, `save`
-    when to keep the state. one_shape: of all batches."""
+    """Train in place, from the given state. one_shape: all batches have the same shape."""
     model, device, processes = state.network, state.device, state.processes
     gradients = _gradients(state, task, config, watchers, one_shape)
     parameters = list(model.parameters())
     update = _update(state, config, gradients)
     marked = time.monotonic()
     began = marked - state.seconds
-    targets_then = state.target_sum  # the time of these was spent in an earlier sitting
+    targets_then = state.target_sum  # trained in an earlier session
     model.train()
     metric = task.criterion(config.best_metric).metric
     if evaluating := state.unscored:
         _evaluate(state, task, valid, metric, watchers)
-        if state.unscored:  # again; the checkpoint is that of before
+        if state.unscored:  # interrupted again; the checkpoint is unchanged
             return "interrupted"
         late = _late(state, config)
         state.finished = state.step >= config.steps or late or state.best.stalled
@@ -125,10 +122,10 @@ def train(
         marked = time.monotonic()
 
     def launch(step: int) -> _Launched:
-        # Divide by the targets of the whole step: batches of unequal length weigh as they should.
+        # Divide by the targets of the whole step, so that every target has the same weight.
         micro = [next(batches) for _ in range(config.accumulate)]
         targets = sum(batch.count for batch in micro)
-        scale = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        scale = processes.count / max(targets, 1)  # turns the mean over processes into a sum
         before = time.monotonic()
         gradients.prepare(micro)
         prepared = time.monotonic() - before
@@ -203,25 +200,25 @@ def train(
             return "interrupted"
         prepared = launched.prepared if prefetched is None else prefetched.prepared
         watchers.ticked(state.step, max(now - step_began - prepared, 0.0))
-        marked += time.monotonic() - now  # to evaluate, look and save is not to train
+        marked += time.monotonic() - now  # evaluation and saving do not count as training
     return _ending(state, config)
 
 
 def _late(state: State, config: TrainingConfig) -> bool:
-    """Is the time over, in any process?"""
-    if config.minutes is None:  # then nobody need be asked
+    """Whether the time limit has passed in any process."""
+    if config.minutes is None:
         return False
     return state.processes.any(state.seconds > 60 * config.minutes)
 
 
 def _pauses(step: int, config: TrainingConfig) -> bool:
-    """Is the model scored or saved after so many steps, or are they all?"""
+    """Whether the model is evaluated or saved after this many steps, or training ends."""
     every = (config.evaluate_every, config.save_every or config.evaluate_every)
     return step >= config.steps or any(step % n == 0 for n in every)
 
 
 def _ending(state: State, config: TrainingConfig) -> Ending:
-    """Why a finished run is, also one that had finished in an earlier session."""
+    """Why a run ended, possibly in an earlier session."""
     if state.step >= config.steps:
         return "steps"
     return "patience" if state.best.stalled else "minutes"
@@ -230,7 +227,7 @@ def _ending(state: State, config: TrainingConfig) -> Ending:
 def _evaluate(
     state: State, task: Task[Any, Any], valid: Sequence[Any], metric: str, watchers: Watchers
 ) -> None:
-    """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
+    """Score the network; if the run is asked to stop, leave it unscored."""
     began = time.monotonic()
     with state.readable() as network:
         score = None
@@ -267,7 +264,7 @@ def _update(state: State, config: TrainingConfig, gradients: Gradients) -> Updat
 
 
 def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """The norm of the gradient of each parameter; 0 where there is none. (parameters,)"""
+    """The gradient norm of each parameter, 0 without a gradient: (parameters,)."""
     gradients = [p.grad.detach() for p in parameters if p.grad is not None]
     norms = iter(torch._foreach_norm(gradients) if gradients else ())
     zero = torch.zeros((), device=parameters[0].device)
@@ -275,7 +272,7 @@ def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def look(state: State, watchers: Watchers) -> None:
-    """Show the network as it would be kept now. In all processes, since sharing it takes all."""
+    """Pass the network, as it would be saved now, to `looked`; called in all processes."""
     training = state.network.training
     with state.readable() as network:
         network.eval()
@@ -284,8 +281,7 @@ def look(state: State, watchers: Watchers) -> None:
 
 
 def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> None:
-    """Seed the generators that dropout draws from: every step has its own draws, whatever was
-    drawn before it, so that a resumed run draws what it would have drawn."""
+    """Seed the generators for a step, so that a resumed run draws the same numbers."""
     words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
     seed_generators(int(words[0]), device)
 
@@ -293,19 +289,19 @@ def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> N
 def _leave_out(
     state: State, norm: float, micro: Sequence[Batch], config: TrainingConfig, watchers: Watchers
 ) -> None:
-    """The weights are still those of before this step: keep them, and stop or go on as told."""
+    """Handle a gradient that is not finite: skip the step, or stop after too many."""
     bad = _not_finite(state.step, norm, micro)
     if state.skipped >= config.skip_bad_batches:
         watchers.save()
         raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
-    if state.carried is not None:  # what it has read last may be no number
+    if state.carried is not None:  # it may contain NaN
         state.carried.reset()
-    watchers.say(f"{bad}: left out, {state.skipped} so far")
+    watchers.say(f"{bad}: skipped, {state.skipped} so far")
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """Bytes at the highest point so far, where the system tells."""
+    """Peak memory in bytes, if the system reports it."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     try:

@@ -1,9 +1,9 @@
-"""How much memory a training needs, known before any of it is taken: a system that runs out ends
-the process without a word.
+"""Estimate the memory of a training run before it starts, since a system that runs out of memory
+kills the process without a message.
 
-    parameters x 4 bytes x (weights + gradients + what the optimizer keeps) + activations
+    parameters x 4 bytes x (weights + gradients + optimizer state) + activations
 
-The activations are those that the backward pass needs at least; what is refused cannot fit.
+The estimate is a lower bound: a run that is refused cannot fit.
 """
 
 import os
@@ -21,10 +21,9 @@ from translucid.models.transformer import TransformerConfig
 from translucid.training.config import TrainingConfig
 
 FLOAT = 4  # bytes: weights, gradients and moments are float32
-KEPT = {"adamw": 2, "adam": 2, "sgd": 1, "muon": 1}  # by an optimizer, for each parameter
-DEEP = ("layers", "decoder_layers")  # keys that repeat a part
-# Sizes that nobody wonders at.
-ORDINARY = {
+KEPT = {"adamw": 2, "adam": 2, "sgd": 1, "muon": 1}  # values per parameter in the optimizer
+DEEP = ("layers", "decoder_layers")  # keys for the number of layers
+ORDINARY = {  # common sizes
     "d_model": 512, "hidden": 512, "d_ff": 2048, "layers": 12, "decoder_layers": 12,
     "max_length": 2048, "ensemble_size": 8,
 }  # fmt: skip
@@ -32,7 +31,7 @@ ORDINARY = {
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes, by what takes them."""
+    """Bytes by use."""
 
     parameters: int
     weights: int
@@ -47,7 +46,7 @@ class Footprint:
 
 
 def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
-    """What training such a model takes at least."""
+    """The minimum memory for training such a model."""
     parameters, buffers = count(config)
     whole = FLOAT * parameters
     return Footprint(
@@ -61,8 +60,7 @@ def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
 
 
 def count(config: ModelConfig) -> tuple[int, int]:
-    """Parameters and values of tables; of many layers, one and a second are built and taken as
-    often as there are layers."""
+    """The numbers of parameters and buffer values, extrapolated from one and two layers."""
     deep = {key: n for key in DEEP if (n := getattr(config, key, None)) is not None}
     several = getattr(config, "ensemble_size", 1)
     alone = {} if several == 1 else {"ensemble_size": 1}
@@ -83,27 +81,27 @@ def _built(config: ModelConfig) -> tuple[int, int]:
 
 
 def activations(config: ModelConfig, training: TrainingConfig) -> int:
-    """Bytes that the forward pass of one batch leaves for the backward pass, at the least: what
-    goes into each linear layer, and the logits."""
+    """A lower bound on the bytes that the forward pass of a batch stores for the backward pass: the
+    inputs of all linear layers, and the logits."""
     size = 2 if training.precision == "bfloat16" else FLOAT
     if not isinstance(config, TransformerConfig | RecurrentConfig):
         hidden: tuple[int, ...] = getattr(config, "hidden", ())
         return size * training.batch_tokens * sum(hidden)
     if isinstance(config, TransformerConfig):
         d_ff = config.d_ff or 4 * config.d_model
-        per_layer = 6 * config.d_model + d_ff  # q, k, v, what they mix, two norms; the inner layer
+        per_layer = 6 * config.d_model + d_ff  # q, k, v, their mix, two norms; the hidden layer
         layers = config.layers
-        if config.shape == "encoder-decoder":  # each reads its half of the tokens
+        if config.shape == "encoder-decoder":  # each reads half of the tokens
             layers = (layers + (config.decoder_layers or layers)) // 2
     else:
         gates = {"lstm": 4, "gru": 3}.get(config.cell, 1)
         per_layer = (gates + 1) * config.hidden * (2 if config.bidirectional else 1)
         layers = config.layers
     per_token = config.d_model + layers * per_layer
-    if config.head == "language":  # logits, and what is made of them
+    if config.head == "language":  # logits and their gradient
         vocab = config.target_vocab or config.vocab
         per_token += vocab if config.shape == "encoder-decoder" else 2 * vocab
-    return size * training.batch_tokens * per_token  # of an ensemble, one model after another
+    return size * training.batch_tokens * per_token  # an ensemble trains one member at a time
 
 
 def check_memory(
@@ -112,8 +110,7 @@ def check_memory(
     device: torch.device,
     model: Mapping[str, Any],
 ) -> None:
-    """Refuse a training that cannot fit, with the number and the keys to lower. model: the section
-    of the recipe."""
+    """Refuse a run that cannot fit, naming the keys to lower. model: the recipe's section."""
     available = available_bytes(device)
     if available is None:
         return
@@ -121,17 +118,17 @@ def check_memory(
         need = estimate(config, training)
     except (RuntimeError, OverflowError, TypeError):  # sizes that torch cannot even count
         raise ConfigError(
-            f"this model is larger than can be counted, and {_words(available)} of memory are "
+            f"this model is too large to be counted, and {_words(available)} of memory are "
             f"available on {device}; lower {_keys(config, model)}"
         ) from None
-    # Of several processes, each shards what changes and has the weights whole, to evaluate them.
+    # With fsdp, gradients and optimizer are sharded; each process also has whole weights.
     processes = int(os.environ.get("WORLD_SIZE", "1")) if training.parallel == "fsdp" else 1
     steady = need.weights + need.activations
     if steady + (need.total - steady) // processes <= available:
         return
     parts = {
         "weights": need.weights, "gradients": need.gradients,
-        f"what {training.optimizer} keeps": need.optimizer, "the average": need.average,
+        f"state of {training.optimizer}": need.optimizer, "average": need.average,
         f"activations of {training.batch_tokens:,} tokens": need.activations,
     }  # fmt: skip
     listed = ", ".join(f"{name} {_words(size)}" for name, size in parts.items() if size)
@@ -145,7 +142,7 @@ def check_memory(
 def _keys(
     config: ModelConfig, model: Mapping[str, Any], need: Footprint | None = None, available: int = 0
 ) -> str:
-    """What to lower, that which is most out of the ordinary first."""
+    """The keys to lower, the most unusual sizes first."""
     sizes = {key: model[key] for key in ORDINARY if isinstance(model.get(key), int)}
     sizes = dict(sorted(sizes.items(), key=lambda pair: -pair[1] / ORDINARY[pair[0]]))
     keys = [f"model.{key} ({value})" for key, value in sizes.items()]

@@ -1,5 +1,4 @@
-"""Optimizers by name, Muon among them, and learning-rate schedules as plain functions of the
-step."""
+"""Optimizers by name, including Muon, and learning rate schedules."""
 
 import inspect
 import math
@@ -9,15 +8,15 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-STEPS = 5  # of Newton and Schulz
-A, B, C = 3.4445, -4.7750, 2.0315  # x becomes A x + B (x xᵀ) x + C (x xᵀ)² x in each
+STEPS = 5  # of the Newton-Schulz iteration
+A, B, C = 3.4445, -4.7750, 2.0315  # each step maps x to A x + B (x xᵀ) x + C (x xᵀ)² x
 EPS = 1e-7
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon with adjust_lr_fn="match_rms_adamw": its steps are as long as AdamW's, so
-    one learning rate serves both. Matrices of a shape are moved together, since a GPU would spend
-    its time on starting small kernels. On a CPU it works in float32, torch's always in bfloat16."""
+    """torch.optim.Muon with adjust_lr_fn="match_rms_adamw", so that its steps are as long as
+    AdamW's. Unlike torch's, it updates matrices of the same shape together, which saves kernel
+    launches, and works in float32 on a CPU."""
 
     def __init__(
         self, params: list[Any], *, lr: float, weight_decay: float, momentum: float = 0.95
@@ -53,7 +52,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """About U Vᵀ of each matrix U S Vᵀ, in `product_dtype`. (count, rows, columns)"""
+    """Approximately U Vᵀ of each matrix U S Vᵀ, in `product_dtype`: (count, rows, columns)."""
     x = matrices.to(product_dtype(matrices.device))
     tall = x.shape[1] > x.shape[2]
     x = x.mT if tall else x
@@ -66,10 +65,10 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def product_dtype(device: torch.device) -> torch.dtype:
-    """The type to multiply matrices in: bfloat16 on GPUs that have it, else float32.
+    """The dtype for matrix multiplication: bfloat16 on GPUs that support it, else float32.
 
-    A CPU without bfloat16 instructions would take 20 to 50 times as long in bfloat16, or fail and
-    fall back with a warning. With them it would take about as long as in float32.
+    In bfloat16, a CPU without bfloat16 instructions takes 20 to 50 times as long, or fails; one
+    with them is not faster than in float32.
     """
     if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         return torch.bfloat16
@@ -78,14 +77,12 @@ def product_dtype(device: torch.device) -> torch.dtype:
 
 OptimizerName = Literal["adamw", "adam", "sgd", "muon"]
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"]
-
-
 Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
 
 def _lean(kind: type[Kind]) -> type[Kind]:
-    """The same without what keeps torch's compiler away from its methods: nobody compiles ours, and
-    to keep it away torch imports it, which takes two seconds."""
+    """The optimizer without torch's decorators against compilation, which import the compiler and
+    take two seconds."""
     names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     methods["step"] = torch.no_grad()(methods["step"])
@@ -107,12 +104,11 @@ def make_optimizer(
     factors: Mapping[str, float] | None = None,
     decay_embeddings: bool = False,
 ) -> list[torch.optim.Optimizer]:
-    """One optimizer, or two: Muon moves matrices only, so AdamW moves the rest.
+    """One optimizer, or two for Muon, which updates only matrices: AdamW updates the rest.
 
-    Vectors (biases, gains) and embeddings do not decay: they are few, and shrinking them shrinks
-    what the model says rather than how freely it says it. But where most weights are embeddings
-    and texts are few, decay_embeddings keeps a rare word from being learned by heart. factors: of
-    the learning rate, by the name of a weight; the loop multiplies with that of a group.
+    Vectors (biases, gains) and embeddings have no weight decay. With few texts, where most weights
+    are embeddings, decay_embeddings keeps the model from memorising rare words. factors: of the
+    learning rate, by the name of a weight; the loop applies them per parameter group.
     """
     matrices, rest = _split(model)
     tables = [p for p in rest if decay_embeddings and p.dim() == 2]
@@ -136,7 +132,7 @@ def make_optimizer(
             return [_SGD(all_groups, lr=learning_rate, momentum=momentum)]
         case "muon":
             both: list[torch.optim.Optimizer] = []
-            if matrices:  # of a model that is partly frozen, one kind may be left alone
+            if matrices:  # may be empty if weights are frozen
                 of_matrices = groups(matrices, [])
                 both.append(_Muon(of_matrices, lr=learning_rate, weight_decay=weight_decay))
             if rest:
@@ -148,7 +144,7 @@ def make_optimizer(
 def _by_factor(
     model: nn.Module, factors: Mapping[str, float]
 ) -> Callable[[list[nn.Parameter]], list[dict[str, Any]]]:
-    """Parts a list of parameters by their factor, in the order in which factors come."""
+    """A function that groups parameters by their factor, in order of first occurrence."""
     of = {id(p): factors.get(name, 1.0) for name, p in model.named_parameters()}
 
     def parted(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
@@ -169,14 +165,14 @@ def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 
 
 def rate(step: int, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2) -> float:
-    """The fraction of the full learning rate at a step (from 0): up in a line, then as named.
+    """The fraction of the peak learning rate at a step (from 0): linear warmup, then the schedule.
 
-    constant: stays. linear, cosine: down to 0 at the last step. inverse_sqrt: as 1 / sqrt(step),
-    needing no last step. wsd: stays, then down in a line over the last fraction `cooldown`.
+    constant: no decay. linear, cosine: down to 0 at the last step. inverse_sqrt: 1 / sqrt(step).
+    wsd: constant, then linearly down over the last fraction `cooldown`.
     """
     if step < warmup:
         return (step + 1) / warmup
-    left = (steps - step) / max(steps - warmup, 1)  # 1 after the warm-up, 0 at the end
+    left = (steps - step) / max(steps - warmup, 1)  # 1 after the warmup, 0 at the end
     match name:
         case "constant":
             return 1.0

@@ -1,8 +1,7 @@
-"""Which weights are trained, and how long the steps of each are.
+"""Which weights are trained, and the learning rate factor of each.
 
-Weights are named as in a model folder: `encoder.layers.0.self_attention.qkv.weight`. A pattern is a
-shell glob over these names or over a part's, in which `*` crosses dots as in a trace: `encoder.*`,
-`*.layers.0`, `head`. Adapters (`*.lora.*`) are left alone by patterns that do not name them.
+Patterns are shell globs over the names of weights or parts, where `*` also matches dots:
+`encoder.*`, `*.layers.0`, `head`. Adapters (`*.lora.*`) match only patterns that contain "lora".
 """
 
 import re
@@ -22,26 +21,26 @@ ADAPTER = ".lora."
 
 
 def freeze(network: nn.Module, patterns: Sequence[str]) -> None:
-    """Let the weights of these names be as they are."""
+    """Freeze the weights that match these patterns."""
     parameters = dict(network.named_parameters())
     for name in frozen(network, patterns):
         parameters[name].requires_grad_(False)
 
 
 def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
-    """The weights that these patterns name, which cannot be all."""
+    """The names of weights that match these patterns; raises if all do."""
     names = _names(network)
     chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
     if chosen == set(names):
         raise ConfigError(
-            f"training.freeze = {list(patterns)!r}: leaves nothing to train; leave a part out, "
+            f"training.freeze = {list(patterns)!r}: no weight is left to train; leave out a part, "
             "such as the head"
         )
     return chosen
 
 
 def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]:
-    """By what the learning rate of each weight is multiplied."""
+    """The learning rate factor of each weight."""
     names = _names(network)
     factors = dict.fromkeys(names, 1.0)
     if config.layer_decay is not None:
@@ -54,7 +53,7 @@ def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]
 
 
 def _names(network: nn.Module) -> dict[str, list[str]]:
-    """Every weight with all names that it has: a tied table is also the head's."""
+    """Every weight with all its names: a tied table has two."""
     first = {id(parameter): name for name, parameter in network.named_parameters()}
     names: dict[str, list[str]] = {name: [] for name in first.values()}
     for name, parameter in network.named_parameters(remove_duplicate=False):
@@ -63,7 +62,7 @@ def _names(network: nn.Module) -> dict[str, list[str]]:
 
 
 def _matching(names: Mapping[str, Sequence[str]], pattern: str, key: str) -> list[str]:
-    """The weights that a pattern names, themselves or by a part that they are in."""
+    """The weights whose name, or that of a part containing them, matches a pattern."""
     chosen = [
         name
         for name, every in names.items()
@@ -71,13 +70,11 @@ def _matching(names: Mapping[str, Sequence[str]], pattern: str, key: str) -> lis
         and any(fnmatchcase(part, pattern) for one in every for part in _with_parts(one))
     ]
     if not chosen:
-        known = sorted({part for every in names.values() for one in every
-                        for part in _with_parts(one)})  # fmt: skip
-        close = nearest(pattern.replace("*", ""), known)
-        hint = f"did you mean {' or '.join(close)}?" if close else (
-            f"the parts are {', '.join(sorted({name.partition('.')[0] for name in names}))}"
-        )  # fmt: skip
-        raise ConfigError(f"training.{key}: {pattern!r} names no weight of the model; {hint}")
+        known = {part for every in names.values() for one in every for part in _with_parts(one)}
+        close = nearest(pattern.replace("*", ""), sorted(known))
+        parts = ", ".join(sorted({name.partition(".")[0] for name in names}))
+        hint = f"did you mean {' or '.join(close)}?" if close else f"the parts are {parts}"
+        raise ConfigError(f"training.{key}: {pattern!r} matches no weight of the model; {hint}")
     return chosen
 
 
@@ -88,8 +85,8 @@ def _with_parts(name: str) -> list[str]:
 
 
 def _depths(names: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many layers lie between a weight and what stands behind the last: 0 for the head, 1 for
-    the last layer, most for the embedding (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
+    """The distance of each weight from the output in layers: 0 for the head, 1 for the last layer,
+    most for the embedding (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
     layers: dict[str, int] = {}
     for name in names:
         if match := _LAYER.match(name):

@@ -1,5 +1,5 @@
-"""Work for a GPU run done in background threads: batches prepared while the GPU computes, and slow
-libraries loaded while the data are read."""
+"""Background threads of a GPU run: prepare batches while the GPU computes, and load slow libraries
+while the data are read."""
 
 import queue
 import threading
@@ -17,14 +17,14 @@ from translucid.tasks.batch import Batch
 from translucid.training import automatic
 from translucid.training.config import TrainingConfig
 
-QUEUE_SIZE = 8  # batches at most that wait to be taken
+QUEUE_SIZE = 8  # batches
 
 
 @contextmanager
 def prefetched(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator[Batch]]:
-    """The same batches in the same order, for captured steps, during which Python has time. Where
-    it launches every kernel itself, a second thread only takes its turns away: steps of a small
-    Transformer took 8 % longer. Those get their batches as they are."""
+    """The same batches in the same order, prefetched if steps are captured as CUDA graphs. Without
+    graphs, a second thread slows down kernel launches: steps of a small Transformer took 8 %
+    longer."""
     if not captured:
         yield batches
         return
@@ -36,14 +36,14 @@ def prefetched(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator
 
 
 def pinned(batch: Batch) -> Batch:
-    """In memory that a GPU can read while the CPU goes on."""
+    """The batch in pinned memory, for asynchronous copies to a GPU."""
     inputs = {name: tensor.pin_memory() for name, tensor in batch.inputs.items()}
     return replace(batch, inputs=inputs, targets=batch.targets.pin_memory())
 
 
 class Prefetcher:
-    """An iterator that is a few items ahead. What the thread meets is raised where its item would
-    have been taken; `close` ends the thread."""
+    """An iterator that prepares a few items ahead in a thread. The thread's exceptions are raised
+    in place of its item; `close` ends the thread."""
 
     def __init__(
         self, batches: Iterator[Batch], finish: Callable[[Batch], Batch], size: int = QUEUE_SIZE
@@ -51,7 +51,7 @@ class Prefetcher:
         self._batches, self._finish = batches, finish
         self._made: queue.Queue[Batch | BaseException] = queue.Queue(size)
         self._closing = threading.Event()
-        # A daemon: a process that is told to leave at once does not wait for a batch.
+        # A daemon thread, so that the process can exit without waiting for a batch.
         self._thread = threading.Thread(target=self._make, name="batches", daemon=True)
         self._thread.start()
 
@@ -62,7 +62,7 @@ class Prefetcher:
                 if self._closing.is_set():
                     return
             self._made.put(StopIteration())
-        except BaseException as error:  # also what is no Exception: nobody else would hear of it
+        except BaseException as error:  # raised in __next__
             self._made.put(error)
 
     def __iter__(self) -> "Prefetcher":
@@ -71,14 +71,14 @@ class Prefetcher:
     def __next__(self) -> Batch:
         made = self._made.get()
         if isinstance(made, BaseException):
-            self._made.put(made)  # whoever asks again hears the same
+            self._made.put(made)  # for the next call
             raise made
         return made
 
     def close(self) -> None:
         self._closing.set()
         while self._thread.is_alive():
-            while not self._made.empty():  # it may wait for room
+            while not self._made.empty():  # the thread may wait for space
                 self._made.get_nowait()
             self._thread.join(0.01)
 
@@ -88,7 +88,7 @@ COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.asyn
 
 
 def begin(config: TrainingConfig, model: ModelConfig, device: torch.device) -> None:
-    """model: as far as it is known before the data are."""
+    """Start loading the GPU's libraries. model: as known before the data are read."""
     if device.type != "cuda":
         return
     modules = list(KERNELS) if has_triton() else []
@@ -98,8 +98,8 @@ def begin(config: TrainingConfig, model: ModelConfig, device: torch.device) -> N
 
 
 def _load(device: torch.device, modules: list[str]) -> None:
-    with suppress(Exception):  # whoever needs it meets the same, and tells of it
+    with suppress(Exception):  # the main thread will raise the same
         some = torch.ones(16, 16, device=device)
-        some @ some  # the device, and its library of matrix multiplications
+        some @ some  # initialises the device and cuBLAS
         for module in modules:
             import_module(module)

@@ -1,5 +1,5 @@
-"""Everything that changes during training, which a checkpoint stores and a resume restores:
-weights, their exponential moving average, the optimizer, the random generators."""
+"""The training state that a checkpoint stores: weights, their exponential moving average, the
+optimizer, progress. Also random generators."""
 
 import copy
 import math
@@ -16,11 +16,11 @@ from translucid.core.errors import ConfigError
 from translucid.core.weights import own_tensors
 from translucid.fast.packed_linear import pad_heads
 from translucid.tasks.score import Criterion
-from translucid.training.carried_state import CarriedState
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
 from translucid.training.optimisers import make_optimizer
 from translucid.training.parameter_groups import freeze, rate_factors
+from translucid.training.recurrent_training import CarriedState
 
 
 class Average:
@@ -29,7 +29,7 @@ class Average:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay, self.steps = decay, 0
         self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
-        # Two lists in the same order; to gather them anew would take as long as to average.
+        # Two lists in the same order, since gathering them takes as long as averaging.
         self._means = list(self.weights.values())
         self._own: list[Tensor] = list(model.parameters())
 
@@ -40,20 +40,20 @@ class Average:
         torch._foreach_lerp_(self._means, self._own, weight)
 
     def next_weight(self) -> float:
-        """1 - d of the next step."""
+        """1 - d of the next step; at first d is smaller, to forget the initial weights."""
         steps = self.steps + 1
-        return 1 - min(self.decay, steps / (steps + 10))  # a young mean forgets its start
+        return 1 - min(self.decay, steps / (steps + 10))
 
     @torch.no_grad()
     def move(self, weight: Tensor) -> None:
-        """The same by a weight that the GPU knows; steps are counted by the caller."""
+        """`update` with a weight on the GPU; the caller counts the steps."""
         apart = torch._foreach_sub(self._own, self._means)
         torch._foreach_mul_(apart, weight)
         torch._foreach_add_(self._means, apart)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Within the block the model has the mean weights; afterwards its own."""
+        """Within the block, the model has the mean weights."""
         self._swap()
         try:
             yield
@@ -69,12 +69,12 @@ class Average:
 
 
 class Best:
-    """Remembers the best score, and for how many evaluations nothing better came."""
+    """The best score, and the number of evaluations since."""
 
     def __init__(self, criterion: Criterion, patience: int | None) -> None:
         self.criterion, self.patience = criterion, patience
         self.value: float | None = None
-        self.loss = math.inf  # of the best, which decides between equal values
+        self.loss = math.inf  # of the best, to break ties
         self.waited = 0
 
     def update(self, value: float, loss: float = 0.0) -> bool:
@@ -92,11 +92,13 @@ class Best:
         return self.patience is not None and self.waited >= self.patience
 
 
-class State:
-    """A network, its optimizers, and how far they have come.
+NUMBERS = ("step", "batches", "skipped", "seconds", "finished", "unscored", "target_sum")
 
-    Random draws are not here: each step seeds the generators anew, from the run's seed and the
-    step, so that they do not depend on what was drawn before.
+
+class State:
+    """A network, its optimizers and the progress of training.
+
+    It contains no random generators: each step seeds them from the run's seed and the step.
     """
 
     def __init__(
@@ -108,14 +110,14 @@ class State:
         criterion: Criterion = Criterion("score"),  # noqa: B008 (frozen)
         rows: int | None = None,
     ) -> None:
-        """rows: of the largest batch, if the state of a recurrent network is carried from one to
-        the next."""
+        """rows: those of the largest batch, if `training.carry_state` is on."""
         self.network, self.processes = network, processes
         if next(network.parameters()).is_cuda:
             pad_heads(network)
         freeze(network, config.freeze)
         self._whole = copy.deepcopy(network) if processes.sharded else None
-        # Before the optimizers: it may change the tensors. Captured steps exchange by themselves.
+        # Before the optimizers, since it may replace tensors. Captured steps sum gradients
+        # themselves.
         captured = config.cuda_graphs is True and not processes.sharded
         self.called = network if captured else processes.wrap(network)
         if rows is not None and not processes.alone:
@@ -136,18 +138,18 @@ class State:
         self._make_moments()
         self.average = Average(network, config.ema) if config.ema is not None else None
         self.best = Best(criterion, config.patience)
-        self.step = 0  # updates done
-        self.batches = 0  # taken for them
-        self.skipped = 0  # updates left out, since their gradient was not finite
-        self.seconds = 0.0  # spent so far, in all sittings
+        self.step = 0  # number of updates
+        self.batches = 0  # used for them
+        self.skipped = 0  # updates skipped because their gradient was not finite
+        self.seconds = 0.0  # in all sessions
         self.finished = False
-        self.unscored = False  # the evaluation that this step is due was left
+        self.unscored = False  # the evaluation of this step was interrupted
         self.device = next(network.parameters()).device
-        # Since the last line of progress:
+        # Since the last log line:
         self.loss_sum, self.target_sum = torch.zeros((), device=self.device), 0
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name; they are the state itself, not copies."""
+        """The tensors of the state by name, not copies."""
         tensors = {f"network.{name}": value for name, value in own_tensors(self.network).items()}
         for number, optimizer in enumerate(self.optimizers):
             for place, values in optimizer.state_dict()["state"].items():
@@ -160,39 +162,30 @@ class State:
         return tensors | {"loss_sum": self.loss_sum}
 
     def numbers(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "batches": self.batches,
-            "skipped": self.skipped,
-            "seconds": self.seconds,
-            "finished": self.finished,
-            "unscored": self.unscored,
+        return {name: getattr(self, name) for name in NUMBERS} | {
             "best": self.best.value,
             "best_loss": self.best.loss,
             "waited": self.best.waited,
-            "target_sum": self.target_sum,
             "average_steps": self.average.steps if self.average is not None else None,
         }
 
-    def put_back(
+    def restore(
         self, fill: Callable[[dict[str, Tensor]], None], numbers: Mapping[str, Any]
     ) -> None:
-        """Continue from a checkpoint: `fill` writes the tensors as they were, in place."""
+        """Continue from a checkpoint: `fill` restores the tensors in place."""
         fill(self.tensors())
         if self.average is not None:
             self.average.steps = numbers["average_steps"]
-        self.step, self.batches = numbers["step"], numbers["batches"]
-        self.skipped = numbers["skipped"]
-        self.seconds, self.finished = numbers["seconds"], numbers["finished"]
-        self.unscored = numbers.get("unscored", False)  # not in older checkpoints
+        for name, value in ({"unscored": False} | dict(numbers)).items():  # older: no `unscored`
+            if name in NUMBERS:
+                setattr(self, name, value)
         self.best.value, self.best.waited = numbers["best"], numbers["waited"]
-        # Older runs did not note it: then an equal value is not better, as it was with them.
+        # Older checkpoints do not have it; in those runs an equal value was not better.
         self.best.loss = numbers.get("best_loss", -math.inf)
-        self.target_sum = numbers["target_sum"]
 
     def _make_moments(self) -> None:
-        """Optimizers make their tensors when a parameter first has a gradient, in an ensemble at
-        any time: take a step of length 0, and undo what it has counted."""
+        """Create the optimizers' tensors, which would otherwise be created with the first gradient
+        of each parameter: take a step of length 0 and reset their counters."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = 0.0
@@ -206,7 +199,7 @@ class State:
 
     @contextmanager
     def readable(self) -> Iterator[nn.Module]:
-        """The network to evaluate and keep: the average if there is one, and whole."""
+        """The network to evaluate and save: with averaged weights if any, and not sharded."""
         if self._whole is None:
             with self.average.swapped_in() if self.average else nullcontext():
                 yield self.network
@@ -220,11 +213,8 @@ class State:
 
 
 def seed_generators(seed: int, device: torch.device) -> None:
-    """Seed the generators that a network on this device draws from, and no others.
-
-    `torch.manual_seed` seeds those of all accelerators, also of one that is not in use yet: then as
-    soon as it is, behind the back of whoever uses it first.
-    """
+    """Seed the generators that a network on this device uses, and no others: `torch.manual_seed`
+    seeds those of all accelerators, even of ones that are initialised later."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
@@ -234,8 +224,8 @@ def seed_generators(seed: int, device: torch.device) -> None:
 
 @contextmanager
 def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
-    """Whatever is drawn or seeded inside, afterwards all generators of the process go on as if
-    nothing had been. `device`: the one in use, if it is not the CPU."""
+    """Restore all random generators of the process after the block. device: the accelerator in
+    use, if any."""
     on_cpu = device is None or device.type == "cpu"
     accelerator = None if on_cpu else torch.get_device_module(device)
     ours, theirs = random.getstate(), np.random.get_state()

@@ -1,16 +1,16 @@
-"""A run that is asked to stop: after the step that it is in. What can be repeated, such as an
-evaluation, is left at once."""
+"""Requests to stop a run: it stops after the current step. What can be repeated, such as an
+evaluation, is interrupted at once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
 class StopRequested(BaseException):
-    """A block was left because the run was asked to stop. No Exception: nobody may swallow it."""
+    """Raised to interrupt a block; not an Exception, so that no other handler catches it."""
 
 
 class StopRequest:
-    """Whether somebody has asked; made by those who hear signals, asked by those who train."""
+    """Whether a stop was requested: set by signal handlers, checked by the training loop."""
 
     def __init__(self) -> None:
         self.signal: int | None = None  # the first that came
@@ -20,7 +20,7 @@ class StopRequest:
         return self.signal is not None
 
     def ask(self, signal: int) -> None:
-        """From the handler of a signal: within `leaving` this does not return."""
+        """Request a stop, from a signal handler; within `leaving` this raises."""
         self.signal = signal
         if self._leaves:
             self._leaves = False
@@ -28,7 +28,7 @@ class StopRequest:
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
-        """The block ends with Left when somebody asks, and does not begin if somebody has."""
+        """Interrupt the block with StopRequested when a stop is, or has been, requested."""
         if self():
             raise StopRequested
         self._leaves = True
@@ -39,5 +39,5 @@ class StopRequest:
 
 
 def leaving(interrupted: Callable[[], bool]) -> AbstractContextManager[None]:
-    """For the block of a run that may be stopped by any function."""
+    """`StopRequest.leaving`, if the function is a StopRequest; else no interruption."""
     return interrupted.leaving() if isinstance(interrupted, StopRequest) else nullcontext()
