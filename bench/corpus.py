@@ -126,7 +126,7 @@ def measure(
     result["generate_s"] = round(time.monotonic() - began, 1)
     print(f"generated {size:,} bytes in {result['generate_s']} s", flush=True)
 
-    from translucid.data.corpus.build_store import ensure_store
+    from translucid.data.corpus.build_store import StorePlan, ensure_store
     from translucid.data.corpus.sample import sample_texts
     from translucid.data.tokenizers.tokenizer import Tokenizer
 
@@ -141,9 +141,8 @@ def measure(
     said: list[str] = []
     began = time.monotonic()
     with watched() as memory:
-        store = ensure_store(
-            [text], tokenizer, store_folder, processes=processes, progress=shown(), say=said.append
-        )
+        plan = StorePlan([text], tokenizer, store_folder, processes=processes, progress=shown())
+        store = ensure_store(plan, said.append)
     seconds = time.monotonic() - began
     result |= {
         "tokens": len(store),
@@ -156,11 +155,11 @@ def measure(
         "load_after_build": os.getloadavg(),
     }
     began = time.monotonic()
-    ensure_store([text], tokenizer, store_folder, say=said.append)
+    ensure_store(StorePlan([text], tokenizer, store_folder), said.append)
     result["reuse_s"] = round(time.monotonic() - began, 4)
     os.utime(text)
     began = time.monotonic()
-    ensure_store([text], tokenizer, store_folder, say=said.append)
+    ensure_store(StorePlan([text], tokenizer, store_folder), said.append)
     result["reuse_after_touch_s"] = round(time.monotonic() - began, 2)
     print("\n".join(said), flush=True)
     result["said"] = said

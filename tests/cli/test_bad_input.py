@@ -167,26 +167,26 @@ SPOILT = {
     ),
     "empty": Spoilt(lambda data: b"", (": the file is empty; give one with at least one line",)),
     "UTF-16": Spoilt(
-        lambda data: data.decode().encode("utf-16"), (": is UTF-16 text", "iconv -f UTF-16")
+        lambda data: data.decode().encode("utf-16"), ("is UTF-16 text", "iconv -f UTF-16")
     ),
     "gzip cut short": Spoilt(
         lambda data: gzip.compress(data)[:-9],
-        (": the archive is damaged or cut short after line ", "make or fetch it again"),
+        ("archive is damaged", "again"),
         ".gz",
     ),
     "xz cut short": Spoilt(
         lambda data: lzma.compress(data)[:-9],
-        (": the archive is damaged or cut short after line ", "make or fetch it again"),
+        ("archive is damaged", "again"),
         ".xz",
     ),
     "not really gzip": Spoilt(
-        lambda data: data, (": ends in .gz, but its content is no gzip archive; rename it",), ".gz"
+        lambda data: data, ("ends in .gz, but", "gzip archive", "rename it"), ".gz"
     ),
     "not really xz": Spoilt(
-        lambda data: data, (": ends in .xz, but its content is no xz archive; rename it",), ".xz"
+        lambda data: data, ("ends in .xz, but", "xz archive", "rename it"), ".xz"
     ),
     "missing": Spoilt(lambda data: None, (": no such file; ",)),
-    "a folder": Spoilt(lambda data: None, (": is a folder", "give a file"), "/"),
+    "a folder": Spoilt(lambda data: None, ("is a folder",), "/"),
 }
 
 
@@ -206,8 +206,7 @@ def test_a_spoilt_file(
     words = train_words(task, *given)
     if verb == "evaluate":
         words = ["evaluate", models[task], *(f"--data={file}" for file in given)]
-    message = given[0] + spoilt.says[0]
-    assert_refused(command(words, files), message, *spoilt.says[1:])
+    assert_refused(command(words, files), given[0], *spoilt.says)
 
 
 # Lines to be answered: translate, classify, tag and predict read them alike
@@ -224,7 +223,7 @@ def test_spoilt_standard_input(
 ) -> None:
     stdin = SPOILT[fault].change((VERBS[verb] + "\n").encode() * 3)
     answer = command([verb, models[TASK_OF[verb]]], stdin=stdin)
-    assert_refused(answer, "standard input" + SPOILT[fault].says[0], *SPOILT[fault].says[1:])
+    assert_refused(answer, "standard input", *SPOILT[fault].says)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +238,7 @@ def test_a_spoilt_file_of_lines(
     files = {name: content or b""} if content is not None or spoilt.suffix == "/" else {}
     given = name.removesuffix("/")
     answer = command([verb, models[TASK_OF[verb]], given], files)
-    assert_refused(answer, given + spoilt.says[0], *spoilt.says[1:])
+    assert_refused(answer, given, *spoilt.says)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -352,20 +351,16 @@ REFUSED = {
     "unequal files": Bad(
         "translate",
         {"a.en": EN, "b.de": "eins\nzwei\n"},
-        ("a.en has 12 lines, but b.de has 2: b.de ends after line 2, where a.en:3 goes on with",),
+        ("a.en has 12 lines, but b.de has 2: b.de ends after line 2", "a.en:3"),
     ),
     "one file twice": Bad("translate", {"a.en": EN}, ("a.en and a.en are the same file", "copy")),
     "only blank lines": Bad(
         "translate", {"a.en": "\n" * 12, "a.de": DE}, ("a.en + a.de: no usable record",)
     ),
     "only blank lines of text": Bad("language", {"a.txt": "\n\n"}, ("a.txt: no usable record",)),
-    "only blank rows": Bad(
-        "classify", {"a.tsv": "\n\n"}, ("a.tsv: there is no row in it, only 2 blank lines",)
-    ),
-    "no sentence": Bad("tag", {"a.conll": "# x\n\n"}, ("a.conll: there is no sentence in it",)),
-    "no format": Bad(
-        "classify", {"a.dat": LABELLED}, ("a.dat: the name does not tell the format", ".tsv, .csv")
-    ),
+    "only blank rows": Bad("classify", {"a.tsv": "\n\n"}, ("a.tsv", "2 blank lines")),
+    "no sentence": Bad("tag", {"a.conll": "# x\n\n"}, ("a.conll", "no sentence")),
+    "no format": Bad("classify", {"a.dat": LABELLED}, ("a.dat", ".tsv, .csv", "data.format")),
     "CSV with an open quote": Bad(
         "classify",
         {"a.csv": 'label,text\ngood,"a fine day\nbad,a poor day\n'},
@@ -409,7 +404,7 @@ REFUSED = {
     "JSON without a key": Bad(
         "classify",
         {"a.jsonl": '{"label": "a", "text": "x"}\n{"label": "b"}\n'},
-        ("a.jsonl:2: there is no column 'text' here; the columns are 'label'",),
+        ("a.jsonl:2: ", "no column 'text'", "'label'"),
     ),
     "labels that may be missing": Bad(
         "classify",
@@ -465,7 +460,7 @@ REFUSED = {
         f"unknown label in {part}": Bad(
             "classify",
             {"a.tsv": LABELLED, f"{part}.tsv": "good\tx\ngod\ty\n"},
-            (f"{part}.tsv:2: the model knows no label 'god'; did you mean 'good'?",),
+            (f"{part}.tsv:2: ", "no label 'god'; did you mean 'good'?"),
         )
         for part in ("valid", "test")
     },
@@ -473,7 +468,7 @@ REFUSED = {
         f"unknown tag in {part}": Bad(
             "tag",
             {"a.conll": TAGGED, f"{part}.conll": "Anna B-PER\n\nBonn B-LOC\n"},
-            (f"{part}.conll:3: the model knows no tag 'B-LOC'; ", "'B-PER'"),
+            (f"{part}.conll:3: ", "no tag 'B-LOC'", "'B-PER'"),
         )
         for part in ("valid", "test")
     },
@@ -601,8 +596,8 @@ def words_of(bad: Bad) -> list[str]:
 @pytest.mark.parametrize(
     ("task", "content", "says"),
     [
-        ("classify", "good\tx\ngod\ty\n", ":2: the model knows no label 'god'; did you mean"),
-        ("tag", "Anna B-PER\n\nBonn B-LOC\n", ":3: the model knows no tag 'B-LOC'; "),
+        ("classify", "good\tx\ngod\ty\n", "no label 'god'; did you mean"),
+        ("tag", "Anna B-PER\n\nBonn B-LOC\n", "no tag 'B-LOC'; "),
     ],
 )
 def test_unknown_labels_when_evaluating(
@@ -610,7 +605,7 @@ def test_unknown_labels_when_evaluating(
 ) -> None:
     name = next(iter(GOOD[task]))
     answer = command(["evaluate", models[task], "--data", name], {name: content})
-    assert_refused(answer, name + says, "it was trained with")
+    assert_refused(answer, name, says, "it was trained with")
 
 
 def test_no_permission(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -751,7 +746,7 @@ def test_a_file_that_shrinks_while_it_is_read(command: Command) -> None:
     writer.start()
     answer = command(train_words("translate", "a.en", "a.de"))
     writer.join()
-    says = "a.en: the file changed while it was read (from 1,500,000 to 600,000 bytes)"
+    says = "a.en changed while it was read (from 1,500,000 to 600,000 bytes)"
     assert_refused(answer, says, "read it again when nothing writes to it")
 
 
@@ -777,7 +772,7 @@ def test_lines_that_shrink_while_they_are_answered(tmp_path: Path, models: dict[
         os.truncate(path, 100_000)
         _, err = running.communicate(timeout=300)
     assert running.returncode == 2
-    assert f"error: {path}: the file changed while it was read" in err
+    assert f"error: {path} changed while it was read" in err
     assert "Traceback" not in err
 
 
@@ -797,7 +792,7 @@ def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
 def test_closed_standard_input(models: dict[str, str]) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *PYTHON, "classify", models["classify"]]
     done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False, timeout=300)
-    says = "error: standard input: is closed; give a file, or pipe text into the command\n"
+    says = "error: standard input is closed; give a file, or pipe text into the command\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
 

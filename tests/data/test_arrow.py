@@ -70,7 +70,7 @@ def test_a_saved_dataset(arrow: Any, tmp_path: Path) -> None:
 def test_broken_parquet(arrow: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"no parquet at all")
-    with pytest.raises(InputError, match=r"a\.parquet: cannot be read as a table"):
+    with pytest.raises(InputError, match=r"a\.parquet: cannot be read"):
         list(read_text(path))
 
 
@@ -78,7 +78,7 @@ def test_without_pyarrow_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"another package is needed: pip install pyarrow"):
+    with pytest.raises(InputError, match="pip install pyarrow"):
         list(read_text(path))
 
 
@@ -86,7 +86,7 @@ def test_several_splits(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
-    message = r"holds several splits; give one of them: .*/test, .*/train"
+    message = r"several splits.*/test, .*/train"
     with pytest.raises(InputError, match=message):
         list(read_labelled(tmp_path))
 

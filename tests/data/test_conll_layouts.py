@@ -95,10 +95,10 @@ def test_the_columns_that_a_model_was_trained_on_come_first(make: Make) -> None:
 
 def test_what_is_not_known_is_asked_for(make: Make) -> None:
     path = make("a.conll", "dogs dog NOUN Plur\nbark bark VERB Pres\n")
-    with pytest.raises(InputError, match=r"which column holds the tags\? There are 4.*data\.tags_"):
+    with pytest.raises(InputError, match=r"the tags\? There are 4.*data\.tags_"):
         list(read_tagged(path))
-    with pytest.raises(ConfigError, match="no names that are known; choose by number, from 1 to 4"):
+    with pytest.raises(ConfigError, match="from 1 to 4"):
         list(read_tagged(path, tags="pos"))
     assert next(read_tagged(path, tags=3)) == Tagged(("dogs", "bark"), ("NOUN", "VERB"), 1)
-    with pytest.raises(InputError, match=r"'ups': there is no such column.*did you mean 'upos'\?"):
+    with pytest.raises(InputError, match=r"'ups'.*did you mean 'upos'\?"):
         list(read_tagged(make("a.conllu", CONLLU), tags="ups"))

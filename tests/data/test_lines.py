@@ -1,4 +1,4 @@
-"""Bytes to lines: nothing is guessed, nothing is lost."""
+"""Reading lines: their ends, limits, compression, encodings, and files that change."""
 
 import gzip
 import io
@@ -54,10 +54,10 @@ def test_a_last_line_needs_no_newline(line: str) -> None:
 
 
 @pytest.mark.parametrize("cutter", CUTTERS)
-def test_the_other_cutters_stay_text(tmp_path: Path, cutter: str) -> None:
+def test_other_line_separators_stay_text(tmp_path: Path, cutter: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(f"a{cutter}b\nc\n".encode())
-    assert len(f"a{cutter}b\nc\n".splitlines()) == 3  # the trap
+    assert len(f"a{cutter}b\nc\n".splitlines()) == 3  # which read_lines must not do
     assert texts(path) == [f"a{cutter}b", "c"]
 
 
@@ -69,13 +69,13 @@ def test_the_other_cutters_stay_text(tmp_path: Path, cutter: str) -> None:
 def test_long_lines_are_skipped_and_counted(lines: list[bytes], limit: int, end: bytes) -> None:
     found, loading = split(b"".join(line + end for line in lines), LineRule(limit, "skip"))
     assert found == [line.decode() if len(line) <= limit else None for line in lines]
-    assert loading.too_long == sum(len(line) > limit for line in lines)
+    assert loading.left_out.get("too long", 0) == sum(len(line) > limit for line in lines)
 
 
 def test_a_long_line_is_an_error_unless_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"short\n" + b"x" * 11 + b"\nend\n")
-    with pytest.raises(InputError, match=r"a\.txt:2: the line is longer than 10 bytes.*skip"):
+    with pytest.raises(InputError, match=r"a\.txt:2: .*10 bytes"):
         texts(path, LineRule(10))
     assert texts(path, LineRule(11)) == ["short", "x" * 11, "end"]
     assert texts(path, LineRule(10, "skip")) == ["short", None, "end"]
@@ -108,27 +108,27 @@ def test_damaged_archives_name_the_file(tmp_path: Path, pack, suffix: str) -> No
     whole = pack(os.urandom(3000).hex().encode() * 3 + b"\n")
     for cut in (len(whole) // 2, len(whole) - 3):
         path.write_bytes(whole[:cut])
-        with pytest.raises(InputError, match=rf"a\{suffix}: the archive is damaged or cut short"):
+        with pytest.raises(InputError, match=rf"a\{suffix}: .*damaged"):
             texts(path)
     broken = bytearray(whole)
     broken[len(whole) // 2] ^= 0xFF
     path.write_bytes(broken)
-    with pytest.raises(InputError, match=rf"a\{suffix}: the archive is damaged"):
+    with pytest.raises(InputError, match=rf"a\{suffix}: .*damaged"):
         texts(path)
 
 
 BAD = {
-    "utf8": (b"fine\nab\xffc\n", r"f:2: byte 3 of the line \(0xff\) is not UTF-8; .*iconv"),
-    "utf8 after a mark": (b"\xef\xbb\xbfa\xc3\n", r"f:1: byte 5 of the line \(0xc3\) is not UTF-8"),
-    "surrogate": (b"\xed\xa0\x80\n", r"f:1: byte 1 of the line \(0xed\) is not UTF-8"),
-    "nul": (b"a\nbc\0d\n", r"f:2: byte 3 of the line is NUL"),
-    "empty": (b"", "f: the file is empty"),
-    "only a mark": (b"\xef\xbb\xbf", "f: the file is empty"),
-    "utf16": ("hällo\n".encode("utf-16"), r"f: is UTF-16 text.*iconv -f UTF-16"),
-    "zip": (b"PK\x03\x04rest", "f: is a zip archive, which is not read here; unpack it"),
-    "bzip2": (b"BZh91AY&SYrest", "f: is a bzip2 archive"),
-    "zstd": (b"\x28\xb5\x2f\xfdrest", "f: is a Zstandard archive"),
-    "parquet": (b"PAR1\x15rest", "f: is a parquet file"),
+    "utf8": (b"fine\nab\xffc\n", r"f:2: byte 3 .*0xff.*iconv"),
+    "utf8 after a mark": (b"\xef\xbb\xbfa\xc3\n", r"f:1: byte 5 .*0xc3"),
+    "surrogate": (b"\xed\xa0\x80\n", r"f:1: byte 1 .*0xed"),
+    "nul": (b"a\nbc\0d\n", r"f:2: byte 3 .*NUL"),
+    "empty": (b"", "empty"),
+    "only a mark": (b"\xef\xbb\xbf", "empty"),
+    "utf16": ("hällo\n".encode("utf-16"), r"UTF-16 text.*iconv -f UTF-16"),
+    "zip": (b"PK\x03\x04rest", "zip archive.*unpack it"),
+    "bzip2": (b"BZh91AY&SYrest", "bzip2"),
+    "zstd": (b"\x28\xb5\x2f\xfdrest", "Zstandard"),
+    "parquet": (b"PAR1\x15rest", "parquet"),
 }
 
 
@@ -140,29 +140,29 @@ def test_bad_content(tmp_path: Path, case: str) -> None:
         texts(tmp_path / "f")
 
 
-def test_the_suffix_must_not_lie(tmp_path: Path) -> None:
+def test_a_wrong_compression_suffix_is_refused(tmp_path: Path) -> None:
     for suffix, kind in ((".gz", "gzip"), (".xz", "xz")):
         path = tmp_path / f"a{suffix}"
         path.write_bytes(b"plain text\n")
-        with pytest.raises(InputError, match=f"ends in .*{suffix}, but its content is no {kind}"):
+        with pytest.raises(InputError, match=f"{suffix}, but .* {kind}"):
             texts(path)
 
 
 def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
     (tmp_path / "train.de").write_text("x\n")
-    with pytest.raises(InputError, match=r"trian\.de: no such file; did you mean .*train\.de\?"):
+    with pytest.raises(InputError, match=r"trian\.de: no such file.*train\.de\?"):
         texts(tmp_path / "trian.de")
-    with pytest.raises(InputError, match=r"zzz: no such file; .* holds train\.de"):
+    with pytest.raises(InputError, match=r"zzz: no such file.*train\.de"):
         texts(tmp_path / "zzz")
-    with pytest.raises(InputError, match=r"no such file; the folder .*no does not exist either"):
+    with pytest.raises(InputError, match=r"no such file.*no does not exist"):
         texts(tmp_path / "no" / "a")
     (tmp_path / "bare").mkdir()
-    with pytest.raises(InputError, match=r"no such file; the folder .*bare is empty"):
+    with pytest.raises(InputError, match=r"no such file.*bare is empty"):
         texts(tmp_path / "bare" / "a")
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder; give a file"):
+    with pytest.raises(InputError, match="is a folder"):
         texts(tmp_path)
 
 
@@ -176,11 +176,11 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(InputError, match=r"a: no permission to read it; try: chmod u\+r"):
+    with pytest.raises(InputError, match=r"a: no permission.*chmod u\+r"):
         texts(path)
 
 
-def test_a_name_that_cannot_be(tmp_path: Path) -> None:
+def test_impossible_file_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         texts(Path("a\0b"))
     with pytest.raises(InputError, match="cannot be opened"):
@@ -200,7 +200,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, change: str) -> No
             file.write(b"more\n")
     else:
         os.utime(path, ns=(1, 1))
-    with pytest.raises(InputError, match="a: the file changed while it was read"):
+    with pytest.raises(InputError, match="changed while"):
         list(lines)
 
 
@@ -210,7 +210,7 @@ def test_an_archive_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
     lines = read_lines(path)
     next(lines)
     os.truncate(path, path.stat().st_size // 2)
-    with pytest.raises(InputError, match=r"a\.gz: the file changed while it was read"):
+    with pytest.raises(InputError, match=r"a\.gz changed while"):
         list(lines)
 
 

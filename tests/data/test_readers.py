@@ -34,25 +34,29 @@ def test_text_by_line(make: Make) -> None:
     path = make("a.txt", "one\n\n  \ntwo\u2028three\n")
     records = list(read_text(path, loading=loading))
     assert records == [Text("one", 1), Text("two\u2028three", 4)]
-    assert (loading.records, loading.empty) == (2, 2)
+    assert (loading.records, loading.left_out.get("empty", 0)) == (2, 2)
     assert loading.lines() == [
         f"{path}: 2 records",
         "  2 empty, left out (first: line 2)",
     ]
 
 
-def test_for_predictions_as_many_lines_come_out_as_go_in(make: Make) -> None:
+def test_keep_empty_gives_one_record_per_line(make: Make) -> None:
     path = make("a.txt", "\none\n\n" + "x" * 50 + "\n")
     rule = TableRule(lines=LineRule(20, "skip"))
     loading = Loading()
     records = list(read_text(path, keep_empty=True, rule=rule, loading=loading))
     assert records == [Text("", 1), Text("one", 2), Text("", 3), Text("", 4)]
-    assert (loading.records, loading.empty, loading.too_long) == (4, 0, 1)
+    assert (
+        loading.records,
+        loading.left_out.get("empty", 0),
+        loading.left_out.get("too long", 0),
+    ) == (4, 0, 1)
     assert list(read_text(make("b", ""), keep_empty=True)) == []
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_for_predictions_from_a_column_too(make: Make, suffix: str) -> None:
+def test_keep_empty_gives_one_record_per_row(make: Make, suffix: str) -> None:
     csv = "text,n\na,1\n\n,2\n"
     jsonl = '{"text": "a"}\n\n{"text": ""}\n'
     records = read_text(make(f"a.{suffix}", csv if suffix == "csv" else jsonl), keep_empty=True)
@@ -76,15 +80,15 @@ def test_parallel_files(make: Make) -> None:
         Pair("\u2028zwei", "two", 2),
         Pair("drei", "three", 4),
     ]
-    assert (loading.records, loading.empty) == (3, 1)
+    assert (loading.records, loading.left_out.get("empty", 0)) == (3, 1)
 
 
-def test_a_long_line_takes_its_partner_with_it(make: Make) -> None:
+def test_a_pair_with_a_long_line_is_left_out(make: Make) -> None:
     de, en = make("t.de", "a\nbbbbbb\nc\ndddddd\n"), make("t.en", "A\nB\nC\nDDDDDD\n")
     loading = Loading()
     pairs = list(read_parallel(de, en, rule=LineRule(5, "skip"), loading=loading))
     assert [(p.source, p.target) for p in pairs] == [("a", "A"), ("c", "C")]
-    assert loading.too_long == 2
+    assert loading.left_out.get("too long", 0) == 2
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -92,7 +96,7 @@ def test_unequal_files_are_refused(make: Make, swap: bool) -> None:
     short, long = make("s", "a\nb\n"), make("l", "1\n2\nthe third\n4\n5\n")
     files = (long, short) if swap else (short, long)
     counts = r"l has 5 lines, but .*s has 2" if swap else r"s has 2 lines, but .*l has 5"
-    message = counts + r".*s ends after line 2, where .*l:3 goes on with 'the third'"
+    message = counts + r".*line 2.*l:3.*'the third'"
     with pytest.raises(InputError, match=message):
         list(read_parallel(*files))
 
@@ -123,57 +127,26 @@ LABELLED: dict[str, tuple[str, str, dict[str, object], list[Labelled]]] = {
     "tsv, told": ("a.tsv", "good film\t1\nbad\t0\n", {"text": 1, "label": 2}, TWO),
     "tsv, one told": ("a.tsv", "good film\t1\nbad\t0\n", {"label": 2}, TWO),
     "tsv, header": ("a.tsv", "sentence\tLabel\ngood film\t1\nbad\t0\n", {}, at(TWO, 2, 3)),
-    "tsv, a label like a header": (
-        "a.tsv",
-        "question\tWhy?\nlabel\tNo.\n",
-        {},
-        [Labelled("Why?", "question", 1), Labelled("No.", "label", 2)],
-    ),
+    "tsv, a label like a header": ("a.tsv", "question\tWhy?\nlabel\tNo.\n",
+        {}, [Labelled("Why?", "question", 1), Labelled("No.", "label", 2)]),
     "tsv, blank lines": ("a.tsv", "\n1\tgood film\n  \n0\tbad\n\n", {}, at(TWO, 2, 4)),
-    "csv by name": (
-        "a.csv",
-        "id,stars,words\n7,1,good film\n8,0,bad\n",
-        {"text": "words", "label": "stars"},
-        at(TWO, 2, 3),
-    ),
-    "csv told header": (
-        "a.csv",
-        "x,y\n1,good film\n0,bad\n",
-        {"rule": TableRule(header=True), "label": 1, "text": 2},
-        at(TWO, 2, 3),
-    ),
-    "csv told no header": (
-        "a.csv",
-        "label,text\n1,good\n",
+    "csv by name": ("a.csv", "id,stars,words\n7,1,good film\n8,0,bad\n",
+        {"text": "words", "label": "stars"}, at(TWO, 2, 3)),
+    "csv told header": ("a.csv", "x,y\n1,good film\n0,bad\n",
+        {"rule": TableRule(header=True), "label": 1, "text": 2}, at(TWO, 2, 3)),
+    "csv told no header": ("a.csv", "label,text\n1,good\n",
         {"rule": TableRule(header=False), "label": 1, "text": 2},
-        [Labelled("text", "label", 1), Labelled("good", "1", 2)],
-    ),
-    "csv quoted": (
-        "a.csv",
-        'label,text\r\n1,"good, ""really""\r\ngood"\r\n0,bad\r\n',
-        {},
-        [Labelled('good, "really"\ngood', "1", 2), Labelled("bad", "0", 4)],
-    ),
-    "csv with semicolons": (
-        "a.csv",
-        "1;good film\n0;bad\n",
-        {"rule": TableRule(delimiter=";")},
-        TWO,
-    ),
-    "jsonl": (
-        "a.jsonl",
-        '{"label": 1, "text": "good film"}\n{"text": "bad", "label": "0", "more": [1]}\n',
-        {},
-        TWO,
-    ),
-    "jsonl with true": (
-        "a.jsonl",
-        '{"y": true, "x": "\\u00e9"}\n',
-        {"label": "y", "text": "x"},
-        [Labelled("é", "true", 1)],
-    ),
+        [Labelled("text", "label", 1), Labelled("good", "1", 2)]),
+    "csv quoted": ("a.csv", 'label,text\r\n1,"good, ""really""\r\ngood"\r\n0,bad\r\n',
+        {}, [Labelled('good, "really"\ngood', "1", 2), Labelled("bad", "0", 4)]),
+    "csv with semicolons": ("a.csv", "1;good film\n0;bad\n",
+        {"rule": TableRule(delimiter=";")}, TWO),
+    "jsonl": ("a.jsonl",
+        '{"label": 1, "text": "good film"}\n{"text": "bad", "label": "0", "more": [1]}\n', {}, TWO),
+    "jsonl with true": ("a.jsonl", '{"y": true, "x": "\\u00e9"}\n',
+        {"label": "y", "text": "x"}, [Labelled("é", "true", 1)]),
     "told format": ("a.dat", "1\tgood film\n0\tbad\n", {"rule": TableRule("tsv")}, TWO),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LABELLED)
@@ -186,31 +159,29 @@ def test_labelled(make: Make, case: str) -> None:
     assert list(read_labelled(packed, **options)) == expected
 
 
-def test_what_was_chosen_is_reported(make: Make) -> None:
+def test_the_report_names_header_and_columns(make: Make) -> None:
     loading = Loading()
     path = make("a.tsv", "label\ttext\n1\ta\n0\t\n\n")
     assert len(list(read_labelled(path, loading=loading))) == 1
-    assert loading.lines() == [
-        f"{path}: 1 record",
-        "  line 1 was taken as the header: 'label', 'text' (data.header=false if it is data)",
-        "  columns: label = column 1 ('label'), text = column 2 ('text'); "
-        "line 2 gives label = '1', text = 'a'",
-        "  2 empty, left out (first: line 3)",
-    ]
+    head, header, columns, empty = loading.lines()
+    assert head == f"{path}: 1 record"
+    assert "'label', 'text' (data.header=false" in header
+    assert "label = column 1 ('label'), text = column 2 ('text'); line 2" in columns
+    assert empty == "  2 empty, left out (first: line 3)"
 
 
 def test_swapped_columns_are_noticed(make: Make) -> None:
     loading = Loading()
     path = make("a.tsv", "".join(f"text number {i}\t{i % 2}\n" for i in range(30)))
     list(read_labelled(path, label=1, text=2, loading=loading))
-    assert "30 different labels: are these the right columns" in "\n".join(loading.lines())
+    assert "30 different labels" in "\n".join(loading.lines())
 
 
 def test_pairs_in_a_table(make: Make) -> None:
     path = make("a.tsv", "Hund\tdog\nKatze\t\n")
     loading = Loading()
     assert list(read_pairs(path, loading=loading)) == [Pair("Hund", "dog", 1)]
-    assert loading.empty == 1
+    assert loading.left_out.get("empty", 0) == 1
     path = make("a.jsonl", '{"de": "Hund", "en": "dog"}\n')
     assert list(read_pairs(path, source="en", target="de")) == [Pair("dog", "Hund", 1)]
 
@@ -260,25 +231,24 @@ def test_conll_with_spaces(make: Make) -> None:
     assert loading.left_out == {"document mark": 1}
 
 
-def test_comments_can_be_words(make: Make) -> None:
+def test_a_line_that_begins_like_a_comment_is_skipped(make: Make) -> None:
     path = make("a.conll", "# O\nof O\n")
     assert [record.words for record in read_tagged(path)] == [("of",)]
-    assert [record.words for record in read_tagged(path, comments=False)] == [("#", "of")]
 
 
-def test_a_long_line_takes_its_sentence_with_it(make: Make) -> None:
+def test_a_sentence_with_a_long_line_is_left_out(make: Make) -> None:
     path = make("a.conll", "a O\nbbbbbbbbbbb O\n\nc O\n")
     loading = Loading()
     rule = TableRule(lines=LineRule(5, "skip"))
     assert list(read_tagged(path, rule=rule, loading=loading)) == [Tagged(("c",), ("O",), 4)]
-    assert loading.too_long == 1
+    assert loading.left_out.get("too long", 0) == 1
 
 
 def test_tags_in_json_lines(make: Make) -> None:
     path = make("a.jsonl", '{"tokens": ["EU", "is"], "tags": [1, "O"]}\n{"tokens":[],"tags":[]}\n')
     loading = Loading()
     assert list(read_tagged(path, loading=loading)) == [Tagged(("EU", "is"), ("1", "O"), 1)]
-    assert loading.empty == 1
+    assert loading.left_out.get("empty", 0) == 1
 
 
 # Numbers
@@ -293,7 +263,7 @@ def test_numbers(make: Make) -> None:
     found = list(read_numbers(path, loading=loading))
     assert [(p.inputs, p.targets) for p in found] == [(p.inputs, p.targets) for p in points]
     assert [p.line for p in found] == [2, 4]
-    assert loading.empty == 1
+    assert loading.left_out.get("empty", 0) == 1
     assert next(read_numbers(path, inputs=["b"], targets=["a", 3])) == Numbers(
         (2.0,), (1.0, 3.5), 2
     )
@@ -315,254 +285,80 @@ def test_numbers_are_read_exactly(
 
 Read = Callable[..., object]
 BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
-    "missing column by name": (
-        read_labelled,
-        "a.csv",
-        "id,text,stars\n1,x,2\n",
-        {"label": "star"},
-        r"a\.csv: label = 'star': there is no such column; the columns are 'id', 'text', 'stars'; "
-        r"did you mean 'stars'\?",
-    ),
-    "missing column by number": (
-        read_labelled,
-        "a.tsv",
-        "1\tx\n",
-        {"label": 1, "text": 3},
-        r"a\.tsv: text = 3: there is no such column; there are 2 columns, counted from 1",
-    ),
-    "column 0": (read_labelled, "a.tsv", "1\tx\n", {"label": 0}, r"label = 0: there is no such"),
-    "number for json": (
-        read_labelled,
-        "a.jsonl",
-        '{"a": "x"}\n',
-        {"text": 1, "label": 2},
-        r"label = 2: columns of JSON lines have names, not numbers; there are 'a'",
-    ),
+    "missing column by name": (read_labelled, "a.csv", "id,text,stars\n1,x,2\n",
+        {"label": "star"}, r"label = 'star'.*'id', 'text', 'stars'.*did you mean 'stars'"),
+    "missing column by number": (read_labelled, "a.tsv", "1\tx\n",
+        {"label": 1, "text": 3}, r"text = 3.*2 columns, counted from 1"),
+    "column 0": (read_labelled, "a.tsv", "1\tx\n", {"label": 0}, r"label = 0"),
+    "number for json": (read_labelled, "a.jsonl", '{"a": "x"}\n',
+        {"text": 1, "label": 2}, r"label = 2.*names, not numbers.*'a'"),
     "column missing in a later object": (
-        read_labelled,
-        "a.jsonl",
-        '{"text": "x", "label": "y"}\n{"txt": "x", "label": "y"}\n',
-        {},
-        r"a\.jsonl:2: there is no column 'text' here; the columns are 'txt', 'label'",
+        read_labelled, "a.jsonl", '{"text": "x", "label": "y"}\n{"txt": "x", "label": "y"}\n', {},
+        r"a\.jsonl:2.*'text'.*'txt', 'label'",
     ),
-    "no usual names": (
-        read_labelled,
-        "a.jsonl",
-        '{"x": "a", "y": "b"}\n',
-        {},
-        r"which column holds the label\? the columns are 'x', 'y'; say it behind the command, such "
-        "as data.label_column=x data.text_column=y$",
-    ),
-    "too many columns to guess": (
-        read_labelled,
-        "a.tsv",
-        "1\tx\ty\n",
-        {},
-        r"which column holds the label\? there are 3 columns; say it behind the command, such as "
-        "data.label_column=1 data.text_column=2$",
-    ),
-    "semicolons": (
-        read_labelled,
-        "a.csv",
-        "text;label\nx;y\nz\n",
-        {"label": "label"},
-        r"no such column.*if ';' separates cells, set data.delimiter=';'",
-    ),
-    "one column twice": (
-        read_labelled,
-        "a.tsv",
-        "1\tx\n",
-        {"label": 2, "text": 2},
-        r"label = 2 and text = 2 are one column",
-    ),
-    "a name twice": (
-        read_labelled,
-        "a.csv",
-        "text,text,label\na,b,c\n",
-        {"text": "text"},
-        r"text = 'text': 2 columns have this name; choose by number",
-    ),
-    "ragged": (
-        read_labelled,
-        "a.tsv",
-        "1\tx\n0\ty\tz\n",
-        {},
-        r"a\.tsv:2: 3 cells, but line 1 has 2",
-    ),
-    "ragged csv": (
-        read_labelled,
-        "a.csv",
-        "1,x\n\n0\n",
-        {},
-        r"a\.csv:3: 1 cell, but line 1 has 2",
-    ),
-    "open quote": (
-        read_labelled,
-        "a.csv",
-        '1,x\n0,"never closed\nmore\n',
-        {},
-        r"a\.csv:2: this is not CSV \(unexpected end of data\)",
-    ),
-    "stray quote": (
-        read_labelled,
-        "a.csv",
-        '1,"x"y\n',
-        {},
-        r"a\.csv:1: this is not CSV \(',' expected after '\"'\).*write a quote inside them twice",
-    ),
-    "lone return in csv": (
-        read_labelled,
-        "a.csv",
-        "1,a\rb\n",
-        {},
-        r"a\.csv:1: this is not CSV \(new-line character",
-    ),
-    "huge csv cell": (
-        read_labelled,
-        "a.csv",
-        '1,"' + "x\n" * 70_000 + '"\n',
-        {},
-        r"a\.csv:1: this is not CSV \(field larger than field limit",
-    ),
-    "long line in csv": (
-        read_labelled,
-        "a.csv",
-        "1,x\n0," + "y" * 99 + "\n",
-        {"rule": TableRule(lines=LineRule(50, "skip"))},
-        r"a\.csv:2: the line is longer than 50 bytes",
-    ),
-    "only blank lines": (read_labelled, "a.tsv", "\n\n", {}, "no row in it, only 2 blank lines"),
-    "only blank json": (read_labelled, "a.jsonl", "\n", {}, "no object in it, only 1 blank line"),
-    "no json": (
-        read_labelled,
-        "a.jsonl",
-        '{"text": "x", "label": 1}\n{"text": \n',
-        {},
-        r"a\.jsonl:2: this is not JSON \(Expecting value",
-    ),
-    "json of a list": (
-        read_labelled,
-        "a.jsonl",
-        "[1, 2]\n",
-        {},
-        r"a\.jsonl:1: the line is '\[1, 2\]', but an object with columns is needed",
-    ),
-    "deep json": (
-        read_labelled,
-        "a.jsonl",
-        "[" * 100_000 + "\n",
-        {},
-        r"a\.jsonl:1: the JSON is nested too deeply",
-    ),
-    "long number in json": (
-        read_labelled,
-        "a.jsonl",
-        "9" * 5000 + "\n",
-        {},
-        r"a\.jsonl:1: this is not JSON",
-    ),
-    "text that is a list": (
-        read_labelled,
-        "a.jsonl",
-        '{"text": ["x"], "label": 1}\n',
-        {},
-        r"a\.jsonl:1: text holds a list, but text is needed",
-    ),
-    "half a surrogate": (
-        read_labelled,
-        "a.jsonl",
-        '{"text": "\\ud83d", "label": 1}\n',
-        {},
-        r"a\.jsonl:1: text holds half of a surrogate pair",
-    ),
-    "unknown format": (
-        read_labelled,
-        "a.txt",
-        "1\tx\n",
-        {},
-        r"a\.txt: the name does not tell the format; let it end in one of .tsv, .csv, .jsonl",
-    ),
-    "format without columns": (
-        read_labelled,
-        "a.conll",
-        "1\tx\n",
-        {},
-        "the format 'conll' has no columns to choose from",
-    ),
-    "nan": (
-        read_numbers,
-        "a.csv",
-        "x,y\n1,2\n3,nan\n",
-        {},
-        r"a\.csv:3: column 2 \('y'\) is 'nan'; a finite number is needed",
-    ),
-    "word among numbers": (
-        read_numbers,
-        "a.csv",
-        "1,2\nthree,4\n",
-        {},
-        r"a\.csv:2: column 1 is 'three'; a finite number",
-    ),
-    "empty cell": (read_numbers, "a.csv", "1,2\n3,\n", {}, r"a\.csv:2: column 2 is empty; a fin"),
+    "no usual names": (read_labelled, "a.jsonl", '{"x": "a", "y": "b"}\n',
+        {}, r"the label\?.*'x', 'y'.* data.label_column=x data.text_column=y$"),
+    "too many columns to guess": (read_labelled, "a.tsv", "1\tx\ty\n",
+        {}, r"the label\?.*3 columns.* data.label_column=1 data.text_column=2$"),
+    "semicolons": (read_labelled, "a.csv", "text;label\nx;y\nz\n",
+        {"label": "label"}, r"set data.delimiter=';'"),
+    "one column twice": (read_labelled, "a.tsv", "1\tx\n",
+        {"label": 2, "text": 2}, r"label = 2 and text = 2"),
+    "a name twice": (read_labelled, "a.csv", "text,text,label\na,b,c\n",
+        {"text": "text"}, r"'text': 2 columns"),
+    "ragged": (read_labelled, "a.tsv", "1\tx\n0\ty\tz\n", {}, r"a\.tsv:2: 3 cells.*line 1 has 2"),
+    "ragged csv": (read_labelled, "a.csv", "1,x\n\n0\n", {}, r"a\.csv:3: 1 cell,.*line 1 has 2"),
+    "open quote": (read_labelled, "a.csv", '1,x\n0,"never closed\nmore\n',
+        {}, r"a\.csv:2: .*CSV \(unexpected end of data\)"),
+    "stray quote": (read_labelled, "a.csv", '1,"x"y\n',
+        {}, r"a\.csv:1: .*',' expected after '\"'.*twice"),
+    "lone return in csv": (read_labelled, "a.csv", "1,a\rb\n",
+        {}, r"a\.csv:1: .*CSV \(new-line character"),
+    "huge csv cell": (read_labelled, "a.csv", '1,"' + "x\n" * 70_000 + '"\n',
+        {}, r"a\.csv:1: .*CSV \(field larger than field limit"),
+    "long line in csv": (read_labelled, "a.csv", "1,x\n0," + "y" * 99 + "\n",
+        {"rule": TableRule(lines=LineRule(50, "skip"))}, r"a\.csv:2: .*50 bytes"),
+    "only blank lines": (read_labelled, "a.tsv", "\n\n", {}, r"no rows.*2 blank"),
+    "only blank json": (read_labelled, "a.jsonl", "\n", {}, r"no objects.*1 blank"),
+    "no json": (read_labelled, "a.jsonl", '{"text": "x", "label": 1}\n{"text": \n',
+        {}, r"a\.jsonl:2: .*JSON \(Expecting value"),
+    "json of a list": (read_labelled, "a.jsonl", "[1, 2]\n",
+        {}, r"a\.jsonl:1: .*'\[1, 2\]'.*object"),
+    "deep json": (read_labelled, "a.jsonl", "[" * 100_000 + "\n", {}, r"a\.jsonl:1: .*too deeply"),
+    "long number in json": (read_labelled, "a.jsonl", "9" * 5000 + "\n", {}, r"a\.jsonl:1: .*JSON"),
+    "text that is a list": (read_labelled, "a.jsonl", '{"text": ["x"], "label": 1}\n',
+        {}, r"a\.jsonl:1: text holds a list"),
+    "half a surrogate": (read_labelled, "a.jsonl", '{"text": "\\ud83d", "label": 1}\n',
+        {}, r"a\.jsonl:1: text .*half of a surrogate"),
+    "unknown format": (read_labelled, "a.txt", "1\tx\n",
+        {}, r"a\.txt.*\.tsv, \.csv, \.jsonl.*data\.format"),
+    "format without columns": (read_labelled, "a.conll", "1\tx\n", {}, r"'conll' has no columns"),
+    "nan": (read_numbers, "a.csv", "x,y\n1,2\n3,nan\n", {}, r"a\.csv:3: column 2 \('y'\) is 'nan'"),
+    "word among numbers": (read_numbers, "a.csv", "1,2\nthree,4\n",
+        {}, r"a\.csv:2: column 1 is 'three'"),
+    "empty cell": (read_numbers, "a.csv", "1,2\n3,\n", {}, r"a\.csv:2: column 2 is empty"),
     "infinite": (read_numbers, "a.csv", "1,1e999\n", {}, r"a\.csv:1: column 2 is '1e999'"),
     "underscore": (read_numbers, "a.csv", "1,1_000\n", {}, r"column 2 is '1_000'"),
-    "decimal comma": (
-        read_numbers,
-        "a.csv",
-        '1,"2,5"\n',
-        {},
-        r"column 2 is '2,5'.*decimals are written with a point",
-    ),
+    "decimal comma": (read_numbers, "a.csv", '1,"2,5"\n', {}, r"column 2 is '2,5'.*point"),
     "true": (read_numbers, "a.jsonl", '{"x": 1, "y": true}\n', {}, r":1: column 'y' is True"),
     "json nan": (read_numbers, "a.jsonl", '{"x": 1, "y": NaN}\n', {}, r":1: column 'y' is nan"),
-    "no inputs": (read_numbers, "a.csv", "1\n2\n", {}, "no column is left for the inputs"),
-    "missing target": (
-        read_numbers,
-        "a.csv",
-        "x,y\n1,2\n",
-        {"targets": ["z"]},
-        r"targets = 'z': there is no such column; the columns are 'x', 'y'",
-    ),
-    "conll column": (
-        read_tagged,
-        "a.conll",
-        "a\tO\nb\n",
-        {},
-        r"a\.conll:2: tags = 2, but the line has 1 column: 'b'",
-    ),
-    "conll empty tag": (
-        read_tagged,
-        "a.conll",
-        "a\tO\nb\t\n",
-        {},
-        r"a\.conll:2: column 2 is empty, but a tag is needed",
-    ),
-    "conll by name": (
-        read_tagged,
-        "a.conll",
-        "a\tO\n",
-        {"tags": "ner"},
-        r"tags = 'ner': there is no such column; two columns: word, tag",
-    ),
-    "conll column 0": (read_tagged, "a.conll", "a\tO\n", {"words": 0}, "words = 0: columns are"),
-    "conll without sentences": (
-        read_tagged,
-        "a.conll",
-        "# a\n\n",
-        {},
-        "there is no sentence in it",
-    ),
-    "tags for other words": (
-        read_tagged,
-        "a.jsonl",
-        '{"words": ["a", "b"], "tags": ["O"]}\n',
-        {},
-        r"a\.jsonl:1: 2 words, but 1 tags; each word needs one tag",
-    ),
-    "bad bytes": (read_labelled, "a.csv", b"1,a\n0,\xff\n", {}, r"a\.csv:2: byte 3 of the line"),
-    "nul": (read_tagged, "a.conll", b"a\tO\n\0\tO\n", {}, r"a\.conll:2: byte 1 of the line is NUL"),
-    "empty": (read_text, "a.txt", "", {}, r"a\.txt: the file is empty"),
-}
+    "no inputs": (read_numbers, "a.csv", "1\n2\n", {}, r"no column.*inputs"),
+    "missing target": (read_numbers, "a.csv", "x,y\n1,2\n",
+        {"targets": ["z"]}, r"targets = 'z'.*'x', 'y'"),
+    "conll column": (read_tagged, "a.conll", "a\tO\nb\n",
+        {}, r"a\.conll:2: tags = 2.*1 column: 'b'"),
+    "conll empty tag": (read_tagged, "a.conll", "a\tO\nb\t\n",
+        {}, r"a\.conll:2: column 2 is empty"),
+    "conll by name": (read_tagged, "a.conll", "a\tO\n",
+        {"tags": "ner"}, r"tags = 'ner'.*word, tag"),
+    "conll column 0": (read_tagged, "a.conll", "a\tO\n", {"words": 0}, r"words = 0"),
+    "conll without sentences": (read_tagged, "a.conll", "# a\n\n", {}, r"no sentence"),
+    "tags for other words": (read_tagged, "a.jsonl", '{"words": ["a", "b"], "tags": ["O"]}\n',
+        {}, r"a\.jsonl:1: 2 words.*1 tag"),
+    "bad bytes": (read_labelled, "a.csv", b"1,a\n0,\xff\n", {}, r"a\.csv:2: byte 3"),
+    "nul": (read_tagged, "a.conll", b"a\tO\n\0\tO\n", {}, r"a\.conll:2: byte 1.*NUL"),
+    "empty": (read_text, "a.txt", "", {}, r"a\.txt.*empty"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -574,20 +370,20 @@ def test_bad_files(make: Make, case: str) -> None:
 
 @pytest.mark.parametrize("read", [read_text, read_labelled, read_pairs, read_tagged, read_numbers])
 def test_a_folder_is_refused_by_every_reader(tmp_path: Path, read: Read) -> None:
-    with pytest.raises(InputError, match="is a folder, but none that `datasets` saved"):
+    with pytest.raises(InputError, match=r"is a folder.*datasets"):
         list(read(tmp_path))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("suffix", ["txt", "tsv", "csv", "jsonl", "conll", "parquet"])
-def test_a_missing_file_is_answered_alike(tmp_path: Path, suffix: str) -> None:
+def test_all_readers_report_a_missing_file(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"train.{suffix}").write_text("")
     read = read_tagged if suffix == "conll" else read_text
-    with pytest.raises(InputError, match=rf"no such file; did you mean .*train\.{suffix}\?"):
+    with pytest.raises(InputError, match=rf"no such file.*train\.{suffix}\?"):
         list(read(tmp_path / f"tran.{suffix}"))
 
 
 @given(st.binary(max_size=200), st.sampled_from(["tsv", "csv", "jsonl", "conll", "txt"]))
-def test_any_bytes_give_records_or_an_error_of_ours(
+def test_any_bytes_give_records_or_a_translucid_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, suffix: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"a.{suffix}"
@@ -604,9 +400,9 @@ def test_any_bytes_give_records_or_an_error_of_ours(
 
 def test_unknown_labels_at_test_time() -> None:
     seen = [(1, "POS"), (2, "NEGG"), (5, "MID"), (6, "NEGG")]
-    message = r"test\.tsv:2: the model knows no label 'NEGG'; did you mean 'NEG'\? \(1 further"
+    message = r"test\.tsv:2: .*no label 'NEGG'.*did you mean 'NEG'\? \(1 further"
     with pytest.raises(InputError, match=message):
         check_labels(seen, ["POS", "NEG"], "test.tsv")
-    with pytest.raises(InputError, match="knows no tag 'Z'; there are 'O', 'X'"):
+    with pytest.raises(InputError, match=r"no tag 'Z'.*'O', 'X'"):
         check_labels([(3, "Z")], {"X", "O"}, "test.conll", what="tag")
     check_labels(seen[:1], ["POS", "NEG"], "test.tsv")

@@ -25,7 +25,7 @@ from translucid.core.errors import ConfigError, InputError, TokenizerMismatchErr
 from translucid.data.batching import plan_batches
 from translucid.data.corpus import build_store as build
 from translucid.data.corpus import encode, token_store, workers
-from translucid.data.corpus.build_store import build_store, ensure_store
+from translucid.data.corpus.build_store import StorePlan
 from translucid.data.corpus.token_store import Store, open_store, read_manifest
 from translucid.data.packing import pack
 from translucid.data.readers.lines import LineRule, LineSpan
@@ -33,12 +33,21 @@ from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_text
 from translucid.data.readers.tables import TableRule
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordCache
 from translucid.tasks.in_batches import sizes_of
 from translucid.tasks.language import Language
 
 ALL = 10**9
 EOS = 2
+
+
+def build_store(*arguments, **options) -> Store:
+    plan = StorePlan(*arguments, **options)
+    with build.locked(Path(plan.folder), print):
+        return build.build_store(plan)
+
+
+def ensure_store(*arguments, say=print, **options) -> Store:
+    return build.ensure_store(StorePlan(*arguments, **options), say)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +113,7 @@ file_bytes = st.builds(
     st.sampled_from([1 << 20, 40]),
     st.integers(1, 40),
 )
-def test_the_store_is_what_memory_holds(
+def test_store_equals_the_documents_in_memory(
     tmp_path_factory, tokenizer, files, unit, shard_bytes, rule, max_bytes, batch
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
@@ -182,7 +191,7 @@ def test_packed_files(tmp_path: Path, text: Path, tokenizer, pack_it) -> None:
 
 @pytest.mark.parametrize("size", [39, 40, 41, 42, 80])
 @pytest.mark.parametrize("unit", ["file", "paragraph"])
-def test_documents_at_the_limit(tmp_path: Path, tokenizer, unit, size: int) -> None:
+def test_documents_at_the_size_limit(tmp_path: Path, tokenizer, unit, size: int) -> None:
     """At once a document gives other ids than line by line, where a token holds two line ends."""
     small = Tokenizer(tokenizer.kind, tokenizer._backend, max_bytes=40)
     path = tmp_path / "a"
@@ -259,9 +268,9 @@ def test_cuts_do_not_depend_on_how_a_file_is_read(tmp_path: Path, unit, monkeypa
           for bad in (b"caf\xe9\n", b"y" * 200 + b"\n")),
     ],
 )  # fmt: skip
-def test_mistakes_have_their_line(tmp_path: Path, tokenizer, processes: int, bad: bytes) -> None:
+def test_errors_name_the_line(tmp_path: Path, tokenizer, processes: int, bad: bytes) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes(corpus(2000) + b"ok " + bad + corpus(500) + bad)  # the first one is told
+    path.write_bytes(corpus(2000) + b"ok " + bad + corpus(500) + bad)  # the first one is reported
     rule = LineRule(150)
     with pytest.raises(InputError, match=r"a\.txt:2001: ") as serial:
         in_memory(path, tokenizer, rule=rule)
@@ -284,7 +293,7 @@ def test_a_file_that_changes_while_it_is_read(
         else:
             os.utime(text, ns=(1, 1))
 
-    with pytest.raises(InputError, match=r"corpus\.txt: the file changed while it was read"):
+    with pytest.raises(InputError, match=r"corpus\.txt.* changed while"):
         build_store([text], tokenizer, tmp_path / "s", processes=1, shard_bytes=9000,
                     progress=progress)  # fmt: skip
     assert os.listdir(tmp_path / "s") == []
@@ -294,7 +303,7 @@ def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
     jobs = encode.cut([str(text)], "line", 9000, [])
     next(jobs)
     os.truncate(text, 10_000)
-    with pytest.raises(InputError, match=r"corpus\.txt: the file changed while it was read"):
+    with pytest.raises(InputError, match=r"corpus\.txt.* changed while"):
         list(jobs)
 
 
@@ -305,30 +314,30 @@ def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: b
     settings = encode.EncodingSettings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
     piece = encode.Piece(0, str(path), LineSpan(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
-    with pytest.raises(InputError, match="a: the file changed while it was read"):
-        encode.encode_job((piece,), 0, settings, WordCache(tokenizer), lambda count: None)
+    with pytest.raises(InputError, match="changed while"):
+        encode.encode_job((piece,), 0, settings, encode.WordCache(tokenizer), lambda count: None)
 
 
-def test_what_cannot_be_built(tmp_path: Path, text: Path, tokenizer) -> None:
+def test_impossible_stores_are_refused(tmp_path: Path, text: Path, tokenizer) -> None:
     folder = tmp_path / "s"
-    with pytest.raises(InputError, match=r"corpus\.tx: no such file; did you mean"):
+    with pytest.raises(InputError, match=r"corpus\.tx: no such file"):
         build_store([tmp_path / "corpus.tx"], tokenizer, folder)
-    with pytest.raises(ConfigError, match="there is no file to build a store from"):
+    with pytest.raises(ConfigError, match="no file"):
         build_store([], tokenizer, folder)
-    with pytest.raises(ConfigError, match="processes = 0, shard_bytes = None: each must be at"):
+    with pytest.raises(ConfigError, match="processes = 0"):
         build_store([text], tokenizer, folder, processes=0)
-    with pytest.raises(InputError, match=r"a\.csv\.gz: is csv by its name, but a store is made of"):
+    with pytest.raises(InputError, match=r"a\.csv\.gz.*csv.*plain text"):
         build_store([tmp_path / "a.csv.gz"], tokenizer, folder)
     (tmp_path / "empty").touch()
-    with pytest.raises(InputError, match="empty: the file is empty"):
+    with pytest.raises(InputError, match="empty"):
         build_store([tmp_path / "empty"], tokenizer, folder)
     os.mkfifo(tmp_path / "pipe")
     threading.Thread(target=lambda: (tmp_path / "pipe").open("wb").close(), daemon=True).start()
-    with pytest.raises(InputError, match="pipe: is no regular file"):
+    with pytest.raises(InputError, match="pipe is not a regular file"):
         build_store([tmp_path / "pipe"], tokenizer, folder)
-    with pytest.raises(InputError, match=r"corpus\.txt: cannot hold a store"):
+    with pytest.raises(InputError, match=r"corpus\.txt cannot contain a store"):
         build_store([text], tokenizer, text)
-    with pytest.raises(InputError, match=r"holds corpus\.txt, which is no part of a store"):
+    with pytest.raises(InputError, match=r"corpus\.txt.*empty folder"):
         build_store([text], tokenizer, tmp_path)
     assert text.exists()
 
@@ -344,7 +353,7 @@ def test_a_full_disk(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"writing the store failed \(.*No space left.*free some"):
+    with pytest.raises(InputError, match=r"No space left.*free some"):
         build_store([text], tokenizer, tmp_path / "s", processes=1, shard_bytes=9000)
     assert content(made.folder) == before  # the store before is still there
     assert len(os.listdir(made.folder)) == 2
@@ -358,7 +367,7 @@ def test_a_new_store_takes_the_place_of_the_old(
     new = build_store([text], other_tokenizer, tmp_path / "s", processes=1)
     assert new.window(0, ALL).tolist() == in_memory(text, other_tokenizer)[0]
     assert sorted(os.listdir(tmp_path / "s")) == sorted([new.manifest.build, "manifest.json"])
-    assert (old.window(0, ALL) == expected).all()  # who reads the old one reads on
+    assert (old.window(0, ALL) == expected).all()  # open readers of the old one continue
 
 
 @pytest.mark.slow
@@ -374,13 +383,13 @@ def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer)
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
+def test_workers_stop_when_stop_is_set(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     settings = encode.EncodingSettings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
     (job,) = encode.cut([str(text)], "line", 10**9, [])
     stop = multiprocessing.Event()
     stop.set()
     for name, value in {
-        "settings": settings, "words": WordCache(tokenizer), "stop": stop,
+        "settings": settings, "words": encode.WordCache(tokenizer), "stop": stop,
         "bytes_done": multiprocessing.Value("q", 0),
     }.items():  # fmt: skip
         monkeypatch.setattr(workers._Worker, name, value, raising=False)
@@ -414,7 +423,7 @@ def test_a_worker_that_dies(tmp_path: Path, text: Path, tokenizer) -> None:
         for child in multiprocessing.active_children():
             child.kill()
 
-    with pytest.raises(TranslucidError, match="a process that encodes text died"):
+    with pytest.raises(TranslucidError, match=r"process.* died"):
         build_store([text], tokenizer, tmp_path / "s", processes=2, shard_bytes=9000,
                     progress=kill)  # fmt: skip
     assert os.listdir(tmp_path / "s") == []
@@ -423,7 +432,7 @@ def test_a_worker_that_dies(tmp_path: Path, text: Path, tokenizer) -> None:
 BUILD = """
 import sys, time
 from translucid.data.corpus import workers as store_pool
-from translucid.data.corpus.build_store import build_store
+from translucid.data.corpus.build_store import StorePlan, ensure_store
 from translucid.data.tokenizers.tokenizer import Tokenizer
 encode = store_pool.encode_job
 def encode_slowly(*arguments):
@@ -433,8 +442,8 @@ store_pool.encode_job = encode_slowly  # in the processes, too: they import this
 if __name__ == "__main__":
     text, tokenizer, folder = sys.argv[1:]
     print("begun", flush=True)
-    build_store([text], Tokenizer.load(tokenizer), folder, processes=2, shard_bytes=4000,
-                progress=lambda done, total: print(done, flush=True))
+    ensure_store(StorePlan([text], Tokenizer.load(tokenizer), folder, processes=2, shard_bytes=4000,
+                           progress=lambda done, total: print(done, flush=True)))
 """
 
 
@@ -461,7 +470,8 @@ def killed_build(tmp_path: Path, text: Path, folder: Path, wait_bytes: int, nap:
     raise AssertionError("the processes of a killed build live on")
 
 
-def check_kills(tmp_path: Path, text: Path, tokenizer: Tokenizer, kills: int) -> None:
+@pytest.mark.thorough
+def test_killed_builds_leave_no_damage(tmp_path: Path, text: Path, tokenizer) -> None:
     dice = random.Random(3)
     tokenizer.save(tmp_path / "tokenizer")
     expected = content(
@@ -469,7 +479,7 @@ def check_kills(tmp_path: Path, text: Path, tokenizer: Tokenizer, kills: int) ->
     )
     folder = tmp_path / "s"
     left = 0
-    for _ in range(kills):
+    for _ in range(12):
         killed_build(tmp_path, text, folder, dice.randrange(text.stat().st_size), dice.random() / 9)
         builds = sum(name.startswith("build-") for name in os.listdir(folder))
         if (folder / "manifest.json").exists():  # that one was done
@@ -483,20 +493,10 @@ def check_kills(tmp_path: Path, text: Path, tokenizer: Tokenizer, kills: int) ->
     assert sorted(os.listdir(folder)) == sorted([made.manifest.build, "manifest.json"])
 
 
-@pytest.mark.thorough
-def test_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
-    check_kills(tmp_path, text, tokenizer, 3)
-
-
-@pytest.mark.thorough
-def test_many_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
-    check_kills(tmp_path, text, tokenizer, 15)
-
-
 def test_a_build_killed_before_its_end_is_no_store(tmp_path: Path, text: Path, tokenizer) -> None:
     made = build_store([text], tokenizer, tmp_path / "s", processes=1, shard_bytes=9000)
     (made.folder / "manifest.json").rename(made.folder / "manifest.json.part")
-    with pytest.raises(InputError, match="s: holds no token store"):
+    with pytest.raises(InputError, match="no token store"):
         open_store(made.folder)
     again = ensure_store([text], tokenizer, tmp_path / "s", processes=1)
     assert sorted(os.listdir(made.folder)) == sorted([again.manifest.build, "manifest.json"])
@@ -524,7 +524,7 @@ def test_one_builder_at_a_time(tmp_path: Path, text: Path, tokenizer) -> None:
     release.set()
     first.join()
     second.join()
-    assert said[0].startswith("waiting for another process")
+    assert "another process" in said[0]
     assert sum(line.startswith("built") for line in said) == 1
     assert sum("reused" in line for line in said) == 1
 
@@ -546,14 +546,14 @@ def test_damaged_shards(made: Store) -> None:
             flipped = bytearray(whole)
             flipped[dice.randrange(len(whole))] ^= 1 << dice.randrange(8)
             path.write_bytes(flipped)
-            with pytest.raises(InputError, match=rf"{path.name}: is not what was written.*again"):
+            with pytest.raises(InputError, match=rf"{path.name} is damaged.*again"):
                 open_store(made.folder, verify=True)
         for size in (0, len(whole) - 1, len(whole) + 1):
             path.write_bytes(whole.ljust(size, b"\0")[:size])
-            with pytest.raises(InputError, match=rf"{path.name}: has {size:,} bytes where .*again"):
+            with pytest.raises(InputError, match=rf"{path.name} has {size:,} bytes.*again"):
                 open_store(made.folder)
         path.unlink()
-        with pytest.raises(InputError, match=rf"{path.name}: cannot be read .*again"):
+        with pytest.raises(InputError, match=rf"{path.name}.*again"):
             open_store(made.folder)
         path.write_bytes(whole)
     open_store(made.folder, verify=True)
@@ -567,10 +567,10 @@ def test_damaged_manifests(made: Store) -> None:
         flipped = bytearray(whole)
         flipped[place] ^= 1 << dice.randrange(8)
         path.write_bytes(flipped)
-        with pytest.raises(InputError, match=r"manifest\.json: "):
+        with pytest.raises(InputError, match=r"manifest\.json"):
             read_manifest(made.folder)
         path.write_bytes(whole[:place])
-        with pytest.raises(InputError, match=r"manifest\.json: "):
+        with pytest.raises(InputError, match=r"manifest\.json"):
             read_manifest(made.folder)
 
 
@@ -578,9 +578,9 @@ def test_damaged_manifests(made: Store) -> None:
     ("change", "message"),
     [
         ({"build": "../build-00000000"}, "build: String should match"),
-        ({"tokens": 5}, "the shards do not add up to 5"),
+        ({"tokens": 5}, "do not add up to 5"),
         ({"tokens": -1}, "tokens: Input should be greater"),
-        ({"format": 2}, "this version reads format 1"),
+        ({"format": 2}, "format 1"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
     ],
 )
@@ -627,24 +627,10 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     assert open_store(tmp_path / "s").window(0, ALL).tolist() == in_memory(text, tokenizer)[0]
 
 
-def test_a_thorough_look(tmp_path: Path, text: Path, tokenizer) -> None:
-    first = ensure_store([text], tokenizer, tmp_path / "s", processes=1)
-    time_before = text.stat().st_mtime_ns
-    text.write_bytes(text.read_bytes().replace(b"cat", b"mat"))
-    os.utime(text, ns=(time_before, time_before))
-    assert ensure_store([text], tokenizer, tmp_path / "s").manifest == first.manifest
-    again = ensure_store([text], tokenizer, tmp_path / "s", processes=1, thorough=True)
-    assert again.manifest.build != first.manifest.build
-    shard = next((again.folder / again.manifest.build).glob("*.tokens"))
-    shard.write_bytes(bytes(shard.stat().st_size))
-    said: list[str] = []
-    ensure_store([text], tokenizer, tmp_path / "s", processes=1, thorough=True, say=said.append)
-    assert "again: " in said[0]
-    assert "is not what was written" in said[0]
-
-
 @pytest.mark.slow
-def test_what_makes_it_build_again(tmp_path: Path, text: Path, tokenizer, other_tokenizer) -> None:
+def test_changes_that_rebuild_the_store(
+    tmp_path: Path, text: Path, tokenizer, other_tokenizer
+) -> None:
     said: list[str] = []
 
     def ensure(files: list[Path], maker: Tokenizer, **options) -> Store:
@@ -652,14 +638,14 @@ def test_what_makes_it_build_again(tmp_path: Path, text: Path, tokenizer, other_
 
     ensure([text], tokenizer)
     ensure([text], other_tokenizer)
-    assert "again: it was made by another tokenizer (" in said[-2]
+    assert "another tokenizer (" in said[-2]
     ensure([text], other_tokenizer, unit="paragraph")
-    assert said[-2].endswith("again: it was made with another unit")
+    assert said[-2].endswith("another unit")
     ensure([text], other_tokenizer, rule=LineRule(1000, "skip"))
-    assert said[-2].endswith("again: it was made with another unit, max_line_bytes, too_long")
+    assert said[-2].endswith("another unit, max_line_bytes, too_long")
     ensure([text], other_tokenizer)
     ensure([text, text], other_tokenizer)
-    assert said[-2].endswith("again: it was made from 1 files, now 2")
+    assert said[-2].endswith("1 files, now 2")
     last = ensure([text, text], other_tokenizer)
     (tmp_path / "s" / last.manifest.build / "00000.tokens").unlink()
     ensure([text, text], other_tokenizer)
@@ -696,7 +682,7 @@ def test_windows(tmp_path_factory, tokenizer, data) -> None:
 
 
 @pytest.mark.parametrize("length", [16, 64, 100_000])
-def test_rows_are_those_of_memory(made: Store, text: Path, tokenizer, length: int) -> None:
+def test_rows_equal_those_made_in_memory(made: Store, text: Path, tokenizer, length: int) -> None:
     task = Language(tokenizer)
     expected = task.rows(list(read_text(text)), length)
     rows = task.rows_of(made, length)
@@ -710,7 +696,7 @@ def test_rows_are_those_of_memory(made: Store, text: Path, tokenizer, length: in
         rows[len(rows)]
 
 
-def test_batches_are_those_of_memory(made: Store, text: Path, tokenizer) -> None:
+def test_batches_equal_those_made_in_memory(made: Store, text: Path, tokenizer) -> None:
     task = Language(tokenizer)
     both = task.rows(list(read_text(text)), 32), task.rows_of(made, 32)
     plans = [plan_batches(sizes_of(task, rows), 256, seed=3, epoch=1) for rows in both]
@@ -727,13 +713,13 @@ def test_batches_are_those_of_memory(made: Store, text: Path, tokenizer) -> None
 
 def test_a_store_of_another_tokenizer(made: Store, tokenizer, other_tokenizer) -> None:
     assert made.tokenizer().fingerprint == tokenizer.fingerprint
-    with pytest.raises(TokenizerMismatchError, match="s: this char tokenizer"):
+    with pytest.raises(TokenizerMismatchError, match="char tokenizer"):
         Language(other_tokenizer).rows_of(made, 8)
-    with pytest.raises(ConfigError, match="length = 0: a row needs at least 1 token"):
+    with pytest.raises(ConfigError, match="length = 0"):
         Language(tokenizer).rows_of(made, 0)
 
 
 @pytest.mark.slow
-def test_the_processes_do_without_torch() -> None:
+def test_workers_do_not_import_torch() -> None:
     code = "import sys, translucid.data.corpus.workers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -20,11 +20,11 @@ from tests.interop.tokenizer_files import (
 )
 
 from translucid.core.errors import InputError, TokenizerMismatchError
+from translucid.data.corpus.encode import WordCache
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordCache
 from translucid.interop.families import llama2c, llama_cpp
 from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers, sentencepiece, tiktoken
 from translucid.tasks.words import of_text, readable

@@ -157,7 +157,7 @@ def test_a_label_that_training_never_saw_is_named_with_file_and_line(tmp_path: P
         "tokenizer": {"kind": "word"},
         "model": SMALL["gru"],
     }
-    with pytest.raises(InputError, match=r"valid.tsv:2: the model knows no label 'goood'; did you"):
+    with pytest.raises(InputError, match=r"valid.tsv:2: .*'goood'; did you"):
         train_recipe(recipe.parse(values), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 

@@ -10,7 +10,7 @@ from translucid.data.toyland import Toyland, toyland_files, write_toyland
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_toyland(tmp_path / "toyland", pairs=60, seed=2, held_out=20)
+    return write_toyland(tmp_path / "a" / "b", pairs=60, seed=2, held_out=20)
 
 
 def lines(path: Path) -> list[str]:
@@ -26,7 +26,7 @@ def test_every_file_is_written_and_nothing_else(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 60), ("valid", 20), ("test", 20)])
-def test_files_hold_what_the_world_says(folder: Path, split: str, count: int) -> None:
+def test_files_contain_the_sentences_of_the_generator(folder: Path, split: str, count: int) -> None:
     sentences = list(Toyland(2).sentences(split, count))
     assert lines(folder / f"{split}.en") == [one.source for one in sentences]
     assert lines(folder / f"{split}.de") == [one.target for one in sentences]
@@ -45,7 +45,7 @@ def test_files_hold_what_the_world_says(folder: Path, split: str, count: int) ->
         assert (words, tags) == (one.english, one.entities)
 
 
-def test_the_readme_tells_how_it_was_made(folder: Path) -> None:
+def test_the_readme_contains_command_and_counts(folder: Path) -> None:
     text = (folder / "README.txt").read_text("utf-8")
     assert "--pairs 60" in text
     assert "seed 2" in text
@@ -55,7 +55,7 @@ def test_the_readme_tells_how_it_was_made(folder: Path) -> None:
 
 def test_existing_files_are_not_overwritten_by_accident(folder: Path) -> None:
     before = (folder / "train.en").read_bytes()
-    with pytest.raises(InputError, match=r"already holds README\.txt and 18 more; choose another"):
+    with pytest.raises(InputError, match=r"README\.txt and 18 more"):
         write_toyland(folder, pairs=10, held_out=5)
     assert (folder / "train.en").read_bytes() == before
     (folder / "mine.txt").write_text("kept")
@@ -66,7 +66,7 @@ def test_existing_files_are_not_overwritten_by_accident(folder: Path) -> None:
 
 def test_one_such_file_is_enough_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "valid.de").write_text("Meine eigenen Daten.\n")
-    with pytest.raises(InputError, match=r"already holds valid\.de; choose another folder"):
+    with pytest.raises(InputError, match=r"valid\.de"):
         write_toyland(tmp_path, pairs=10, held_out=5)
     assert [path.name for path in tmp_path.iterdir()] == ["valid.de"]
 
@@ -76,10 +76,6 @@ def test_a_folder_with_other_files_is_fine(tmp_path: Path) -> None:
     write_toyland(tmp_path, pairs=10, held_out=5)
     assert (tmp_path / "notes.txt").read_text("utf-8") == "kept"
     assert len(lines(tmp_path / "entities" / "test.conll")) > 5
-
-
-def test_parents_are_made(tmp_path: Path) -> None:
-    assert (write_toyland(tmp_path / "a" / "b", pairs=3, held_out=1) / "train.de").exists()
 
 
 def test_an_interrupted_call_leaves_nothing(
@@ -95,10 +91,10 @@ def test_an_interrupted_call_leaves_nothing(
 
 
 def test_bad_requests_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pairs = 0: must be at least 1"):
+    with pytest.raises(ConfigError, match="pairs = 0"):
         write_toyland(tmp_path / "x", pairs=0)
-    with pytest.raises(ConfigError, match="held_out = -1: must be at least 1"):
+    with pytest.raises(ConfigError, match="held_out = -1"):
         write_toyland(tmp_path / "x", held_out=-1)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file; give a folder"):
+    with pytest.raises(InputError, match="is a file"):
         write_toyland(tmp_path / "file", pairs=5)

@@ -18,15 +18,9 @@ from translucid.data.toyland import (
     STRUCTURES,
     Sentence,
     Toyland,
-    entity_records,
     generate,
-    language_lines,
-    nouns,
+    lexicon,
     particles,
-    pharaoh,
-    sentiment_records,
-    translation_pairs,
-    verbs,
 )
 
 # The first 300 training sentences of seed 0 with all they carry. It changes with every change of
@@ -50,17 +44,17 @@ def digest(sentences: list[Sentence]) -> str:
 
 def test_the_lexicon_has_at_least_250_lexemes() -> None:
     words = {
-        *(("noun", one.german) for one in nouns.NOUNS),
-        *(("verb", one.prefix + one.infinitive) for one in verbs.VERBS),
-        *(("adjective", one.german) for one in nouns.ADJECTIVES),
-        *(("name", one.english) for one in nouns.NAMES),
-        *(("name", (one,)) for one in nouns.LAST),
+        *(("noun", one.german) for one in lexicon.NOUNS),
+        *(("verb", one.prefix + one.infinitive) for one in lexicon.VERBS),
+        *(("adjective", one.german) for one in lexicon.ADJECTIVES.values()),
+        *(("name", one.english) for one in lexicon.NAMES),
+        *(("name", (one,)) for one in lexicon.LAST),
         *(("conjunction", one) for one in particles.CONJUNCTIONS),
         *(("modal", one) for one in particles.MODALS),
-        *(("numeral", one) for one, _ in particles.NUMERALS),
+        *(("numeral", one.english) for one in particles.NUMERALS),
     }
     assert len(words) >= 250
-    genders = Counter(one.gender for one in nouns.NOUNS)
+    genders = Counter(one.gender for one in lexicon.NOUNS)
     assert min(genders.values()) >= 20
     assert len(particles.CONJUNCTIONS) == 9
 
@@ -73,7 +67,7 @@ def test_a_sentence_depends_on_seed_and_index_only(sentences: list[Sentence]) ->
     assert list(generate(20, seed=1)) != sentences[:20]
 
 
-def test_the_world_is_the_same_on_every_machine(sentences: list[Sentence]) -> None:
+def test_sentences_are_the_same_on_every_machine(sentences: list[Sentence]) -> None:
     assert digest(sentences[:300]) == DIGEST
 
 
@@ -118,9 +112,9 @@ def test_splits_never_share_a_sentence(
 
 
 def test_bad_requests_are_refused() -> None:
-    with pytest.raises(ConfigError, match="split = 'dev': choose one of train, valid, test"):
+    with pytest.raises(ConfigError, match=r"'dev'.*train, valid, test"):
         generate(3, split="dev")
-    with pytest.raises(ConfigError, match="count = -1: must be zero or more"):
+    with pytest.raises(ConfigError, match="count = -1"):
         generate(-1)
 
 
@@ -198,9 +192,9 @@ def test_labels_are_balanced(sentences: list[Sentence]) -> None:
 @pytest.mark.slow
 def test_negation_and_contrast_flip_the_label(many: list[Sentence]) -> None:
     """The same judging words, in another order or with one "not" more, and the opposite label."""
-    stems = tuple(verb.english[:-1] for verb in verbs.OPINIONS)
+    stems = tuple(verb.english[:-1] for verb in lexicon.OPINIONS)
     small = {"not", "never", "but", "although"}
-    judging = small | {one.english for one in nouns.JUDGING}
+    judging = small | {one.english for one in lexicon.JUDGING}
     bags: dict[tuple[str, ...], set[str]] = defaultdict(set)
     without: dict[str, set[str]] = defaultdict(set)
     for one in many:
@@ -307,7 +301,7 @@ def bag_of_words_accuracy(
 
 
 @pytest.mark.slow
-def test_a_bag_of_words_cannot_tell_positive_from_negative(many: list[Sentence]) -> None:
+def test_a_bag_of_words_cannot_separate_positive_from_negative(many: list[Sentence]) -> None:
     polar = [one for one in many[:6000] if one.sentiment != "neutral"]
     unseen = [one for one in generate(1000, split="test") if one.sentiment != "neutral"]
     accuracy = bag_of_words_accuracy(polar, unseen, ("negative", "positive"))
@@ -418,9 +412,9 @@ def test_subjects_and_antecedents_point_at_the_right_kind_of_word(
 
 
 def test_he_she_and_it_fit_their_antecedents(sentences: list[Sentence]) -> None:
-    people = {one.english for one in nouns.PEOPLE}
+    people = {one.english for one in lexicon.PEOPLE}
     women = {"woman", "mother", "sister", "daughter", "nurse"}
-    ladies = {name.english[0] for name in nouns.NAMES if name.gender == "f"}
+    ladies = {name.english[0] for name in lexicon.NAMES if name.gender == "f"}
     for one in sentences:
         for pronoun, antecedent in one.antecedents:
             word, head = one.english[pronoun], one.english[antecedent]
@@ -438,10 +432,10 @@ def test_he_she_and_it_fit_their_antecedents(sentences: list[Sentence]) -> None:
 
 def test_a_pronoun_has_one_possible_antecedent(sentences: list[Sentence]) -> None:
     """No second woman before a "she", no second thing before an "it"."""
-    men = {one.english for one in nouns.PEOPLE if one.pronoun == "he"}
-    women = {one.english for one in nouns.PEOPLE if one.pronoun == "she"}
-    either = {one.english for one in nouns.PEOPLE if not one.pronoun}
-    lifeless = {one.english for one in nouns.NOUNS} - men - women - either
+    men = {one.english for one in lexicon.PEOPLE if one.pronoun == "he"}
+    women = {one.english for one in lexicon.PEOPLE if one.pronoun == "she"}
+    either = {one.english for one in lexicon.PEOPLE if not one.pronoun}
+    lifeless = {one.english for one in lexicon.NOUNS} - men - women - either
     lifeless -= {"Mr", "Mrs", "time"}
     groups = {"he": men | either, "she": women | either, "it": lifeless | either}
     checked = 0
@@ -458,12 +452,3 @@ def test_a_pronoun_has_one_possible_antecedent(sentences: list[Sentence]) -> Non
             assert not rivals, one
             checked += 1
     assert checked > 150
-
-
-def test_views_give_plain_records(sentences: list[Sentence]) -> None:
-    few = sentences[:5]
-    assert list(translation_pairs(few)) == [(one.source, one.target) for one in few]
-    assert list(sentiment_records(few)) == [(one.source, one.sentiment) for one in few]
-    assert list(entity_records(few)) == [(one.english, one.entities) for one in few]
-    assert list(language_lines(few)) == [one.source for one in few]
-    assert pharaoh(((0, 0), (1, 2))) == "0-0 1-2"

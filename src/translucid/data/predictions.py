@@ -1,8 +1,8 @@
 """Input rows of a model, and the same rows with its predictions.
 
-A table comes out as the table that went in, with new columns; CoNLL as CoNLL, JSON lines as JSON
-lines. The format is detected from the file name, or else from the first lines. Rows are read one by
-one, so that standard input is processed without waiting for end of file.
+Predictions become new columns of the input: of a table, of CoNLL or of JSON lines. The format is
+detected from the file name, or else from the first lines. Rows are read one by one, so that
+standard input is processed without waiting for end of file.
 """
 
 import csv
@@ -10,7 +10,7 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,22 +44,22 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class InputRow:
-    """What stands in a file, and what of it a model is asked; None: it is passed on as it is."""
+    """A row of a file, and the question to the model; None: the row is written unchanged."""
 
     line: int
     question: Question | None
     content: Any
-    first: bool = False  # it comes after the header
+    first: bool = False  # the first row after the header
 
     @property
     def text(self) -> str:
-        """All of it, to tell it from others."""
+        """The whole row, to compare it with others."""
         return json.dumps(self.content, ensure_ascii=False, default=str)
 
 
 @dataclass
 class InputRows(ABC):
-    """A file of rows. roles: the columns that are asked about, the first that a table has."""
+    """A file of rows. roles: of the column to ask about; the first that a table has is used."""
 
     file: str
     roles: Sequence[str]
@@ -75,15 +75,15 @@ class InputRows(ABC):
 
     @abstractmethod
     def values(self, row: InputRow) -> dict[str, Any]:
-        """Its columns by name, for JSON."""
+        """The columns of a row by name, for JSON."""
 
     @abstractmethod
     def write(self, row: InputRow, new: Columns) -> str:
-        """The row with its new columns, as its format has it."""
+        """The row with its new columns, in the format of the file."""
 
 
 class TextLines(InputRows):
-    """One text a line. What is written is for people, and not made here."""
+    """One text per line; the output for people is formatted by the command."""
 
     def rows(self) -> Iterator[InputRow]:
         for line, text in read_lines(self.file, loading=self.loading, may_be_empty=True):
@@ -97,45 +97,63 @@ class TextLines(InputRows):
 
 
 class TableRows(InputRows):
-    """The rows of CSV, TSV, JSON lines or parquet, which comes out as JSON lines."""
+    """The rows of CSV, TSV, JSON lines or Parquet, which is written as JSON lines."""
 
     table: Table
 
     def rows(self) -> Iterator[InputRow]:
-        if NUMBERS in self.roles:
-            yield from self._number_rows()
-            return
-        self.table, role, place = self._open()
+        self.table, role, places = self._open()
         first = True
         for line, content in self.table.rows:
             if not content:
                 yield InputRow(line, None, content)
                 continue
-            value = cell(self.table, place, line, content)
-            where = f"{self.file}:{line}: {role}"
-            question: Question = (
-                tuple(as_text(word, where) for word in as_list(value, where))
-                if role == "words"
-                else as_text(value, where)
-            )
-            if first:
-                note_columns(self.table, {role: place}, line, (value,), self.loading)
+            cells = [cell(self.table, place, line, content) for place in places]
+            question = self._question(role, line, places, cells)
+            if first and role == NUMBERS:
+                note_numbers(self.table, places, [], f"line {line} gives {question}", self.loading)
+            elif first:
+                note_columns(self.table, {role: places[0]}, line, cells, self.loading)
             yield InputRow(line, question, content, first)
             first = False
         if first and self.table.names and self.table.width:
             yield InputRow(1, None, self.table.names)
 
-    def _open(self) -> tuple[Table, str, int | str]:
-        """The column that is asked about: the first of the roles that the table has."""
+    def _question(
+        self, role: str, line: int, places: Sequence[int | str], cells: Sequence[object]
+    ) -> Question:
+        where = f"{self.file}:{line}: "
+        if role == NUMBERS:
+            return tuple(
+                as_number(value, where + self.table.title(place))
+                for place, value in zip(places, cells, strict=True)
+            )
+        where += role
+        if role == "words":
+            return tuple(as_text(word, where) for word in as_list(cells[0], where))
+        return as_text(cells[0], where)
+
+    def _open(self) -> tuple[Table, str, list[int | str]]:
+        """The table, and the first of the roles that it has, with its columns."""
+        if NUMBERS in self.roles:
+            columns = self.columns.get(NUMBERS) or ()
+            inputs = [columns] if isinstance(columns, int | str) else list(columns)
+            table, places, _ = open_numbers(
+                self.file, inputs or None, None, self.rule, self.loading, answered=False
+            )
+            return table, NUMBERS, places
         chosen = [role for role in self.roles if self._column(role) is not None]
         if not chosen and len(self.roles) > 1:
-            table, places = open_columns(self.file, {}, self._named(), self.loading)
+            # Only names can tell which of several roles a table has.
+            header = True if self.rule.header is None else self.rule.header
+            rule = replace(self.rule, header=header)
+            table, _ = open_columns(self.file, {}, rule, self.loading)
             lowered = [name.lower() for name in table.names]
             for role in self.roles:
                 names = [self.loading.expected.get(role), *USUAL[role]]
                 place = next((lowered.index(n) for n in names if n in lowered), None)
                 if place is not None:
-                    return table, role, table.place(table.names[place], role)
+                    return table, role, [table.place(table.names[place], role)]
             raise InputError(
                 f"{self.file}: which column holds the {self.roles[-1]}? {table.describe()}; choose "
                 f"one with data.{self.roles[-1]}_column"
@@ -143,41 +161,11 @@ class TableRows(InputRows):
         role = (chosen or self.roles)[0]
         wanted = {role: self._column(role)}
         table, places = open_columns(self.file, wanted, self.rule, self.loading)
-        return table, role, places[0]
-
-    def _named(self) -> TableRule:
-        """Which of several roles a table has, only its names can say."""
-        header = True if self.rule.header is None else self.rule.header
-        return TableRule(self.rule.format, header, self.rule.delimiter, self.rule.lines)
+        return table, role, places
 
     def _column(self, role: str) -> Column | None:
         column = self.columns.get(role)
         return column if isinstance(column, int | str) else None
-
-    def _number_rows(self) -> Iterator[InputRow]:
-        chosen = self.columns.get(NUMBERS) or ()
-        inputs = [chosen] if isinstance(chosen, int | str) else list(chosen)
-        self.table, places, _ = open_numbers(
-            self.file, inputs or None, None, self.rule, self.loading, answered=False
-        )
-        first = True
-        for line, content in self.table.rows:
-            if not content:
-                yield InputRow(line, None, content)
-                continue
-            values = tuple(
-                as_number(
-                    cell(self.table, place, line, content),
-                    f"{self.file}:{line}: {self.table.title(place)}",
-                )
-                for place in places
-            )
-            if first:
-                note_numbers(self.table, places, [], f"line {line} gives {values}", self.loading)
-            yield InputRow(line, values, content, first)
-            first = False
-        if first and self.table.names and self.table.width:
-            yield InputRow(1, None, self.table.names)
 
     def values(self, row: InputRow) -> dict[str, Any]:
         if isinstance(row.content, Mapping):
@@ -195,10 +183,12 @@ class TableRows(InputRows):
         return self._joined(names) + self._joined(cells)
 
     @property
+    def _format(self) -> Format:
+        return self.rule.format or format_of(self.file)
+
+    @property
     def as_json(self) -> bool:
-        """It comes out as JSON lines."""
-        kind = self.rule.format or format_of(self.file)
-        return kind not in ("csv", "tsv")
+        return self._format not in ("csv", "tsv")
 
     def _line_of_json(self, row: InputRow, new: Columns) -> str:
         if not row.content:
@@ -210,7 +200,7 @@ class TableRows(InputRows):
     def _joined(self, cells: Sequence[object]) -> str:
         if not cells:
             return "\n"
-        if (self.rule.format or format_of(self.file)) == "tsv":
+        if self._format == "tsv":
             return "\t".join(" ".join(str(c).split("\t")) for c in cells) + "\n"
         buffer = io.StringIO()
         csv.writer(buffer, delimiter=self.table.delimiter, lineterminator="\n").writerow(cells)
@@ -218,8 +208,8 @@ class TableRows(InputRows):
 
 
 class ConllSentences(InputRows):
-    """Sentences, which come out with a tag behind each word. CoNLL-U has ten columns and no more,
-    so it comes out as CoNLL-U Plus, which names its columns in the first line."""
+    """Sentences, written with a tag after each word. CoNLL-U has exactly ten columns, so it is
+    written as CoNLL-U Plus, which names its columns in the first line."""
 
     def rows(self) -> Iterator[InputRow]:
         column = self.columns.get("words")
@@ -258,7 +248,7 @@ class ConllSentences(InputRows):
 
 
 def unused(new: Collection[str], names: Collection[str]) -> list[str]:
-    """Names for new columns that no other column has."""
+    """Names for new columns, numbered if a column of that name exists."""
     chosen: list[str] = []
     for name in new:
         number, free = 2, name
@@ -274,7 +264,7 @@ def _as_cell(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-PEEKED = 50  # lines that are looked at
+PEEKED = 50  # lines read to detect the format
 
 SOURCES: dict[Format, type[InputRows]] = {
     "text": TextLines,
@@ -288,8 +278,8 @@ SOURCES: dict[Format, type[InputRows]] = {
 
 
 def format_for(file: str, roles: Sequence[str], labels: Collection[str] = ()) -> Format:
-    """By the name's ending, or else by how the file begins: an object of JSON, or for someone who
-    asks for words, columns with known tags in one of them."""
+    """Detect the format from the file name, or else from the first lines: a JSON object, or for a
+    model that reads words, columns with known tags in one of them."""
     by_name = None if file == "-" else format_of(file, "text")
     if by_name not in (None, "text"):
         return by_name
@@ -306,7 +296,7 @@ def _beginning(file: str) -> list[str]:
     if file == "-":
         lines = standard_input().peek().decode("utf-8", "replace").split("\n")
         return [line.removesuffix("\r") for line in lines[:PEEKED]]
-    if not Path(file).is_file():  # what comes once is not looked at twice
+    if not Path(file).is_file():  # a pipe cannot be read twice
         return []
     return [line or "" for _, line in islice(read_lines(file, may_be_empty=True), PEEKED)]
 
@@ -319,7 +309,7 @@ def _is_object(line: str) -> bool:
 
 
 def _has_columns(lines: Sequence[str], labels: Collection[str]) -> bool:
-    """Of the first sentence."""
+    """Whether the first sentence has columns, one of them with known tags."""
     rows: list[list[str]] = []
     for line in lines:
         if not line.strip():

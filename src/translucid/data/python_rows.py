@@ -1,7 +1,5 @@
-"""Data that a program holds, as rows of a table: lists, columns, frames of pandas and polars,
-datasets of Hugging Face.
-
-None of those packages is needed: an object is known by its methods.
+"""Python data as rows of a table: lists, dicts of columns, data frames of pandas and polars, and
+datasets of Hugging Face. None of these packages is imported: objects are recognised by methods.
 """
 
 import json
@@ -17,39 +15,39 @@ Row = dict[str, Any]
 
 
 def write_rows(data: Any, path: Path, columns: Sequence[str], name: str) -> None:
-    """As JSON lines. columns: what a row that is no dict holds, in order; none: numbers.
-    name: that messages call the data by."""
+    """Write data as JSON lines. columns: names for the values of rows that are not dicts; none:
+    numbers. name: of the data, for messages."""
     size = 0
     with path.open("wb") as file:
         for row in rows_of(data, columns, name):
             size += file.write(_line(row) + b"\n")
             if size > LARGEST:
                 raise InputError(
-                    f"{name}: takes more than {LARGEST >> 30} GiB as text; write it to a file and "
+                    f"{name} takes more than {LARGEST >> 30} GiB as text; write it to a file and "
                     "give its name"
                 )
     if not size:
-        raise InputError(f"{name}: no rows; give at least two")
+        raise InputError(f"{name} has no rows; give at least two")
 
 
 def _line(row: Row) -> bytes:
     try:
         return json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a character: whoever reads the row refuses it by its line
+    except UnicodeEncodeError:  # half a character, which the reader refuses with its line
         return json.dumps(row).encode()
 
 
 def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
-    """Rows with the names of their columns."""
+    """Rows as dicts."""
     for number, row in enumerate(_elements(data, name), start=1):
         yield _row(row, columns, f"{name}, row {number}")
 
 
 def _elements(data: Any, name: str) -> Iterable[Any]:
-    """What the data yields: dicts where its columns have names."""
-    if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # polars, not computed yet
+    """The rows of the data, as dicts if its columns have names."""
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # lazy frame of polars
         raise InputError(
-            f"{name}: {type(data).__name__} holds no rows before it is computed; give "
+            f"{name}: a {type(data).__name__} has no rows until it is computed; give "
             f"{name}=frame.collect()"
         )
     if hasattr(data, "iter_rows") and hasattr(data, "columns"):  # polars
@@ -59,13 +57,13 @@ def _elements(data: Any, name: str) -> Iterable[Any]:
         tuples = data.itertuples(index=False, name=None)
         return (dict(zip(titles, values, strict=True)) for values in tuples)
     if isinstance(features := getattr(data, "features", None), Mapping):  # datasets
-        return _named(data, {str(key): _namer(feature) for key, feature in features.items()})
+        return _named(data, {str(key): class_namer(feature) for key, feature in features.items()})
     if isinstance(data, Mapping):
         return _of_columns(data, name)
     if isinstance(data, str | bytes) or not hasattr(data, "__iter__"):
         raise InputError(
-            f"{name}: {type(data).__name__} is no data; give a file, a list of rows, a dict of "
-            "columns, a frame of pandas or polars, a dataset, or an iterator over rows"
+            f"{name}: {type(data).__name__} is not data; give a file, a list of rows, a dict of "
+            "columns, a data frame of pandas or polars, a dataset, or an iterator over rows"
         )
     return iter(data)
 
@@ -81,13 +79,13 @@ def _of_columns(data: Mapping[Any, Any], name: str) -> Iterator[Row]:
             )
         if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
             raise InputError(
-                f"{name}: a dict of columns holds lists, but {key!r} holds "
-                f"{type(column).__name__}; one row is given as [row]"
+                f"{name}: a dict of columns contains lists, but {key!r} is a "
+                f"{type(column).__name__}; give a single row as [row]"
             )
         lengths[str(key)] = len(column)
     if len({*lengths.values()}) > 1:
         listed = ", ".join(f"{key!r} has {count:,}" for key, count in lengths.items())
-        raise InputError(f"{name}: columns must have equally many values, but {listed}")
+        raise InputError(f"{name}: columns must have the same number of values, but {listed}")
     for values in zip(*data.values(), strict=True):
         yield dict(zip(lengths, values, strict=True))
 
@@ -97,18 +95,26 @@ def _named(data: Iterable[Any], namers: Mapping[str, Callable[[Any], Any]]) -> I
         yield {key: namers[key](value) if key in namers else value for key, value in row.items()}
 
 
-def _namer(feature: Any) -> Callable[[Any], Any]:
-    """From the number of a class to its name."""
-    names = getattr(feature, "names", None)
+def class_namer(feature: Any) -> Callable[[Any], Any]:
+    """A function from class numbers to names, also inside of lists; other values stay.
+
+    feature: of a column, as `datasets` has it in memory or as JSON in a file.
+    """
+
+    def get(key: str) -> Any:
+        return feature.get(key) if isinstance(feature, dict) else getattr(feature, key, None)
+
+    names, inner = get("names"), get("feature")
     if isinstance(names, list | tuple):
         # -1 marks "no label" in test sets: it must not count from the end
-        return lambda value: names[value] if isinstance(value, int) and value >= 0 else value
-    inner = getattr(feature, "feature", None)
-    if inner is None and isinstance(feature, list | tuple) and len(feature) == 1:
+        return lambda value: (
+            names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+        )
+    if inner is None and isinstance(feature, list | tuple) and feature:
         inner = feature[0]
     if inner is None:
         return lambda value: value
-    name_of = _namer(inner)
+    name_of = class_namer(inner)
     return lambda value: [name_of(item) for item in value] if isinstance(value, list) else value
 
 
@@ -125,8 +131,8 @@ def _row(row: Any, columns: Sequence[str], where: str) -> Row:
     if not isinstance(row, list) or len(row) != len(columns):
         needed = "(" + ", ".join(columns or ("inputs", "output")) + ")"
         raise InputError(
-            f"{where}: {row!r:.80} is given, but {needed} is needed; give that, or a dict with "
-            "the names of columns"
+            f"{where} is {row!r:.80}, but {needed} is needed; give that, or a dict with the names "
+            "of columns"
         )
     return dict(zip(columns, row, strict=True))
 
@@ -137,17 +143,17 @@ def _numbers(row: list[Any], where: str) -> Row:
         output = row[1][0] if isinstance(row[1], list) and len(row[1]) == 1 else row[1]
         if isinstance(output, list):
             raise InputError(
-                f"{where}: {len(output)} outputs; give dicts or a frame, and say which columns "
-                "they are: output_columns=['a', 'b']"
+                f"{where} has {len(output)} outputs; give dicts or a data frame, and name the "
+                "output columns: output_columns=['a', 'b']"
             )
         row = [*row[0], output]
     return {f"x{n}": value for n, value in enumerate(row[:-1], start=1)} | {"y": row[-1]}
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it; what it cannot have becomes an object, which no column may hold."""
+    """A value as JSON has it; other types become an object, which readers refuse."""
     if isinstance(value, float):
-        return None if math.isnan(value) else float(value)  # how frames mark an empty cell
+        return None if math.isnan(value) else float(value)  # an empty cell of a data frame
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool | int):

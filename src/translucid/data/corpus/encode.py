@@ -1,7 +1,7 @@
-"""The jobs of building a token store: files cut into whole documents, and documents encoded into
-one shard of token ids.
+"""The jobs of building a token store: cut files into whole documents, and encode documents into one
+shard of token ids.
 
-Several processes do this side by side, so nothing here needs torch.
+Several processes do this in parallel, so nothing here needs torch.
 """
 
 import hashlib
@@ -10,8 +10,9 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,11 +26,11 @@ from translucid.data.readers.lines import (
     read_lines,
 )
 from translucid.data.readers.loading import Loading
-from translucid.data.tokenizers.word_cache import WordCache
+from translucid.data.tokenizers.imported import IMPORTED
+from translucid.data.tokenizers.tokenizer import Tokenizer
 
 Unit = Literal["line", "paragraph", "file"]
-# What ends a document wherever it stands. Further blank lines (of spaces, say) end a paragraph too,
-# but not every one of them must be a place to cut.
+# Ends of documents where a file may be cut. Other blank lines (of spaces, say) end a paragraph too.
 _ENDS = {"line": re.compile(rb"\n"), "paragraph": re.compile(rb"\n\r?\n")}
 _LONGEST_END = 3
 _BLOCK = 1 << 20
@@ -41,9 +42,9 @@ class Piece:
 
     file: int  # its number among the inputs
     path: str
-    span: LineSpan | None  # None: the whole file, where it is packed or one document
+    span: LineSpan | None  # None: the whole file, compressed or a single document
     size: int  # in bytes as stored
-    stat: os.stat_result  # what the file was when it was cut
+    stat: os.stat_result  # of the file when it was cut
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ Job = tuple[Piece, ...]
 
 
 def cut(files: Sequence[str], unit: Unit, job_bytes: int, scanned: list[Scanned]) -> Iterator[Job]:
-    """The jobs, as soon as they are known; `scanned` is filled with the files on the way."""
+    """Yield jobs of at least `job_bytes`; each file is appended to `scanned` when it was read."""
     job: list[Piece] = []
     for number, path in enumerate(files):
         for piece in _pieces(number, path, unit, job_bytes, scanned):
@@ -79,8 +80,8 @@ def _pieces(
         before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
             raise InputError(
-                f"{path}: is no regular file, so its parts cannot be read apart; write the text "
-                "into a file first"
+                f"{path} is not a regular file, so several processes cannot read it; write the "
+                "text to a file first"
             )
         whole = unit == "file" or packing_of(path, file) != "plain"
         start = lines_before = 0  # of the next piece
@@ -110,41 +111,78 @@ def _pieces(
 
 
 def _first_end(window: bytes, unit: Unit, least: int) -> int | None:
-    """Where the first document ends that ends at or after `least`."""
+    """The first end of a document at or after `least`."""
     for match in _ENDS[unit].finditer(window, max(0, least - _LONGEST_END)):
         if match.end() >= least:
             return match.end()
     return None
 
 
-def digest_of(path: str) -> str:
-    """The sha256 of a file, as `cut` finds it."""
-    with open_binary(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_PLACE = re.compile(r" (?<=\S )")
+_MARK = "\0"  # readers refuse it in text
+_LONG_PIECE = 48  # characters; longer pieces seldom repeat
+_MOST_PIECES = 1 << 18  # remembered, some 90 MB
+
+
+class WordCache:
+    """The ids of `Tokenizer.encode_batch`, several times faster: each word is encoded once.
+
+    Tokenizers trained here split text before a space that follows a visible character, and never
+    look across. So the ids of a text are those of its pieces between such places, joined. A
+    tokenizer that came with a model may do otherwise, and reads texts whole.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, most: int = _MOST_PIECES) -> None:
+        self._tokenizer, self._most = tokenizer, most
+        self._known: dict[str, list[int]] = {}
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        pieces = [self._split(text) for text in texts]
+        known = self._known
+        if len(known) > self._most:
+            known.clear()  # common words are back at once
+        new = [piece for piece in set(chain.from_iterable(pieces)) if piece not in known]
+        known.update(zip(new, self._tokenizer.encode_batch(new), strict=True))
+        ids = [list(chain.from_iterable(map(known.__getitem__, own))) for own in pieces]
+        for piece in new:
+            if len(piece) > _LONG_PIECE:
+                del known[piece]
+        return ids
+
+    def _split(self, text: str) -> list[str]:
+        # A text above the limit is passed on whole, so that the tokenizer refuses it.
+        small = len(text) <= self._tokenizer.max_bytes // 4 or (
+            len(text.encode()) <= self._tokenizer.max_bytes
+        )
+        if not small or _MARK in text or self._tokenizer.kind == IMPORTED:
+            return [text]
+        if " ".join(text.split()) == text:  # the common case, without a search
+            return text.replace(" ", _MARK + " ").split(_MARK)
+        return _PLACE.sub(_MARK + " ", text).split(_MARK)
 
 
 TOKENIZER = "tokenizer"  # the folder beside the shards
 _BATCH = 1 << 19  # characters encoded at once: more only takes memory
 _MOST = 4096  # texts encoded at once
 
-Moved = Callable[[int], None]  # told how many bytes have been read since it was told last
+Moved = Callable[[int], None]  # gets the bytes read since the last call
 
 
 @dataclass(frozen=True)
 class EncodingSettings:
-    """What besides the files decides the ids."""
+    """Settings that, with the files, decide the ids."""
 
     folder: Path  # of the shards
     unit: Unit
     rule: LineRule
     dtype: Literal["<u2", "<u4"]
-    max_bytes: int  # of a text that the tokenizer takes at once
+    max_bytes: int  # of a text that is encoded as a whole
     eos: int  # the token that ends a document
 
 
 @dataclass
 class Shard:
-    """What came out of a job."""
+    """The result of a job."""
 
     tokens: int = 0
     documents: int = 0
@@ -160,13 +198,18 @@ def shard_name(number: int) -> str:
 def encode_job(
     job: Job, number: int, settings: EncodingSettings, words: WordCache, moved: Moved
 ) -> Shard:
-    """Write the shard of a job, down to the disk."""
+    """Write the shard of a job and flush it to disk."""
     shard = Shard()
     digest = hashlib.sha256()
     with open(settings.folder / shard_name(number), "xb") as file:
+
+        def write(data: bytes) -> None:
+            file.write(data)
+            digest.update(data)
+
         for piece in job:
             try:
-                _encode_piece(piece, shard, settings, words, _tee(file, digest.update), moved)
+                _encode_piece(piece, shard, settings, words, write, moved)
             except InputError:
                 _check_same(piece)  # the better explanation, if so
                 raise
@@ -175,14 +218,6 @@ def encode_job(
         os.fsync(file.fileno())
     shard.sha256 = digest.hexdigest()
     return shard
-
-
-def _tee(file: BinaryIO, other: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
-        file.write(data)
-        other(data)
-
-    return write
 
 
 def _check_same(piece: Piece) -> None:
@@ -225,10 +260,10 @@ def _encode_piece(
 def parts(
     lines: Iterable[tuple[int, str | None]], unit: Unit, max_bytes: int, loading: Loading
 ) -> Iterator[tuple[str, bool]]:
-    """Documents as the readers find them, in parts as `Tokenizer.encode_document` takes them: each
-    with whether it ends a document. However long a document is, few of its lines are held."""
+    """Split documents into the parts that `Tokenizer.encode_document` encodes, each with whether it
+    ends a document. However long a document is, few of its lines are kept in memory."""
     held: list[str] = []
-    size = -1  # of the document so far, its lines joined
+    size = -1  # of the document so far, lines joined
     for number, text in lines:
         if text is None:
             continue
@@ -238,7 +273,7 @@ def parts(
         if not blank:
             held.append(text)
             size += 1 + (len(text) if text.isascii() else len(text.encode()))
-            if size > max_bytes:  # too long at once, so it goes line by line
+            if size > max_bytes:  # too long to encode as a whole, so line by line
                 yield from ((line + "\n", False) for line in held[:-1])
                 del held[:-1]
         if held and (blank or unit == "line"):

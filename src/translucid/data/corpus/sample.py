@@ -1,7 +1,7 @@
-"""A part of a large corpus that stands for all of it, to learn a vocabulary from.
+"""A representative sample of a large corpus, to learn a vocabulary from.
 
-Blocks of whole lines are taken at even distances, so that the sample sees every region of the files
-and nothing else is read. The same files give the same sample.
+It consists of blocks of whole lines at even distances, from every region of the files; nothing else
+is read. The same files give the same sample.
 """
 
 import os
@@ -22,7 +22,7 @@ from translucid.data.readers.lines import (
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.limits import MAX_BYTES
 
-SAMPLE = 100_000_000  # bytes: far more than a vocabulary of usual size needs to settle
+SAMPLE = 100_000_000  # bytes: far more than a vocabulary of usual size needs
 _BLOCKS = 1000  # more would only be slower, fewer could miss a region
 
 
@@ -34,13 +34,13 @@ def sample_texts(
     rule: LineRule = DEFAULT,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[str]:
-    """About `most` bytes of the files as texts for `Tokenizer.train`; all of them if that is less.
+    """About `most` bytes of the files as texts for `Tokenizer.train`; or all of them.
 
-    A packed file can only be read from its beginning: its part of the sample is its first part.
-    What is left out is said before the first text.
+    Of a compressed file, the sample is the beginning. `say` gets the size of the sample before the
+    first text.
     """
     if most < 1:
-        raise ConfigError(f"most = {most}: a sample has at least 1 byte")
+        raise ConfigError(f"most = {most}: a sample needs at least 1 byte")
     sizes = [_size(file) for file in files]
     total = sum(sizes)
     if total <= most:
@@ -49,9 +49,9 @@ def sample_texts(
         return
     packed = [_is_packed(file) for file in files]
     say(
-        f"the vocabulary is learnt from a sample: {most / 1e6:,.1f} MB of {total / 1e6:,.1f} MB, "
+        f"learning the vocabulary from a sample: {most / 1e6:,.1f} MB of {total / 1e6:,.1f} MB, "
         "taken at even distances"
-        + (f", but from the first part of {sum(packed)} packed files" if any(packed) else "")
+        + (f", but from the beginning of {sum(packed)} compressed files" if any(packed) else "")
     )
     for file, size, is_packed in zip(files, sizes, packed, strict=True):
         part_bytes = most * size // total
@@ -59,7 +59,11 @@ def sample_texts(
             yield from _first_texts(file, unit, rule, part_bytes)
             continue
         for span in _blocks(file, size, part_bytes):
-            yield from _texts_at(file, unit, rule, span)
+            try:
+                yield from _texts(file, unit, rule, span)
+            except InputError:  # again, with the right line numbers for the message
+                exact = LineSpan(span.start, span.end, _lines_before(file, span.start))
+                yield from _texts(file, unit, rule, exact)
 
 
 def _size(file: str | Path) -> int:
@@ -73,8 +77,8 @@ def _is_packed(file: str | Path) -> bool:
 
 
 def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
-    """Spans of whole lines at even distances. Since lines are whole, a block takes more than its
-    part; as often as needed for the sum to be right, one is left out."""
+    """Spans of whole lines at even distances. Whole lines make a block too large, so blocks are
+    left out until the sum is right."""
     blocks = min(_BLOCKS, part_bytes)
     end = taken = 0
     with open_binary(file) as opened:
@@ -91,11 +95,11 @@ def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
             end = opened.tell()
             taken += end - start
             if start < end:
-                yield LineSpan(start, end, int(start > 0))  # the number matters for messages only
+                yield LineSpan(start, end, int(start > 0))  # the line number is only for messages
 
 
 def _to_line_end(opened: BinaryIO) -> bool:
-    """Go to where the next line begins, if there is one."""
+    """Move to the start of the next line, if there is one."""
     while raw := opened.readline(1 << 16):
         if raw.endswith(b"\n"):
             return True
@@ -110,17 +114,8 @@ def _texts(
     return (text for text, _ in parts(lines, unit, MAX_BYTES, loading) if text)
 
 
-def _texts_at(file: str | Path, unit: Unit, rule: LineRule, span: LineSpan) -> Iterator[str]:
-    try:
-        yield from _texts(file, unit, rule, span)
-    except InputError:  # again, with the numbers that the lines have in the file
-        yield from _texts(
-            file, unit, rule, LineSpan(span.start, span.end, _lines_before(file, span))
-        )
-
-
 def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) -> Iterator[str]:
-    """Texts while the bytes that were read of the packed file are below its part."""
+    """Texts of a compressed file until `part_bytes` of it were read."""
     place = 0
 
     def report(now: int) -> None:
@@ -136,11 +131,10 @@ def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) 
             return
 
 
-def _lines_before(file: str | Path, span: LineSpan) -> int:
-    lines = left = 0
+def _lines_before(file: str | Path, place: int) -> int:
+    lines = 0
     with open_binary(file) as opened:
-        left = span.start
-        while left and (block := opened.read(min(left, 1 << 20))):
+        while place and (block := opened.read(min(place, 1 << 20))):
             lines += block.count(b"\n")
-            left -= len(block)
+            place -= len(block)
     return lines

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from translucid.core.atomic_files import flush
+from translucid.core.atomic_files import digest_of, flush
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.corpus.encode import TOKENIZER, shard_name
 from translucid.data.readers.loading import Loading, Reason
@@ -26,8 +26,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-# A page once touched counts as resident until it is given back, although it is only a page of the
-# file that anyone may reuse. Reading this often touches some 64 MB at most.
+# A page that was read counts as resident memory until it is given back. 1000 reads touch at
+# most some 64 MB.
 _GIVE_BACK_AFTER = 1000
 _AGAIN = "build the store again"
 _Count = Field(ge=0)
@@ -38,7 +38,7 @@ class _ManifestSection(BaseModel):
 
 
 class InputFile(_ManifestSection):
-    """A text file: what it was, whatever its name, and what was found in it."""
+    """A text file, whatever its name, and how much was read and left out."""
 
     size: int = _Count
     mtime_ns: int
@@ -57,7 +57,7 @@ class ShardFile(_ManifestSection):
 
 
 class Making(_ManifestSection):
-    """What besides the text decides the ids."""
+    """Settings that, with the text, decide the ids."""
 
     tokenizer: str  # its fingerprint
     unit: Literal["line", "paragraph", "file"]
@@ -72,14 +72,14 @@ class Manifest(_ManifestSection):
     dtype: Literal["<u2", "<u4"]
     tokens: int = _Count
     documents: int = _Count
-    characters: int = _Count  # of the documents, with one for each end: for bits per character
+    characters: int = _Count  # of the documents, plus one per end; for bits per character
     making: Making
     inputs: tuple[InputFile, ...]
     shards: tuple[ShardFile, ...]
 
 
 class Store:
-    """Made by `open_store`, `build_store` or `ensure_store`."""
+    """Made by `open_store` or `ensure_store`."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -110,26 +110,26 @@ class Store:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that made the ids."""
+        """The tokenizer of the ids."""
         making = self.manifest.making
         folder = self._builds / TOKENIZER
         return Tokenizer.load(folder, expect=making.tokenizer, max_bytes=making.max_text_bytes)
 
     def loadings(self, files: Sequence[str | Path]) -> list[Loading]:
-        """What was read and left out, for each of the files that the store was made from."""
+        """How much was read and left out, for each file that the store was built from."""
         return [
             part.loading(str(file)) for part, file in zip(self.manifest.inputs, files, strict=True)
         ]
 
     def verify(self) -> None:
-        """Read everything, and refuse a single changed bit."""
+        """Read everything; raise if a single bit has changed."""
         for number, shard in enumerate(self.manifest.shards):
-            with open(self._path(number), "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != shard.sha256:
-                    raise InputError(
-                        f"{self._path(number)}: is not what was written (its sha256 differs from "
-                        f"the one in {MANIFEST}); {_AGAIN}"
-                    )
+            path = self._path(number)
+            if digest_of(path) != shard.sha256:
+                raise InputError(
+                    f"{path} is damaged or was changed (its sha256 differs from the one in "
+                    f"{MANIFEST}); {_AGAIN}"
+                )
 
     @property
     def _builds(self) -> Path:
@@ -146,9 +146,9 @@ class Store:
                 size = os.fstat(file.fileno()).st_size
                 if size != wanted:
                     raise InputError(
-                        f"{path}: has {size:,} bytes where {wanted:,} were written; {_AGAIN}"
+                        f"{path} has {size:,} bytes, but {wanted:,} were written; {_AGAIN}"
                     )
-                if not size:  # nothing but empty lines; there is no map of nothing
+                if not size:  # only empty lines; an empty file cannot be mapped
                     return np.empty(0, dtype=dtype)
                 self._maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except OSError as error:
@@ -163,7 +163,7 @@ class Store:
 
 
 def open_store(folder: str | Path, *, verify: bool = False) -> Store:
-    """The store in a folder. Sizes are always checked; with `verify`, so is every bit."""
+    """Open the store in a folder. Sizes are always checked; with `verify`, every bit is."""
     store = Store(Path(folder), read_manifest(Path(folder)))
     if verify:
         store.verify()
@@ -171,14 +171,12 @@ def open_store(folder: str | Path, *, verify: bool = False) -> Store:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """From here on the folder holds this store, and none before."""
+    """Make this the store of the folder, in one step."""
     content = manifest.model_dump(mode="json")
     text = json.dumps(content | {"sha256": _digest(content)}, indent=1) + "\n"
     part = folder / f"{MANIFEST}.part"
-    with part.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    part.write_text(text, "utf-8", newline="\n")
+    flush(part)
     os.replace(part, folder / MANIFEST)
     flush(folder)
 
@@ -189,17 +187,17 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(
-            f"{folder}: holds no token store ({MANIFEST} is missing: none was built there, or the "
-            f"build did not end); {_AGAIN}"
+            f"{folder} contains no token store ({MANIFEST} is missing: none was built there, or "
+            f"the build did not finish); {_AGAIN}"
         ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON ({error}); {_AGAIN}") from None
+        raise InputError(f"{path} is not JSON ({error}); {_AGAIN}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path}: this version reads format {FORMAT}; {_AGAIN}")
     if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path}: is not what was written (its sha256 differs); {_AGAIN}")
+        raise InputError(f"{path} is damaged or was changed (its sha256 differs); {_AGAIN}")
     try:
         manifest = Manifest.model_validate_json(json.dumps(content))
     except ValidationError as error:
@@ -219,5 +217,5 @@ def _digest(content: object) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file or folder beside the manifest may be a store's."""
+    """Whether a file or folder of this name may be part of a store."""
     return name in (MANIFEST, f"{MANIFEST}.part") or bool(re.match(r"build-[0-9a-f]{8}$", name))

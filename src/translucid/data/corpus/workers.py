@@ -1,4 +1,4 @@
-"""The jobs of building a store, done here or by several processes."""
+"""Run the jobs of building a store, in this process or in several."""
 
 import multiprocessing
 import os
@@ -11,12 +11,18 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 
 from translucid.core.errors import TranslucidError
-from translucid.data.corpus.encode import TOKENIZER, EncodingSettings, Job, Shard, encode_job
+from translucid.data.corpus.encode import (
+    TOKENIZER,
+    EncodingSettings,
+    Job,
+    Shard,
+    WordCache,
+    encode_job,
+)
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordCache
 
-Report = Callable[[int], None]  # hears how many bytes of the files are done
-_LOOK = 0.2  # seconds between two looks at the processes
+Report = Callable[[int], None]  # gets the bytes of the files that are done
+_LOOK = 0.2  # seconds between two progress reports
 
 
 def encode_jobs(
@@ -47,7 +53,7 @@ def _encode_in_processes(
     processes: int,
     report: Report,
 ) -> list[Shard]:
-    # Started afresh, not forked: a fork copies locks that other threads hold.
+    # Spawned, since a fork copies locks that other threads hold.
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(
@@ -66,7 +72,7 @@ def _encode_in_processes(
             report(done.value)
     except BrokenProcessPool:
         raise TranslucidError(
-            "a process that encodes text died: was it killed, or out of memory? Take fewer "
+            "a process that encodes text died: was it killed, or out of memory? Use fewer "
             "processes. A script that builds a store needs `if __name__ == '__main__':` around it"
         ) from None
     finally:
@@ -76,8 +82,7 @@ def _encode_in_processes(
 
 
 def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
-    """In the moment in which a pool breaks it closes what a new process would need: then it fails
-    in many ways."""
+    """Submit a job. A pool that is just breaking fails in several ways, reported as one."""
     try:
         return pool.submit(_work, job, number)
     except (OSError, ValueError) as error:
@@ -85,11 +90,11 @@ def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shar
 
 
 class _Stopped(Exception):
-    """The build is over for another reason."""
+    """The build was stopped."""
 
 
 class _Worker:
-    """What a process keeps from job to job."""
+    """State of a process, kept from job to job."""
 
     settings: EncodingSettings
     words: WordCache
@@ -101,7 +106,7 @@ def _start_worker(
     settings: EncodingSettings, fingerprint: str, bytes_done: "Synchronized[int]", stop: Event
 ) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread for each process
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and says `stop`
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and sets `stop`
     threading.Thread(target=_follow_parent, daemon=True).start()
     _Worker.settings, _Worker.bytes_done, _Worker.stop = settings, bytes_done, stop
     tokenizer = Tokenizer.load(
@@ -111,7 +116,7 @@ def _start_worker(
 
 
 def _follow_parent() -> None:
-    """A killed parent can tell nobody; its pool would wait for work for ever."""
+    """Exit with the parent: if it is killed, its pool would wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""What a cell holds, checked: text, a label, a number, a list of words."""
+"""Checked values of cells: text, labels, numbers, lists of words."""
 
 import math
 from contextlib import suppress
@@ -6,30 +6,15 @@ from contextlib import suppress
 from translucid.core.errors import InputError
 
 KINDS = {
-    type(None): "null",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    str: "text",
-    list: "a list",
-    dict: "an object",
-}
-MISSING = (
-    "",
-    "na",
-    "n/a",
-    "#n/a",
-    "<na>",
-    "nan",
-    "null",
-    "none",
-    "-",
-    "?",
-)  # what tables write for no value
+    type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text",
+    list: "a list", dict: "an object",
+}  # fmt: skip
+# What tables write for a missing value.
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "?")
 
 
 def as_text(value: object, where: str) -> str:
-    """`where` begins the message: file, line, column."""
+    """where: file, line and column, for the message."""
     if not isinstance(value, str):
         raise InputError(f"{where} holds {_kind(value)}, but text is needed")
     if not value.isascii():
@@ -37,14 +22,14 @@ def as_text(value: object, where: str) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise InputError(
-                f"{where} holds half of a surrogate pair ({value!r:.60}), which is no character; "
-                "write it as UTF-8 or as a full pair"
+                f"{where} contains half of a surrogate pair ({value!r:.60}), which is not a "
+                "character; write it as UTF-8 or as a full pair"
             ) from None
     return value
 
 
 def as_label(value: object, where: str) -> str:
-    """Whole numbers and truth values are labels too."""
+    """Text, a whole number or a truth value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -69,7 +54,7 @@ def as_number(value: object, where: str) -> float:
     if isinstance(value, str) and "," in value:
         hint = " (decimals are written with a point)"
     elif value is None or str(value).strip().lower() in MISSING:
-        hint = " (a missing value: fill it in, or take the line out)"
+        hint = " (a missing value: fill it in, or remove the line)"
     raise InputError(f"{where} is {shown}; a finite number is needed{hint}")
 
 

@@ -1,21 +1,24 @@
-"""Which column has which role: set by number or name, or found by its usual names."""
+"""Which column has which role: chosen by number or name, or recognised by its name."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.spelling import quoted
 from translucid.data.readers.cells import is_number
-from translucid.data.readers.dialect import unlike_the_rest
-from translucid.data.readers.headers import (
+from translucid.data.readers.dialect import (
+    COMPARED,
     header_over_labels,
     header_over_texts,
     label_place,
-    of_two,
+    unlike_the_rest,
 )
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.parquet import open_arrow
+from translucid.data.readers.standard_input import at_once
 from translucid.data.readers.tables import (
     Column,
     IsHeader,
@@ -47,15 +50,15 @@ KNOWN = frozenset((NAMES + CODES).split())
 
 
 def is_language(name: str) -> bool:
-    """Is it the name of a language or its code, perhaps with one more word: German, de, de_DE,
-    english_sentence?"""
+    """Whether it is the name or code of a language, with at most one more word: German, de, de_DE,
+    english_sentence."""
     first, *others = re.split(r"[\s_.-]+", name.strip().lower())
     return first in KNOWN and len(others) <= 1
 
 
 Following = Callable[[], list[Sequence[object]]]
 
-# Names that are taken for a role when nobody says which column to use, in this order.
+# Names that are recognised for a role if no column is chosen, in this order.
 USUAL: dict[str, tuple[str, ...]] = {
     "text": ("text", "sentence", "content", "review", "question"),
     "label": ("label", "labels", "class", "category", "sentiment"),
@@ -76,9 +79,9 @@ def read_columns(
     optional: str | None = None,
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
     """The wanted cells of each row, in the order of `wanted` (role -> column), and that of an
-    `optional` role where the table has such a column.
+    `optional` role if the table has such a column.
 
-    Blank lines are counted and left out, or with `keep_empty` given as ().
+    Blank lines are counted and left out; with `keep_empty`, they are ().
     """
     table, places = open_columns(path, wanted, rule, loading)
     roles = list(wanted)
@@ -101,7 +104,7 @@ def read_columns(
 def open_columns(
     path: str | Path, wanted: Mapping[str, Column | None], rule: TableRule, loading: Loading
 ) -> tuple[Table, list[int | str]]:
-    """A table, and where its rows have the wanted columns."""
+    """Open a table and find the wanted columns."""
     by_name = any(isinstance(column, str) for column in wanted.values())
     expected = {role: loading.expected.get(role) for role in wanted}
 
@@ -110,7 +113,7 @@ def open_columns(
         if by_name or names.issuperset(expected.values()) or _has_usual(row, wanted):
             return True
         if _of_languages([str(name) for name in row], list(wanted)):
-            return bool(following())  # a pair of words that stands alone is one
+            return bool(following())  # a pair of words alone is data
         below = following()
         if any(isinstance(column, int) for column in expected.values()):  # training had no header
             return unlike_the_rest(row, below)
@@ -124,14 +127,43 @@ def open_columns(
     columns = _known(table, wanted, loading)
     missing = [role for role in wanted if role not in columns]
     if missing and table.width == len(wanted) == 2:
-        table, rest = of_two(table, missing, columns.values(), rule, loading)
+        table, rest = _of_two(table, missing, columns.values(), rule, loading)
         columns |= rest
     return table, _in_order(table, wanted, columns)
 
 
+def _of_two(
+    table: Table,
+    missing: Sequence[str],
+    taken: Collection[int | str],
+    rule: TableRule,
+    loading: Loading,
+) -> tuple[Table, dict[str, int | str]]:
+    """The table, and the places of missing roles among its two columns: the free one, or by
+    comparing the cells of both."""
+    free: list[int | str] = [place for place in (0, 1) if place not in taken]
+    if len(missing) == len(free) == 1:
+        return table, {missing[0]: free[0]}
+    if list(missing) == ["source", "target"] and (rule.header or not table.names):
+        why = "the first is the source, the second the target"
+    elif list(missing) == ["label", "text"]:
+        rows = list(islice(at_once(table.file, table.rows), COMPARED))
+        table = replace(table, rows=chain(rows, table.rows))
+        label = label_place([row for _, row in rows if isinstance(row, Sequence) and row])
+        if label is None:
+            return table, {}
+        free = [label, 1 - label]
+        why = "the label is the one whose values repeat"
+    else:
+        return table, {}
+    if table.names or missing[0] == "label":
+        keys = " and ".join(f"data.{role}_column" for role in missing)
+        loading.notes.append(f"two columns with no usual names: {why} (set {keys} to change it)")
+    return table, dict(zip(missing, free, strict=True))
+
+
 def _if_any(table: Table, role: str, loading: Loading) -> int | str | None:
-    """Where a column stands that need not be there: that of the training data, or of a usual
-    name."""
+    """The place of an optional column: the one of the training data, or with a usual name."""
     before = loading.expected.get(role)
     if isinstance(before, int | str) and table.has(before):
         return table.place(before, role)
@@ -146,7 +178,7 @@ def note_columns(
     cells: Sequence[object],
     loading: Loading,
 ) -> None:
-    """Which columns were taken, always, with the first row as an example."""
+    """Note the columns that are used, with the first row as an example."""
     taken = ", ".join(f"{role} = {table.title(place)}" for role, place in places.items())
     gives = ", ".join(f"{role} = {value!r:.60}" for role, value in zip(places, cells, strict=True))
     loading.notes.append(f"columns: {taken}; line {line} gives {gives}")
@@ -167,18 +199,18 @@ def open_table(
     if kind in ("parquet", "datasets"):
         return open_arrow(path)
     raise ConfigError(
-        f"{path}: the format {kind!r} has no columns to choose from; the formats that have some "
-        "are tsv, csv, jsonl, parquet and datasets"
+        f"{path}: the format {kind!r} has no columns; formats with columns are tsv, csv, jsonl, "
+        "parquet and datasets"
     )
 
 
 def cell(table: Table, place: int | str, line: int, row: Row) -> object:
-    """Objects of JSON lines need not all have the same names."""
+    """The value in a column; JSON objects need not all have the same names."""
     if isinstance(row, Mapping):
         if place not in row:
             there = ", ".join(map(repr, row))
             raise InputError(
-                f"{table.file}:{line}: there is no column {place!r} here; the columns are {there}"
+                f"{table.file}:{line}: no column {place!r} in this line; its columns are {there}"
             )
         return row[str(place)]
     assert row is not None
@@ -186,13 +218,13 @@ def cell(table: Table, place: int | str, line: int, row: Row) -> object:
 
 
 def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bool:
-    """A header has a usual name for every role; one alone may be a word of the data."""
+    """Whether a row has a usual name for every role; one alone may be data."""
     names = {str(name).strip().lower() for name in row}
     return all(names.intersection(USUAL[role]) for role in wanted)
 
 
 def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
-    """Two names of languages above two columns: what is translated, and into what."""
+    """Whether two languages name the source and the target column."""
     pair = len(names) == 2 and names[0].strip().lower() != names[1].strip().lower()
     return list(roles) == ["source", "target"] and pair and all(map(is_language, names))
 
@@ -200,7 +232,7 @@ def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
 def _known(
     table: Table, wanted: Mapping[str, Column | None], loading: Loading
 ) -> dict[str, int | str]:
-    """Where the columns stand that were chosen, or that their names tell."""
+    """The places of columns that were chosen or have a known name."""
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
     for role in missing:
@@ -227,7 +259,7 @@ def _known(
 def _in_order(
     table: Table, wanted: Mapping[str, Column | None], columns: Mapping[str, int | str]
 ) -> list[int | str]:
-    """The places of all that is wanted, if they are known."""
+    """The places of all wanted columns; raises if one is unknown."""
     unknown = [role for role in wanted if role not in columns]
     if unknown and 0 < table.width < len(wanted):
         between = {"\t": "a tab"}.get(table.delimiter, repr(table.delimiter))
@@ -237,8 +269,8 @@ def _in_order(
         )
     if unknown:
         raise InputError(
-            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; say it behind "
-            f"the command, such as {_such_as(table, unknown, columns)}"
+            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; add it to the "
+            f"command, such as {_such_as(table, unknown, columns)}"
             + ("; if line 1 is data, data.header=false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):
@@ -251,7 +283,7 @@ def _in_order(
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """The keys to add, with columns that nobody has chosen yet."""
+    """Keys to add, with columns that are still free."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -272,18 +304,18 @@ def open_numbers(
     *,
     answered: bool = True,
 ) -> tuple[Table, Places, Places]:
-    """The table, and where its rows have inputs and targets; none of those where it need not be
-    `answered`. Not chosen, they are those of the training data of a model, if the table has them;
-    else the last column is the target, and all others are inputs."""
+    """Open a table and find its inputs and targets; no targets unless it must be `answered`.
+
+    Columns that are not chosen are those of the model's training data, if the table has them;
+    otherwise the last column is the target, and all others are inputs.
+    """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
     table = open_table(
         path, rule, loading, lambda row, _: named or not any(is_number(c) for c in row)
     )
     inputs = inputs or _expected(table, loading, "input")
     if not answered:
-        if not inputs:
-            inputs = _columns(table)
-        return table, [table.place(column, "inputs") for column in inputs], []
+        return table, [table.place(c, "inputs") for c in inputs or _columns(table)], []
     targets = targets or _expected(table, loading, "output") or _columns(table)[-1:]
     places_y = [table.place(column, "targets") for column in targets]
     chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in places_y]
@@ -296,7 +328,7 @@ def open_numbers(
 def note_numbers(
     table: Table, inputs: Places, targets: Places, gives: str, loading: Loading
 ) -> None:
-    """Which columns were taken, always, with the first row as an example."""
+    """Note the columns that are used, with the first row as an example."""
     roles = {"input": inputs, "output": targets}
     taken = (
         f"{role}s = {', '.join(table.title(place) for place in places)}"
@@ -316,7 +348,7 @@ def _columns(table: Table) -> list[Column]:
 
 
 def _expected(table: Table, loading: Loading, role: str) -> list[Column]:
-    """The columns that a model's training data had; by number, if this table has as many."""
+    """The columns of the model's training data; by number, if this table has as many."""
     columns = loading.expected.get(role, ())
     known: list[Column] = list(columns) if isinstance(columns, tuple) else [columns]
     lacking = [column for column in known if not table.has(column)]

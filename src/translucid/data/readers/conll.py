@@ -24,24 +24,24 @@ _DECLARED = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # CoNLL-U Plus names 
 
 @dataclass(frozen=True)
 class ConllLayout:
-    """What the columns are called, and where word and tag stand, from 1 on."""
+    """Names of the columns, and the numbers of word and tag, from 1."""
 
     name: str
     columns: tuple[str, ...] = ()  # empty: they have numbers only
     words: int = 1
-    tags: int | None = None  # None: there is no such column, or nobody knows which it is
+    tags: int | None = None  # None: no such column, or unknown
     width: int = 0
 
     def place(self, column: Column, role: str, path: str | Path) -> int:
-        """The number of a column that was chosen by number or name."""
+        """The number of a column chosen by number or name."""
         if isinstance(column, int):
             if column < 1:
                 raise ConfigError(f"{role} = {column}: columns are counted from 1")
             return column
         if not self.columns:
             raise ConfigError(
-                f"{path}: {role} = {column!r}: the columns of this file have no names that are "
-                f"known; choose by number, from 1 to {self.width}"
+                f"{path}: {role} = {column!r}: the columns of this file have no known names; "
+                f"choose by number, from 1 to {self.width}"
             )
         if column.lower() not in self.columns:
             close = nearest(column.lower(), self.columns, 1)
@@ -53,13 +53,13 @@ class ConllLayout:
         return self.columns.index(column.lower()) + 1
 
     def title(self, number: int) -> str:
-        """How messages call a column."""
+        """The column as messages name it."""
         known = number <= len(self.columns)
         return f"column {number}" + (f" ({self.columns[number - 1]!r})" if known else "")
 
 
 def declared_columns(comment: str) -> tuple[str, ...]:
-    """The names that a comment of CoNLL-U Plus gives the columns; empty: it is another comment."""
+    """The column names in a comment of CoNLL-U Plus; empty for other comments."""
     match = _DECLARED.fullmatch(comment.strip())
     return tuple(match[1].lower().split()) if match else ()
 
@@ -98,23 +98,23 @@ def _is_conllu(path: str | Path) -> bool:
 
 
 def _spans(rows: Sequence[Sequence[str]], number: int) -> bool:
-    """Whether a column holds chunks or entities, as B-, I- and O."""
+    """Whether a column contains chunks or entities: B-, I- and O."""
     return all(len(row) >= number and _SPAN.fullmatch(row[number - 1]) for row in rows)
 
 
-COMMENT = "# "  # not "#" alone: in text from the web, words begin with it
+COMMENT = "# "  # not "#" alone: words on the web begin with it
 DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # UD: 1-2 is a multiword range, 1.1 an empty node
 
 
 @dataclass(frozen=True)
 class ConllSentence:
-    """The lines between two blank ones, and what was read of them."""
+    """The lines between two blank ones, and their words and tags."""
 
     lines: tuple[str, ...]
     places: tuple[int, ...]  # of the words among the lines
     words: tuple[str, ...]
-    tags: tuple[str, ...]  # empty where none are asked for
+    tags: tuple[str, ...]  # empty unless they are read
     line: int  # of the first word; without words, of the first line
     layout: ConllLayout
 
@@ -124,22 +124,19 @@ def read_conll(
     *,
     words: Column | None = None,
     tags: Column | None = None,
-    comments: bool = True,
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """`words` and `tags` are columns by number, from 1 on, or by the name that a known layout has
-    for them; not given, the layout decides, and what it was is noted."""
+    """Tagged sentences. words, tags: columns by number, from 1, or by name; by default those of the
+    recognised layout, which is noted."""
     loading = loading if loading is not None else Loading()
     loading.file = loading.file or str(path)
-    for sentence in read_sentences(
-        path, words=words, tags=tags, comments=comments, rule=rule, loading=loading
-    ):
+    for sentence in read_sentences(path, words=words, tags=tags, rule=rule, loading=loading):
         if sentence.words:
             loading.records += 1
             yield Tagged(sentence.words, sentence.tags, sentence.line)
     if not loading.records:
-        raise InputError(f"{path}: there is no sentence in it, only blank lines or comments")
+        raise InputError(f"{path} contains no sentence, only blank lines or comments")
 
 
 def read_sentences(
@@ -148,15 +145,13 @@ def read_sentences(
     words: Column | None = None,
     tags: Column | None = None,
     tagged: bool = True,
-    comments: bool = True,
     rule: LineRule = DEFAULT,
     loading: Loading,
 ) -> Iterator[ConllSentence]:
-    """Every block of lines, those without words too; with their tags if they are `tagged`.
+    """Every block of lines, also those without words; with tags if `tagged`.
 
-    Columns are separated by tabs, or where a line has none by spaces. The id column of Universal
-    Dependencies is only looked at when the words stand further right: in a column of words, 3-2 is
-    a word.
+    Columns are separated by tabs, or in a line without tabs by spaces. Ranges such as 3-2 in the
+    first column are skipped only if the words are in a later one.
     """
     columns: _Columns | None = None
     declared: tuple[str, ...] = ()
@@ -165,7 +160,7 @@ def read_sentences(
         for place, (line, text) in enumerate(block):
             if text is None:
                 continue
-            if comments and text.startswith(COMMENT):
+            if text.startswith(COMMENT):
                 loading.leave_out("comment", line)
                 declared = declared or declared_columns(text)
                 continue
@@ -177,7 +172,9 @@ def read_sentences(
         if columns is None and rows:
             layout = recognise([cells for _, _, cells in rows], path, declared)
             columns = _Columns.choose(layout, words, tags, path, rows[0][2], tagged, loading)
-        spoilt = any(text is None for _, text in block)  # less a word, it would be another sentence
+        spoilt = any(
+            text is None for _, text in block
+        )  # without a word, it would be another sentence
         kept = [] if columns is None or spoilt else columns.words_of(rows, path, loading)
         yield ConllSentence(
             tuple(text for _, text in block if text is not None),
@@ -192,7 +189,7 @@ def read_sentences(
 def _blocks(
     path: str | Path, rule: LineRule, loading: Loading
 ) -> Iterator[list[tuple[int, str | None]]]:
-    """What stands between blank lines; None for a line that was too long."""
+    """Lines between blank lines; None for a line that was too long."""
     block: list[tuple[int, str | None]] = []
     for line, text in read_lines(path, rule, loading=loading):
         if text is None or text.strip():
@@ -206,7 +203,7 @@ def _blocks(
 
 @dataclass
 class _Columns:
-    """Where word and tag stand in a file, from 1 on; tag 0: they are not read."""
+    """The columns of word and tag, from 1; tag 0: tags are not read."""
 
     layout: ConllLayout
     word: int
@@ -234,8 +231,8 @@ class _Columns:
         if tag is None:
             raise InputError(
                 f"{path}: which column holds the tags? There are {layout.width}, as in "
-                f"{' | '.join(example)!r:.80}, and this is no layout that is known; choose one "
-                "with data.tags_column, such as data.tags_column=2"
+                f"{' | '.join(example)!r:.80}, and the layout is unknown; choose one with "
+                "data.tags_column, such as data.tags_column=2"
             )
         return cls(layout, word, tag)
 
@@ -270,7 +267,7 @@ class _Columns:
 
 
 def _there(layout: ConllLayout, column: object) -> Column | None:
-    """The column that a model's training data had, if this file has it too."""
+    """The column of the model's training data, if this file has it."""
     if isinstance(column, int):
         return column if column <= layout.width else None
     return column if isinstance(column, str) and column in layout.columns else None

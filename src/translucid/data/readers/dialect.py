@@ -1,7 +1,10 @@
-"""What a delimited file does not say: which character separates its cells, and whether its first
-row is a header."""
+"""What a delimited file leaves open: its delimiter, whether its first row is a header, and which of
+two unnamed columns contains the labels. All three are decided by comparing cells; if that does not
+decide them, the user is asked.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,39 +15,41 @@ from translucid.data.readers.lines import read_lines
 
 Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
-LOOKED_AT = 50  # lines, for the delimiter; rows below the first one, for how long they are
-COMPARED = 1000  # rows below the first one, for which values repeat
-_NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: three words at most, no full stop
+LOOKED_AT = 50  # lines compared to find the delimiter; rows compared by length
+COMPARED = 1000  # rows compared to see which values repeat
+UNSEEN_PROBABILITY = 0.1  # that the label of a first row of data occurs in no other row
+FEW = 0.05  # fraction of rows as short as the first one, which may then be a header
+_NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: at most three words, no full stop
 
 
 def as_table(path: str | Path) -> str:
-    """What to add for a file whose name says nothing, but whose first line is one of a table."""
+    """A hint for a file without a known extension whose first line looks like a table."""
     first = next((text for _, text in read_lines(path) if text and text.strip()), "")
     if first.count("\t") == 1:
-        return "; its lines have two cells with a tab between them: data.format=tsv"
+        return "; its lines have two cells separated by a tab: set data.format=tsv"
     if first.startswith("{"):
-        return "; if its lines are JSON objects: data.format=jsonl"
+        return "; if its lines are JSON objects, set data.format=jsonl"
     if first.startswith("[") and str(path).endswith(".json"):
-        return "; of a JSON list, one object a line is needed: jq -c '.[]' FILE > pairs.jsonl"
+        return "; convert a JSON list to one object per line: jq -c '.[]' FILE > pairs.jsonl"
     return ""
 
 
 def find_delimiter(first: str, following: Iterator[str]) -> str:
-    """Of the CSV whose first line this is; `following` is only asked where that does not decide.
-
-    A comma, unless another character occurs in its place: as often in every line as in the first.
-    """
+    """Detect the delimiter of a CSV: a comma, unless another character occurs equally often in
+    every line. `following` is read only if the first line does not decide."""
     present = [character for character in CHARACTERS.values() if _count(first, character)]
     if present in ([], [","]):
         return ","
     lines = [first, *(line for line in islice(following, LOOKED_AT) if line.strip())]
-    whole = [line for line in lines if line.count('"') % 2 == 0]  # no cell goes over its end
+    whole = [
+        line for line in lines if line.count('"') % 2 == 0
+    ]  # no cell continues on the next line
     regular = [c for c in present if len({_count(line, c) for line in whole}) <= 1]
     return (regular or [","])[0]
 
 
 def _count(line: str, character: str) -> int:
-    """How often it occurs outside of quotes."""
+    """Count a character outside of quotes."""
     return sum(part.count(character) for part in line.split('"')[::2])
 
 
@@ -54,7 +59,7 @@ def is_name(cell: str) -> bool:
 
 
 def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object]]) -> bool:
-    """Whether a row of short names stands above something else: numbers, labels that repeat, texts
+    """Whether a row of short names is above something else: numbers, labels that repeat, or texts
     that are all longer."""
     cells = [str(cell).strip() for cell in first]
     if len(set(cells)) < len(cells) or not all(map(is_name, cells)):
@@ -69,7 +74,7 @@ def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object
 
 
 def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknown"]:
-    """Whether the cells of a column could be such a name."""
+    """Whether the cells of a column could be names like this one."""
     if name in column:
         return "alike"
     if all(is_number(cell) for cell in column):
@@ -78,3 +83,69 @@ def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknow
     if min(words) >= len(name.split()) + 2:
         return "other"
     return "unknown" if len(set(column)) <= len(column) / 2 else "alike"
+
+
+def label_place(rows: Sequence[Sequence[object]]) -> int | None:
+    """Find the label among two columns: the one whose values repeat while those of the other do
+    not, or that has at most half as many values; else the one with single words beside texts, or
+    with numbers. None: in doubt."""
+    columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
+    if len(columns) != 2:
+        return None
+    different = [len(set(column)) for column in columns]
+    if len(rows) == 1:  # nothing to compare
+        return 0
+    often = [2 * count <= len(rows) for count in different]
+    fewer = [2 * a <= b for a, b in (different, different[::-1])]
+    words = [all(len(cell.split()) <= 1 and _may_be_a_name(cell) for cell in c) for c in columns]
+    numbers = [all(map(is_number, column)) for column in columns]
+    ever = [count < len(rows) for count in different]
+    for signs in (often, fewer, words, numbers, ever):
+        if signs.count(True) == 1:
+            return signs.index(True)
+    return None
+
+
+def header_over_labels(
+    first: Sequence[object], below: Sequence[Sequence[object]], place: int | None
+) -> bool | None:
+    """Whether a row is the header of a column of labels, at `place`; None: in doubt.
+
+    A header does not occur below itself, while labels repeat. The probability that a label occurs
+    only once is estimated from how many of the others do (Good and Turing).
+    """
+    rows = [row for row in below if len(row) == len(first)]
+    if unlike_the_rest(first, rows):
+        return True
+    cells = [str(cell).strip() for cell in first]
+    if not rows or not all(map(_may_be_a_name, cells)) or any(map(is_number, cells)):
+        return False
+    columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=True)]
+    if any(cell in column for cell, column in zip(cells, columns, strict=True)):
+        return False
+    if place is not None:
+        if not 0 <= place < len(columns) or all(map(is_number, columns[place])):
+            return True  # a column that does not exist is refused later
+        once = sum(count == 1 for count in Counter(columns[place]).values())
+        if (once + 1) / (len(rows) + 1) <= UNSEEN_PROBABILITY:
+            return True
+    return None if all(map(is_name, cells)) else False
+
+
+def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]) -> bool | None:
+    """Whether a row is the header of columns of texts; None: in doubt, since it has short names and
+    only a few of the rows below are as short."""
+    rows = [row for row in below if len(row) == len(first)]
+    if unlike_the_rest(first, rows):
+        return True
+    cells = [str(cell).strip() for cell in first]
+    if not rows or len(set(cells)) < len(cells) or not all(map(is_name, cells)):
+        return False
+    length = max(len(cell.split()) for cell in cells)
+    short = sum(all(len(str(cell).split()) <= length + 1 for cell in row) for row in rows)
+    return None if short < FEW * len(rows) else False
+
+
+def _may_be_a_name(cell: str) -> bool:
+    """Texts are longer, or end as sentences do."""
+    return len(cell.split()) <= 3 and not cell.endswith((".", "!", "?", "…", "。"))

@@ -1,7 +1,7 @@
-"""From bytes to numbered lines, without ever guessing.
+"""Read numbered lines of UTF-8 text, plain or compressed with gzip or xz.
 
 A line ends at \\n or \\r\\n and nowhere else: str.splitlines also cuts at U+2028, U+0085, form
-feeds and others, which shifts parallel files against each other. gzip and xz are read directly.
+feeds and others, which shifts parallel files against each other.
 """
 
 import gzip
@@ -24,8 +24,8 @@ from translucid.data.readers.standard_input import standard_input
 BOM = b"\xef\xbb\xbf"
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-OFFICE = (".xlsx", ".ods", ".docx", ".odt")  # zip archives, but nobody thinks of them as such
-NOT_READ = {  # what people try next, and how it begins
+OFFICE = (".xlsx", ".ods", ".docx", ".odt")  # zip archives, too
+NOT_READ = {  # other formats, by their first bytes
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
@@ -37,7 +37,7 @@ NOT_READ = {  # what people try next, and how it begins
 
 @dataclass(frozen=True)
 class LineRule:
-    """How long a line may be (in bytes, without its end), and what happens above."""
+    """The longest line (in bytes, without its end), and what happens to longer ones."""
 
     max_bytes: int = 1 << 20
     too_long: Literal["error", "skip"] = "error"
@@ -48,7 +48,7 @@ DEFAULT = LineRule()
 
 @dataclass(frozen=True)
 class LineSpan:
-    """Some whole lines of a plain file, for several readers that share one."""
+    """Some whole lines of a plain file, for one of several readers."""
 
     start: int
     end: int
@@ -56,8 +56,6 @@ class LineSpan:
 
 
 class Lines(Protocol):
-    """What lines are read from."""
-
     def readline(self, limit: int, /) -> bytes: ...
 
 
@@ -70,10 +68,8 @@ def read_lines(
     span: LineSpan | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
-    """The numbered lines of a file; None stands for one that was too long, and was counted.
-
-    `-` is standard input. `report` hears after each line how far into the file it went, in bytes
-    as they are stored.
+    """The numbered lines of a file, or of standard input if it is `-`; None for a line that was too
+    long, which is counted. report: gets the position in the stored file after each line.
     """
     name = "standard input" if str(path) == "-" else str(path)
     loading = loading if loading is not None else Loading()
@@ -87,8 +83,8 @@ def read_lines(
                     report(file.tell())
     except DAMAGED as error:
         raise InputError(
-            f"{name}: the archive is damaged or cut short after line {number} "
-            f"({str(error) or type(error).__name__}); make or fetch it again"
+            f"{name}: the archive is damaged or truncated after line {number} "
+            f"({str(error) or type(error).__name__}); create or download it again"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: reading failed after line {number} ({error})") from None
@@ -99,14 +95,14 @@ def read_lines(
 def split_lines(
     stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
 ) -> Iterator[tuple[int, str | None]]:
-    """The lines after line `number`. Memory stays bounded by the rule, however long a line is."""
+    """The lines after line `number`, in memory bounded by the rule."""
     limit = rule.max_bytes + 2  # room for \r\n
     while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
         number += 1
         skipped = 0
         if number == 1 and raw.startswith(BOM):
             raw, skipped = raw[len(BOM) :], len(BOM)
-            if not raw:  # a mark and nothing else
+            if not raw:  # the file is empty but for the mark
                 return
         ended = raw.endswith(b"\n")
         line = raw.removesuffix(b"\n").removesuffix(b"\r") if ended else raw
@@ -114,7 +110,7 @@ def split_lines(
             if rule.too_long == "error":
                 raise InputError(
                     f"{name}:{number}: the line is longer than {rule.max_bytes:,} bytes; is this "
-                    "a text file with line ends? Split the line (from Python, a LineRule may raise "
+                    "a text file with line ends? Split the line (from Python, a LineRule can raise "
                     "the limit, or skip and count such lines)"
                 )
             while not ended and (rest := stream.readline(1 << 16)):
@@ -129,7 +125,7 @@ def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
     if b"\0" in line:
         raise InputError(
             f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so this is "
-            "no text file (or UTF-16: iconv -f UTF-16 -t UTF-8); remove NUL with: tr -d '\\0'"
+            "not a text file (or UTF-16: iconv -f UTF-16 -t UTF-8); remove NUL with: tr -d '\\0'"
         )
     try:
         return line.decode("utf-8")
@@ -142,7 +138,7 @@ def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
 
 
 def _into_another(path: Path) -> str:
-    """` a.txt > a.utf8.txt`, where there is such a file."""
+    """` a.txt > a.utf8.txt`, if there is such a file."""
     if not path.is_file() or path.suffix in (".gz", ".xz"):
         return ""
     return f" {quoted(str(path))} > {quoted(str(path.with_suffix('.utf8' + path.suffix)))}"
@@ -165,8 +161,8 @@ class _FilePart:
 def _open(
     path: str | Path, name: str, end: int | None = None
 ) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The unpacked bytes, and the file they come from; when they have been read (up to `end`), the
-    file must still be what it was."""
+    """The decompressed bytes, and the file they come from, which must not change until they have
+    been read (up to `end`)."""
     if str(path) == "-":
         stream = cast(BinaryIO, standard_input())
         yield stream, stream
@@ -213,39 +209,39 @@ def _look_around(path: Path) -> str:
         return f"the folder {folder} cannot be read either"
     stems = {name: Path(name).stem for name in nearest(path.name, names)}
     close = [name for name, stem in stems.items() if nearest(path.stem, [stem])]
-    if close:  # the ending alone is no likeness
+    if close:  # a common extension alone is not enough
         return f"did you mean {folder / close[0]}?"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return f"{folder} holds {listed}" if names else f"the folder {folder} is empty"
+    return f"{folder} contains {listed}" if names else f"the folder {folder} is empty"
 
 
 def packing_of(path: str | Path, file: BufferedReader) -> str:
-    """gzip, xz or plain, by how a file that was just opened begins."""
+    """gzip, xz or plain, by the first bytes of a file that was just opened."""
     path, head = Path(path), file.peek(10)[:10]
     for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
         if head.startswith(magic):
             return packed
         if path.suffix == {"gzip": ".gz", "xz": ".xz"}[packed] and head:
             raise InputError(
-                f"{path}: ends in {path.suffix}, but its content is no {packed} archive; "
-                "rename it, or fetch it again"
+                f"{path} ends in {path.suffix}, but its content is not a {packed} archive; "
+                "rename it, or download it again"
             )
     for magic, (what, advice) in NOT_READ.items():
         if head.startswith(magic):
             if path.suffix in OFFICE:
                 what, advice = f"a {path.suffix} document", "save it as CSV, or as text in UTF-8"
-            raise InputError(f"{path}: is {what}, which is not read here; {advice}")
+            raise InputError(f"{path} is {what}, which Translucid does not read; {advice}")
     return "plain"
 
 
 def check_unchanged(file: BinaryIO, before: os.stat_result, name: str, read: int = 0) -> None:
-    """The file must be what it was `before`, and have been read up to byte `read`."""
+    """Raise if the file has changed since `before`, or was not read up to byte `read`."""
     if not stat.S_ISREG(before.st_mode):  # a pipe has no size
         return
     after = os.fstat(file.fileno())
     short = file.tell() < read
     if short or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise InputError(
-            f"{name}: the file changed while it was read (from {before.st_size:,} to "
-            f"{after.st_size:,} bytes); read it again when nothing writes to it"
+            f"{name} changed while it was read (from {before.st_size:,} to {after.st_size:,} "
+            "bytes); read it again when no program writes to it"
         )

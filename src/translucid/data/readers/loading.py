@@ -1,7 +1,5 @@
-"""What was read and what was left out of a file: the counts printed after loading, labels that
-are missing among them.
-
-Nothing is left out silently: whatever a reader leaves out is counted here, with its first line.
+"""The report of reading a file: how many records were read and left out, with the first line of
+each reason; and missing or unknown labels.
 """
 
 import math
@@ -19,52 +17,42 @@ Columns = int | str | tuple[int | str, ...]
 Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
 
 _WORDS: dict[Reason, str] = {
-    "empty": "{n} empty, left out",
-    "no label": "{n} without a label, left out",
-    "too long": "{n} with a line above the limit, left out",
-    "comment": "{n} comment lines, skipped",
-    "range or empty node": "{n} multiword ranges or empty nodes, skipped",
-    "document mark": "{n} -DOCSTART- marks, skipped",
+    "empty": "empty, left out",
+    "no label": "without a label, left out",
+    "too long": "with a line above the limit, left out",
+    "comment": "comment lines, skipped",
+    "range or empty node": "multiword ranges or empty nodes, skipped",
+    "document mark": "-DOCSTART- marks, skipped",
 }
 
 
 @dataclass
 class Loading:
-    """Filled while records are read; `records` counts those that came out."""
+    """Counts, filled while records are read."""
 
     file: str = ""
     records: int = 0
     left_out: dict[Reason, int] = field(default_factory=dict)
     first: dict[Reason, int] = field(default_factory=dict)  # the first line of each reason
-    notes: list[str] = field(default_factory=list)  # what the reader decided by itself
-    # Which column played which part (role: name, or number from 1): in the training data of a
-    # model, looked for where nobody chooses; and in this file.
+    notes: list[str] = field(default_factory=list)  # choices of the reader
+    # Columns by role (names, or numbers from 1): those of a model's training data, used unless
+    # others are chosen; and those of this file.
     expected: Mapping[str, Columns] = field(default_factory=dict)
     columns: dict[str, Columns] = field(default_factory=dict)
 
     @property
-    def empty(self) -> int:
-        return self.left_out.get("empty", 0)
-
-    @property
-    def too_long(self) -> int:
-        return self.left_out.get("too long", 0)
-
-    @property
     def lost(self) -> dict[str, int]:
-        """Examples of the file that are not among the records: reason and count."""
-        words: dict[Reason, str] = {
-            "empty": "empty", "no label": "without a label",
-            "too long": "with a line above the limit",
-        }  # fmt: skip
-        return {words[reason]: n for reason, n in self.left_out.items() if reason in words}
+        """Examples of the file that are not among the records, by reason."""
+        counts = {_WORDS[reason]: n for reason, n in self.left_out.items()}
+        end = ", left out"
+        return {words.removesuffix(end): n for words, n in counts.items() if words.endswith(end)}
 
     def leave_out(self, reason: Reason, line: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
         self.first.setdefault(reason, line)
 
     def add(self, part: "Loading") -> None:
-        """What was found in the part of the file that follows."""
+        """Add the report of the next part of the file."""
         self.records += part.records
         for reason, count in part.left_out.items():
             self.left_out[reason] = self.left_out.get(reason, 0) + count
@@ -75,7 +63,7 @@ class Loading:
         """The report, ready to print."""
         head = f"{self.file}: {self.records:,} record{'' if self.records == 1 else 's'}"
         counts = [
-            "  " + _WORDS[reason].format(n=f"{n:,}") + f" (first: line {self.first[reason]:,})"
+            f"  {n:,} {_WORDS[reason]} (first: line {self.first[reason]:,})"
             for reason, n in self.left_out.items()
         ]
         return [head, *("  " + note for note in self.notes), *counts]
@@ -84,7 +72,7 @@ class Loading:
 def check_labels(
     seen: Iterable[tuple[int, str]], known: Collection[str], file: str, what: str = "label"
 ) -> None:
-    """Refuse labels that training never saw. seen: (line, label), in file order."""
+    """Refuse labels that were not in the training data. seen: (line, label), in file order."""
     unknown: dict[str, int] = {}
     allowed = set(known)
     for line, label in seen:
@@ -99,17 +87,17 @@ def check_labels(
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {listed}."
     more = f" ({len(unknown) - 1} further unknown {what}s)" if len(unknown) > 1 else ""
     raise InputError(
-        f"{file}:{line}: the model knows no {what} {label!r}; {hint}{more} "
+        f"{file}:{line}: the model has no {what} {label!r}; {hint}{more} "
         f"A model can only be tested on {what}s it was trained with."
     )
 
 
 AUTO = ("auto",)
-FEW = 0.05  # of all labels: rarer words for a missing value are read as one
+FEW = 0.05  # of all labels; rarer words such as n/a are read as missing labels
 
 
 def has_no_label(value: object) -> bool:
-    """Whether a cell of labels holds none, however its words are read."""
+    """Whether a cell of the label column is empty."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return True
     return isinstance(value, str) and not value.strip()
@@ -118,8 +106,8 @@ def has_no_label(value: object) -> bool:
 def with_label(
     records: Sequence[Labelled], missing: Collection[str], file: str, loading: Loading
 ) -> list[Labelled]:
-    """The records whose label is one. missing: the labels that mean there is none; auto: by their
-    words. Those left out are counted."""
+    """The records with a label; others are counted. missing: labels that mean there is none; auto:
+    words such as n/a, unless they are frequent."""
     counts = Counter(record.label for record in records)
     words = [label for label in counts if label.lower() in MISSING]
     if tuple(missing) != AUTO:

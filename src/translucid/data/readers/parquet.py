@@ -1,6 +1,6 @@
-"""Parquet files, and folders saved by Hugging Face `datasets`; both need pyarrow only.
+"""Parquet files, and folders saved by Hugging Face `datasets`; both need only pyarrow.
 
-Class labels that `datasets` stores as numbers come back as their names.
+Class labels that `datasets` stores as numbers are read as their names.
 """
 
 import json
@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
+from translucid.data.python_rows import class_namer
 from translucid.data.readers.lines import open_binary
 from translucid.data.readers.tables import Rows, Table
 
 
 def open_arrow(path: str | Path) -> Table:
-    """`line` counts rows here, from 1 on."""
+    """Open a table whose line numbers are rows, from 1."""
     path = Path(path)
     files = _files_of(path) if path.is_dir() else []
     if not files:
-        open_binary(path).close()  # what is missing is better said without pyarrow
+        open_binary(path).close()  # raises if it is missing, also without pyarrow
     arrow = _library(path, "pyarrow")
     try:
         if files:
@@ -32,7 +33,7 @@ def open_arrow(path: str | Path) -> Table:
     except (arrow.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read as a table ({error})") from None
     names = tuple(schema.names)
-    namers = [_namer(feature) for feature in _features(schema, names)]
+    namers = [class_namer(feature) for feature in _features(schema, names)]
     return Table(str(path), names, len(names), _rows(arrow, path, batches, namers))
 
 
@@ -60,13 +61,13 @@ def _files_of(folder: Path) -> list[Path]:
     if (folder / "dataset_dict.json").is_file():
         splits = sorted(child.name for child in folder.iterdir() if child.is_dir())
         raise InputError(
-            f"{folder}: holds several splits; give one of them: "
+            f"{folder} contains several splits; give one of them: "
             + ", ".join(str(folder / split) for split in splits)
         )
     if not (folder / "state.json").is_file():
         raise InputError(
-            f"{folder}: is a folder, but none that `datasets` saved (it has no state.json); "
-            "give a file, or a folder written by save_to_disk"
+            f"{folder} is a folder, but was not saved by `datasets` (it has no state.json); give "
+            "a file, or a folder written by save_to_disk"
         )
     try:
         state = json.loads((folder / "state.json").read_text("utf-8"))
@@ -74,7 +75,7 @@ def _files_of(folder: Path) -> list[Path]:
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / 'state.json'}: lists no data files; save it again") from None
     inside = folder.resolve()
-    for name in files:  # a name from a file we were given: nothing outside the folder
+    for name in files:  # from an untrusted file: nothing outside the folder
         path = folder / str(name)
         if not path.is_file() or path.resolve().parent != inside:
             raise InputError(f"{folder / 'state.json'}: {name!r} is not the name of a file here")
@@ -84,7 +85,7 @@ def _files_of(folder: Path) -> list[Path]:
 
 
 def _features(schema: Any, names: tuple[str, ...]) -> list[Any]:
-    """What `datasets` knows about each column, from the note it leaves in the schema."""
+    """The types of columns that `datasets` stores in the metadata of the schema."""
     try:
         note = json.loads((schema.metadata or {})[b"huggingface"])
         return [note["info"]["features"].get(name) for name in names]
@@ -92,27 +93,10 @@ def _features(schema: Any, names: tuple[str, ...]) -> list[Any]:
         return [None] * len(names)
 
 
-def _namer(feature: Any) -> Callable[[Any], Any]:
-    """From the stored value of a column to the one that people meant."""
-    inner = feature[0] if isinstance(feature, list) and feature else None
-    if isinstance(feature, dict):
-        if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
-            labels = feature["names"]
-            # -1 marks "no label" in test sets: it must not count from the end
-            return lambda value: (
-                labels[value] if isinstance(value, int) and 0 <= value < len(labels) else value
-            )
-        inner = feature.get("feature")
-    if inner is not None:
-        name_of = _namer(inner)
-        return lambda value: [name_of(item) for item in value] if isinstance(value, list) else value
-    return lambda value: value
-
-
 def _library(path: Path, name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
         raise InputError(
-            f"{path}: to read this, another package is needed: pip install pyarrow"
+            f"{path}: reading this needs another package: pip install pyarrow"
         ) from None

@@ -1,8 +1,7 @@
-"""Users' files as records, one function per kind of task.
+"""Read users' files as records, one function per kind of task.
 
 Every reader is a generator that fills the `loading` report it is given: when it is exhausted,
-`loading.lines()` says what was read and what was left out. What cannot be read is an InputError
-with file and line.
+`loading.lines()` is the report to print. Errors are InputErrors with file and line.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,9 +30,8 @@ def read_text(
 ) -> Iterator[Text]:
     """Text for language models and for predictions.
 
-    `unit` is what becomes one record of a plain file: a line, what stands between blank lines, or
-    all of it. With `keep_empty`, every line gives a record, so that as many lines come out as go
-    in; one that was too long comes out empty, and counted.
+    unit: what becomes one record of a plain file: a line, the lines between blank lines, or all of
+    it. keep_empty: every line gives a record; one that is too long gives an empty one, counted.
     """
     loading = _begin(loading, path)
     if column is None and (rule.format or format_of(path, "text")) == "text":
@@ -86,8 +84,8 @@ def read_labelled(
     missing: Collection[str] = AUTO,
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
-    """Texts with a class. Of two columns without names, the label is the one whose values repeat.
-    missing: labels that mean there is none; auto: by their words."""
+    """Texts with a class. Of two unnamed columns, the label is the one whose values repeat.
+    missing: labels that mean there is none; auto: words such as n/a."""
     loading = _begin(loading, path)
     records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
@@ -117,8 +115,8 @@ def read_pairs(
     loading: Loading | None = None,
     keep_empty: bool = False,
 ) -> Iterator[Pair]:
-    """Sentence pairs from one table. Of two columns without names, the source is the first.
-    keep_empty: a row with an empty cell is a pair too."""
+    """Sentence pairs from one table. Of two unnamed columns, the source is the first.
+    keep_empty: keep pairs with an empty cell."""
     loading = _begin(loading, path)
     for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
         pair = Pair(
@@ -140,10 +138,8 @@ def read_parallel(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Pair]:
-    """Sentence pairs from two files: line n of one belongs to line n of the other.
-
-    A pair with an empty or too long side is left out as a whole, so that nothing shifts.
-    """
+    """Sentence pairs from two files: line n of one belongs to line n of the other. A pair with an
+    empty or too long side is left out as a whole."""
     loading = _begin(loading, f"{source} + {target}")
     if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
         raise InputError(
@@ -172,7 +168,7 @@ def read_parallel(
         short, long = (source, target) if counts[0] == few else (target, source)
         raise InputError(
             f"{source} has {counts[0]:,} lines, but {target} has {counts[1]:,}: {short} ends after "
-            f"line {few}, where {long}:{few + 1} goes on with {extra}; line n of one file must be "
+            f"line {few}, but {long}:{few + 1} continues with {extra}; line n of one file must be "
             "the translation of line n of the other"
         )
 
@@ -186,7 +182,7 @@ def read_similar(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[SimilarPair]:
-    """Pairs of texts that mean the same, or with a column of scores, that are so much alike."""
+    """Pairs of texts that mean the same, or with a column of similarity scores."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
     usual = "score" if score is None else None
@@ -203,7 +199,7 @@ def read_similar(
         if alike is not None and not -1 <= alike <= 1:
             raise InputError(
                 f"{where} is {alike:g}, but it is compared with a cosine; give scores from -1 to "
-                "1, such as those of 0 to 5 divided by 5"
+                "1, for example by dividing scores of 0 to 5 by 5"
             )
         loading.records += 1
         yield SimilarPair(texts[0], texts[1], alike, line)
@@ -214,23 +210,20 @@ def read_tagged(
     *,
     words: Column | None = None,
     tags: Column | None = None,
-    comments: bool = True,
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
     """Sentences with one tag per word: CoNLL, or JSON lines and parquet with two lists."""
     loading = _begin(loading, path)
     if (rule.format or format_of(path, "conll")) == "conll":
-        yield from read_conll(
-            path, words=words, tags=tags, comments=comments, rule=rule.lines, loading=loading
-        )
+        yield from read_conll(path, words=words, tags=tags, rule=rule.lines, loading=loading)
         return
     for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
         where = f"{path}:{line}"
         if isinstance(cells[0], str):
             raise InputError(
                 f"{where}: words is a text, {cells[0]!r:.60}, but a list of words is needed, as "
-                "JSON lines have it; or a file with one word and its tag a line, named .conll or "
+                "in JSON lines; or a file with one word and its tag per line, named .conll or "
                 "read with data.format=conll"
             )
         sentence = tuple(
@@ -256,8 +249,8 @@ def read_numbers(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Numbers]:
-    """Points for regression; unless told otherwise, the last column is the target and all others
-    are inputs. The first line is a header when none of its cells is a number."""
+    """Points for regression. By default, the last column is the target and all others are inputs.
+    The first line is a header if none of its cells is a number."""
     loading = _begin(loading, path)
     table, places_x, places_y = open_numbers(path, inputs, targets, rule, loading)
     shown = False

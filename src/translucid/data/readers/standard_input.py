@@ -1,5 +1,5 @@
-"""Standard input, line by line as it comes: whoever writes into the pipe may wait for an answer to
-one line before writing the next."""
+"""Standard input, line by line as it arrives: the program that writes to the pipe may wait for the
+answer to one line before it writes the next."""
 
 import select
 import sys
@@ -14,17 +14,19 @@ CHUNK = 1 << 16
 
 
 class StandardInput:
-    """The bytes of a stream; it knows whether a line can be read without waiting."""
+    """The bytes of a stream, with a test whether a line can be read without waiting."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
-        self._raw = getattr(stream, "raw", stream)  # below Python's buffer, which hides what it has
+        self._raw = getattr(
+            stream, "raw", stream
+        )  # without Python's buffer, whose content is hidden
         self._held = bytearray()
         self._ended = False
         self._read = 0
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """To the end of the line, or to the limit."""
+        """Read to the end of the line, or to the limit."""
         while not (end := self._line(limit)) and not self._ended:
             self._fill()
         end = end or len(self._held)
@@ -34,7 +36,7 @@ class StandardInput:
         return line
 
     def peek(self, _: int = 0, /) -> bytes:
-        """What has come, at least a line unless it ends before; nothing is used up."""
+        """The buffered bytes, at least one line unless the input ends; they can be read again."""
         while b"\n" not in self._held and not self._ended and len(self._held) < CHUNK:
             self._fill()
         return bytes(self._held)
@@ -51,7 +53,7 @@ class StandardInput:
         return True
 
     def _line(self, limit: int) -> int:
-        """Where the first line of what is held ends; 0: not yet."""
+        """The end of the first buffered line; 0: not complete yet."""
         end = self._held.find(b"\n") + 1
         if limit >= 0 and (end > limit or (not end and len(self._held) >= limit)):
             return limit
@@ -65,7 +67,7 @@ class StandardInput:
     def _readable(self) -> bool:
         try:
             return bool(select.select([self._raw.fileno()], [], [], 0)[0])
-        except (OSError, ValueError):  # no file of the system: all of it is in memory
+        except (OSError, ValueError):  # not a file of the system: all of it is in memory
             return True
 
 
@@ -73,16 +75,16 @@ _opened: list[StandardInput] = []
 
 
 def standard_input() -> StandardInput:
-    """The one of this process, with what has been looked at and not used."""
+    """The standard input of this process, including bytes that were only peeked at."""
     if sys.stdin is None:  # as Python has it after <&-
-        raise InputError("standard input: is closed; give a file, or pipe text into the command")
+        raise InputError("standard input is closed; give a file, or pipe text into the command")
     if not _opened or _opened[0].stream is not sys.stdin.buffer:
         _opened[:] = [StandardInput(sys.stdin.buffer)]
     return _opened[0]
 
 
 def at_once(path: str | Path, items: Iterable[Item]) -> Iterator[Item]:
-    """All of a file; of standard input, what can be had without waiting."""
+    """All items of a file; of standard input, those available without waiting."""
     iterator = iter(items)
     while str(path) != "-" or standard_input().waiting():
         try:

@@ -1,7 +1,6 @@
-"""Files with columns: tab or comma separated values, JSON lines, parquet.
+"""Tables: tab or comma separated values and JSON lines.
 
-A table is opened with its header known, so that a column can be asked for by number (from 1 on) or
-by name, and a missing one is answered with the columns there are.
+A column is chosen by number (from 1) or by name; an error lists the columns there are.
 """
 
 import csv
@@ -25,12 +24,11 @@ from translucid.data.readers.standard_input import at_once
 
 Format = Literal["text", "tsv", "csv", "jsonl", "conll", "parquet", "datasets"]
 Column = int | str
-# What stands on a line: cells by place, or by name; () for a blank line; None for one that was too
-# long, which the loading report has counted.
+# Cells by place or by name; () for a blank line; None for one that was too long, already counted.
 Row = Sequence[object] | Mapping[str, object] | None
 Rows = Iterator[tuple[int, Row]]
-# Whether a row is a header, None where that cannot be decided; the function gives the rows below,
-# read only where they are needed.
+# Whether a row is a header, None if that cannot be decided. The function reads the rows below, if
+# they are needed.
 IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool | None]
 
 _SUFFIXES: dict[str, Format] = {
@@ -46,7 +44,7 @@ _SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class TableRule:
-    """How to read a table; what is None is found out: the format by the file's name."""
+    """How to read a table; None: detect it (the format by the file name)."""
 
     format: Format | None = None
     header: bool | None = None
@@ -58,7 +56,7 @@ AUTOMATIC = TableRule()
 
 
 def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
-    """By the name's ending, .gz and .xz aside; a folder is one that `datasets` saved."""
+    """The format by the extension, apart from .gz and .xz; a folder is one of `datasets`."""
     path = Path(path)
     if path.is_dir():
         return "datasets"
@@ -66,8 +64,8 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
     format_ = _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", otherwise)
     if format_ is None:
         raise ConfigError(
-            f"{path}: the name does not tell the format; let it end in one of "
-            f"{', '.join(_SUFFIXES)}, or set data.format"
+            f"{path}: unknown extension; rename the file to one of {', '.join(_SUFFIXES)}, or set "
+            "data.format"
         )
     return format_
 
@@ -75,14 +73,14 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
 @dataclass(frozen=True)
 class Table:
     file: str
-    names: tuple[str, ...]  # empty when the columns have numbers only
-    width: int  # 0 where each row has names of its own (JSON lines)
+    names: tuple[str, ...]  # empty: columns have only numbers
+    width: int  # 0: each row has its own names (JSON lines)
     rows: Rows
     hint: str = ""
     delimiter: str = "\t"  # between the cells of a line
 
     def place(self, column: Column, role: str) -> int | str:
-        """Where a row has this column: an index, or for JSON lines the name itself."""
+        """The place of a column in a row: an index, or for JSON lines the name itself."""
         if isinstance(column, int):
             if self.width == 0:
                 raise ConfigError(
@@ -110,13 +108,13 @@ class Table:
         return column if self.width == 0 else self.names.index(column)
 
     def has(self, column: Column) -> bool:
-        """Whether there is this column, once."""
+        """Whether there is exactly one such column."""
         if isinstance(column, int):
             return 1 <= column <= self.width
         return self.names.count(column) == 1
 
     def column(self, place: int | str) -> Column:
-        """How a place is chosen: by name, or where there is none by number."""
+        """How to choose a place: by name, or if it has none by number."""
         if isinstance(place, str):
             return place
         unique = self.names and self.names.count(self.names[place]) == 1 and self.names[place]
@@ -129,7 +127,7 @@ class Table:
         return f"there {count}{self.hint}"
 
     def title(self, place: int | str) -> str:
-        """How messages call the column."""
+        """The column as messages name it."""
         if isinstance(place, str):
             return f"column {place!r}"
         return f"column {place + 1}" + (f" ({self.names[place]!r})" if self.names else "")
@@ -145,7 +143,7 @@ def open_delimited(
     loading: Loading,
     looks_like_header: IsHeader,
 ) -> Table:
-    """A TSV or CSV table. Every row must have as many cells as the first one."""
+    """Open a TSV or CSV table, whose rows must all have the same number of cells."""
     kind = rule.format or format_of(path)
     delimiter = "\t"
     if kind == "csv":
@@ -154,8 +152,8 @@ def open_delimited(
     else:
         if rule.delimiter not in (None, "tab"):
             raise ConfigError(
-                f"{path}: data.delimiter = {rule.delimiter!r}: a TSV has tabs between its cells; "
-                "name the file .csv, or set data.format = 'csv'"
+                f"{path}: data.delimiter = {rule.delimiter!r}: the cells of a TSV are separated by "
+                "tabs; name the file .csv, or set data.format = 'csv'"
             )
         rows = _tsv_rows(path, rule, loading)
     before: list[tuple[int, Row]] = []
@@ -164,7 +162,7 @@ def open_delimited(
             break
         before.append((line, first))
     else:
-        raise InputError(f"{path}: there is no row in it, only {len(before)} blank lines")
+        raise InputError(f"{path} contains no rows, only {len(before)} blank lines")
     assert first is not None
     assert not isinstance(first, Mapping)
     after: list[tuple[int, Row]] = []
@@ -177,8 +175,8 @@ def open_delimited(
     if header is None:
         raise InputError(
             f"{path}:{line}: {_listed([str(cell) for cell in first])} may be a header or data; set "
-            "data.header=true if it has the names of the columns, or data.header=false if it is "
-            "the first example"
+            "data.header=true if these are the names of the columns, or data.header=false if this "
+            "is the first example"
         )
     names = tuple(str(cell).strip() for cell in first) if header else ()
     if not header:
@@ -201,8 +199,8 @@ def _check_width(path: str | Path, rows: Rows, width: int, line_of_first: int) -
         if row and len(row) != width:
             raise InputError(
                 f"{path}:{line}: {len(row)} cell{'' if len(row) == 1 else 's'}, but line "
-                f"{line_of_first} has {width}; every row needs as many, "
-                "and a separator inside a cell must be quoted (CSV) or replaced (TSV)"
+                f"{line_of_first} has {width}; every row needs the same number, and a separator "
+                "inside a cell must be quoted (CSV) or replaced (TSV)"
             )
         yield line, row
 
@@ -218,8 +216,8 @@ def _tsv_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
 def _csv_lines(
     path: str | Path, rule: TableRule, loading: Loading
 ) -> tuple[str, Iterator[tuple[int, str]]]:
-    """What separates the cells of a CSV, and its lines. A line above the limit is always an error
-    here: without it the cell that it belongs to would be wrong."""
+    """The delimiter and the lines of a CSV. A line above the limit is always an error here, since
+    it may be part of a cell."""
     strict = LineRule(rule.lines.max_bytes, "error")
     lines = ((n, text or "") for n, text in read_lines(path, strict, loading=loading))
     if rule.delimiter is not None:
@@ -243,7 +241,7 @@ def _csv_lines(
 
 
 def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]) -> Rows:
-    """Quoted cells may hold line ends."""
+    """Rows with their first line; quoted cells may contain line ends."""
     last = 0
 
     def feed() -> Iterator[str]:
@@ -261,7 +259,7 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
             return
         except csv.Error as error:
             raise InputError(
-                f"{path}:{start}: this is not CSV ({error}); quote cells that hold quotes, "
+                f"{path}:{start}: this is not CSV ({error}); quote cells that contain quotes, "
                 'separators or line ends, and write a quote inside them twice: "like ""this"""'
             ) from None
         blank = len(row) == 1 and not row[0].strip(" ")
@@ -269,7 +267,7 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
 
 
 def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
-    """One JSON object per line; the first one names the columns, each later one is asked."""
+    """Open a file with one JSON object per line; the first one names the columns."""
     rows = _jsonl_rows(path, rule, loading)
     before: list[tuple[int, Row]] = []
     names: tuple[str, ...] = ()
@@ -279,7 +277,7 @@ def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
             names = tuple(row)
             break
     else:
-        raise InputError(f"{path}: there is no object in it, only {len(before)} blank lines")
+        raise InputError(f"{path} contains no objects, only {len(before)} blank lines")
     return Table(str(path), names, 0, chain(before, rows))
 
 
@@ -299,11 +297,7 @@ def _jsonl_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
             ) from None
         if not isinstance(value, dict) or not value:
             raise InputError(
-                f"{path}:{line}: the line is {_brief(text)}, but an object with columns is needed, "
+                f"{path}:{line}: the line is {text!r:.40}, but an object with columns is needed, "
                 'such as {"text": "...", "label": "..."}'
             )
         yield line, value
-
-
-def _brief(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")

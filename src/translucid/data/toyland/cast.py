@@ -4,24 +4,12 @@ A `Cast` belongs to one sentence. It remembers every phrase it made, so that a p
 only where one phrase alone can be meant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeVar
 
-from translucid.data.toyland import particles, phrases
+from translucid.data.toyland import lexicon, particles, phrases
 from translucid.data.toyland.lexicon import Adjective, Name, Noun, SeededRandom, Verb
-from translucid.data.toyland.nouns import (
-    AMBIGUOUS,
-    CITIES,
-    COUNTRIES,
-    DESCRIBING,
-    FIRMS,
-    FIRST,
-    JUDGING,
-    LAST,
-    NOUNS,
-    SPECIAL,
-)
 from translucid.data.toyland.particles import Determiner
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.words import PhrasePair
@@ -38,38 +26,43 @@ SETTLED_SINGULAR = ((80, particles.THE), (20, particles.THIS))
 SETTLED_PLURAL = ((80, particles.THE), (20, particles.THESE))
 SURNAMES = {
     title: tuple(
-        Name((last,), (last,), "PER", SPECIAL[title].gender, frozenset({"person"}), "")
-        for last in LAST
+        Name((last,), (last,), "PER", lexicon.SPECIAL[title].gender) for last in lexicon.LAST
     )
-    for title in ("mister", "mistress")
+    for title in ("Mr", "Mrs")
 }
-COUNTED = tuple(particles.numeral(*one) for one in particles.NUMERALS)
 Lexeme = TypeVar("Lexeme", Noun, Name)
+T = TypeVar("T")
 
 
 @cache
 def nouns_of(kind: str) -> tuple[Noun, ...]:
-    return tuple(noun for noun in NOUNS if kind in noun.kinds)
+    return tuple(noun for noun in lexicon.NOUNS if kind in noun.kinds)
 
 
 @cache
 def names_of(kind: str, ambiguous: bool) -> tuple[Name, ...]:
-    every = AMBIGUOUS if ambiguous else (*FIRST, *CITIES, *COUNTRIES, *FIRMS)
+    every = (
+        lexicon.AMBIGUOUS
+        if ambiguous
+        else (*lexicon.FIRST, *lexicon.CITIES, *lexicon.COUNTRIES, *lexicon.FIRMS)
+    )
     return tuple(name for name in every if kind in name.kinds)
 
 
 @cache
 def describing(kinds: frozenset[str], predicate: bool = False) -> tuple[Adjective, ...]:
-    """Adjectives for such a thing; some ("the bread is fresh") would judge as a predicate."""
+    """Adjectives for such a thing, without those that would judge as a predicate ("is fresh")."""
     without = ("fresh", "warm", "cold", "broken") if predicate else ()
     if "minor" in kinds:
         without = (*without, "old", "rich", "young")
-    return tuple(one for one in DESCRIBING if one.kinds & kinds and one.english not in without)
+    return tuple(
+        one for one in lexicon.DESCRIBING if one.kinds & kinds and one.english not in without
+    )
 
 
 @cache
 def judging(kinds: frozenset[str], polarity: int) -> tuple[Adjective, ...]:
-    return tuple(one for one in JUDGING if one.kinds & kinds and one.polarity == polarity)
+    return tuple(one for one in lexicon.JUDGING if one.kinds & kinds and one.polarity == polarity)
 
 
 class Cast:
@@ -83,27 +76,24 @@ class Cast:
         return phrase
 
     def fresh(self, options: Sequence[Lexeme]) -> Lexeme:
-        """A noun or name that the sentence does not have yet, if luck allows."""
-        drawn = self.rng.pick(options)
-        for _ in range(4):
-            if drawn.key not in self.used:
-                break
-            drawn = self.rng.pick(options)
-        self.used.add(drawn.key)
-        return drawn
+        """Draw a noun or name that the sentence does not have yet; give up after five draws."""
+        return self._unused(options, lambda one: one.key)
 
     def action(self, options: Sequence[Verb]) -> Verb:
-        """A verb that the sentence does not have yet, if luck allows."""
+        """Draw a verb that the sentence does not have yet; give up after five draws."""
+        return self._unused(options, lambda one: one.english)
+
+    def _unused(self, options: Sequence[T], key: Callable[[T], str]) -> T:
         drawn = self.rng.pick(options)
         for _ in range(4):
-            if drawn.english not in self.used:
+            if key(drawn) not in self.used:
                 break
             drawn = self.rng.pick(options)
-        self.used.add(drawn.english)
+        self.used.add(key(drawn))
         return drawn
 
     def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
-        """An adjective on something the sentence has said nothing about: no big room is small."""
+        """An adjective on a topic that the sentence has not mentioned: no big room is small."""
         if not fitting or not self.rng.flip(probability):
             return None
         drawn = self.rng.pick(fitting)
@@ -120,10 +110,10 @@ class Cast:
         return all(phrase.refers not in one.rivals for one in others)
 
     def actor(self, kinds: tuple[str, ...], plain: bool = False, tense: str = "present") -> Phrase:
-        """A subject; `plain` leaves out I, we and indefinite ones.
+        """A subject; `plain`: neither I nor we, and definite.
 
-        In the present tense only "we" speaks: German has a form for "ich" of every verb, and each
-        would be too rare to learn. "I" comes with auxiliaries, modals, and verbs of opinion.
+        In the present tense, "I" occurs only with auxiliaries, modals and verbs of opinion: German
+        has a form for "ich" of every verb, and each would be too rare to learn.
         """
         kind = self.rng.pick(kinds)
         if kind == "firm":
@@ -172,7 +162,7 @@ class Cast:
             every = opening and "person" in noun.kinds
             return rng.weighted(((6, particles.EVERY), *SINGULAR) if every else SINGULAR)
         if rng.flip(0.2):
-            return rng.pick(COUNTED)
+            return rng.pick(particles.NUMERALS)
         if not opening and rng.flip(0.2):
             return particles.BARE
         return rng.weighted(PLURAL)
@@ -186,24 +176,24 @@ class Cast:
         return self.thing(("person",), settled=settled, plural=plural, adjectives=0.25)
 
     def person_name(self, ambiguous: float = 0.0) -> Phrase:
-        """Anna, Anna Weber, Mr Jordan; an ambiguous name where the verb tells who is meant."""
+        """Anna, Anna Weber, Mr Jordan. ambiguous: probability of a name that could be a city's."""
         rng = self.rng
         title = rng.flip(0.16)
         if title:
-            return self.remember(self.titled_person(rng.pick(("mister", "mistress"))))
+            return self.remember(self.titled_person(rng.pick(("Mr", "Mrs"))))
         name = self.fresh(names_of("person", rng.flip(ambiguous)))
-        last = self.fresh(SURNAMES["mister"]).key if name in FIRST and rng.flip(0.16) else ""
+        last = self.fresh(SURNAMES["Mr"]).key if name in lexicon.FIRST and rng.flip(0.16) else ""
         return self.remember(phrases.proper_name(name, last))
 
     def titled_person(self, title: str) -> Phrase:
         name = self.fresh(SURNAMES[title])
-        return phrases.proper_name(name, title=SPECIAL[title])
+        return phrases.proper_name(name, title=lexicon.SPECIAL[title])
 
     def firm(self, ambiguous: float = 0.4) -> Phrase:
         """Orion, or the company Jordan."""
         name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
         if self.rng.flip(0.3):
-            return self.remember(phrases.titled_name(SPECIAL["company"], "", name))
+            return self.remember(phrases.titled_name(lexicon.SPECIAL["company"], "", name))
         return self.remember(phrases.proper_name(name))
 
     def city(self, kinds: tuple[str, ...] = ("city", "country")) -> Phrase:
@@ -211,7 +201,7 @@ class Cast:
         return self.remember(phrases.proper_name(name))
 
     def spot(self, kinds: tuple[str, ...], goal: bool = False) -> tuple[Noun, Phrase]:
-        """A place with its article, as it stands after a preposition."""
+        """A place as a noun, and as a phrase with its article."""
         rng = self.rng
         nouns = nouns_of(rng.pick(kinds))
         noun = self.fresh([one for one in nouns if one.toward] if goal else nouns)

@@ -1,7 +1,7 @@
 """A clause: who does what to whom, spoken in English order and in the three German orders.
 
 German puts the finite verb second in a main clause and last in a subordinate one; participles,
-infinitives and separable prefixes stand at the end. Between them lies the middle field:
+infinitives and separable prefixes come at the end. Between them is the middle field:
 
     subject · pronouns · time · receiver · oft · known object · nicht, schon · manner · place · new
 """
@@ -12,14 +12,14 @@ from translucid.data.toyland import german
 from translucid.data.toyland.lexicon import Verb
 from translucid.data.toyland.particles import CONJUNCTIONS
 from translucid.data.toyland.phrases import Phrase
-from translucid.data.toyland.words import English, German, PhrasePair, german_comma
+from translucid.data.toyland.words import English, German, PhrasePair
 
 EMPTY = PhrasePair([], [])
 
 
 @dataclass(eq=False, slots=True)
 class Clause:
-    """The plan of a clause; phrases and pairs are used once, so a clause is spoken once."""
+    """The plan of a clause. Phrases and pairs are used once, so a clause is spoken once."""
 
     subject: Phrase
     verb: Verb
@@ -36,11 +36,11 @@ class Clause:
     spoken: "Spoken" = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spoken = conjugate(self)
+        self.conjugate()
 
-    def renew(self) -> None:
-        """Conjugate again, after the subject was changed."""
-        self.spoken = conjugate(self)
+    def conjugate(self) -> None:
+        """To be repeated when the subject or tense has changed."""
+        self.spoken = _conjugated(self)
 
     def objects(self) -> list[tuple[Phrase, str]]:
         both = ((self.recipient, "dat"), (self.object, self.object_case))
@@ -58,16 +58,16 @@ class Spoken:
     prefix: str = ""
     prefix_links: tuple[English, ...] = ()
     nonfinite: list[German] = field(default_factory=list)
-    no: English | None = None  # the word of negation, if nicht or kein has to be said
+    no: English | None = None  # the word of negation that nicht or kein translates
     never: PhrasePair = EMPTY
 
 
-def conjugate(clause: Clause) -> Spoken:
+def _conjugated(clause: Clause) -> Spoken:
     """The English and the German verb of a clause, its auxiliary and its negation."""
     verb, subject, tense = clause.verb, clause.subject, clause.tense
     third = subject.person == 3 and not subject.plural
     not_ = [English("not")] if clause.negation == "not" else []
-    never = PhrasePair([], [])
+    never = EMPTY
     if clause.negation == "never":
         word = English("never")
         never = PhrasePair([word], [German("nie", (word,))])
@@ -76,14 +76,10 @@ def conjugate(clause: Clause) -> Spoken:
     particle = [English(verb.particle)] if verb.particle else []
     if verb.frame == "be":
         lexical = English(_form_of_be(subject, tense))
-        text = (
-            german.preterite(verb, subject.plural)
-            if tense == "past"
-            else german.present(verb, subject.person, subject.plural)
-        )
+        text = german.finite(verb, tense, subject.person, subject.plural)
         spoken = Spoken([lexical, *not_, *adverbs], [], [lexical], text)
     elif tense == "perfect":
-        helper, lexical = English("has" if third else "have"), English(_head(verb.participle))
+        helper, lexical = English("has" if third else "have"), English(verb.participle.split()[0])
         text = german.auxiliary(verb, subject.person, subject.plural)
         participle = German(verb.german_participle, (lexical, *particle))
         spoken = Spoken([helper, *not_, *adverbs], [lexical, *particle], [helper], text)
@@ -110,11 +106,7 @@ def _simple(
     particle: list[English],
 ) -> Spoken:
     verb, subject, past = clause.verb, clause.subject, clause.tense == "past"
-    text = (
-        german.preterite(verb, subject.plural)
-        if past
-        else german.present(verb, subject.person, subject.plural)
-    )
+    text = german.finite(verb, clause.tense, subject.person, subject.plural)
     if not_:
         helper = English("did" if past else "does" if third else "do")
         lexical = English(verb.english)
@@ -155,11 +147,9 @@ def _modal(
     else:
         helper = English(name)
         before, finite = [helper, *not_, *adverbs], [helper]
-    spoken = Spoken(
-        [*before, *to], [lexical, *particle], finite, german.modal(name, clause.subject.plural)
-    )
-    infinitive = German(verb.prefix + verb.infinitive, (*to, lexical, *particle))
-    spoken.nonfinite = [infinitive]
+    text = german.modal(name, clause.subject.plural)
+    spoken = Spoken([*before, *to], [lexical, *particle], finite, text)
+    spoken.nonfinite = [German(verb.prefix + verb.infinitive, (*to, lexical, *particle))]
     return spoken
 
 
@@ -167,11 +157,6 @@ def _form_of_be(subject: Phrase, tense: str) -> str:
     if tense == "past":
         return "were" if subject.plural else "was"
     return "are" if subject.plural else {1: "am", 3: "is"}[subject.person]
-
-
-def _head(participle: str) -> str:
-    """ "fallen" of "fallen asleep"; the particle is a word of its own."""
-    return participle.split()[0]
 
 
 def english_clause(clause: Clause, front: str = "") -> list[English]:
@@ -197,17 +182,16 @@ def _is_relative(phrase: Phrase) -> bool:
 
 
 def _subject(clause: Clause) -> list[German]:
-    words = clause.subject.german("nom", None)
-    return [*words, *set_off(clause.subject.relative)]
+    return [*clause.subject.german("nom", None), *set_off(clause.subject.relative)]
 
 
 def set_off(relative: PhrasePair | None) -> list[German]:
     """A relative clause between its commas."""
-    return [german_comma(), *relative.german, german_comma()] if relative else []
+    return [German(","), *relative.german, German(",")] if relative else []
 
 
 def _middle(clause: Clause, front: str) -> list[German]:
-    """What stands between the finite verb and the end, the subject left out."""
+    """The words between the finite verb and the end, without the subject."""
     spoken = clause.spoken
     pronouns: list[German] = []
     receiver: list[German] = []
@@ -224,7 +208,7 @@ def _middle(clause: Clause, front: str) -> list[German]:
             place += phrase.german(case, None)
         else:
             new += phrase.german(case, no)
-            no = None  # said by kein
+            no = None  # translated by kein
     nicht = [German("nicht", (no,))] if no else []
     late = any(word.text == "schon" for word in clause.adverb.german)
     return [

@@ -1,8 +1,8 @@
-"""What is true of each English word of a sentence, as yes or no: labels to measure units by."""
+"""Yes-or-no labels for each English word of a sentence, to score units of a model by."""
 
 from collections.abc import Callable, Mapping
 
-from translucid.data.toyland.nouns import NOUNS
+from translucid.data.toyland.lexicon import NOUNS
 from translucid.data.toyland.words import Sentence
 
 NEGATIONS = ("not", "never", "no")
@@ -16,7 +16,7 @@ def _word(is_so: Callable[[str], bool]) -> Callable[[Sentence], Flags]:
 
 
 def _after_negation(sentence: Sentence) -> Flags:
-    """From the first word of negation on: what a reader from left to right may remember."""
+    """True from the first negation on: what a left-to-right model may remember."""
     seen, flags = False, []
     for word in sentence.english:
         seen = seen or word.lower() in NEGATIONS
@@ -39,7 +39,7 @@ def _at(places: Callable[[Sentence], set[int]]) -> Callable[[Sentence], Flags]:
 
 
 def _auxiliaries(sentence: Sentence) -> set[int]:
-    """has and have, where another verb of the same subject follows: the perfect."""
+    """has and have of the perfect: another verb of the same subject follows."""
     subject = dict(sentence.subjects)
     return {
         verb

@@ -1,11 +1,12 @@
-"""Sentences by number: the same seed and index give the same sentence, everywhere and always.
+"""Sentences by number: the same seed and index give the same sentence on every machine.
 
-One endless stream of candidates belongs to a seed. The German text of a candidate decides whether
-it is for training, validation or test, so no sentence of either language can ever be in two
-splits, whatever the seed and however many are asked for.
+A seed has one endless stream of candidates. The German text of a candidate decides whether it is
+for training, validation or test, so no sentence of either language is ever in two splits, whatever
+the seed and the count.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from itertools import count as numbers
 from itertools import islice
@@ -25,8 +26,8 @@ _SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # 
 TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], PhrasePair | None]]], ...] = (
     (7, ("simple", sentences.simple)),
     (7, ("fronted", sentences.fronted)),
-    (5, ("perfect", sentences.perfect)),
-    (5, ("modal", sentences.modal)),
+    (5, ("perfect", partial(sentences.simple, tense="perfect"))),
+    (5, ("modal", partial(sentences.simple, tense="modal"))),
     (6, ("separable", sentences.separable)),
     (4, ("giving", sentences.giving)),
     (3, ("things", sentences.things)),
@@ -36,8 +37,8 @@ TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], PhrasePair | None]]], ..
     (7, ("coordination", sentences.coordination)),
     (5, ("chain", sentences.chain)),
     (5, ("contrast", sentences.contrast)),
-    (12, ("subordinate-last", nested.subordinate_last)),
-    (10, ("subordinate-first", nested.subordinate_first)),
+    (12, ("subordinate-last", partial(nested.with_side, side_first=False))),
+    (10, ("subordinate-first", partial(nested.with_side, side_first=True))),
     (11, ("relative-subject", nested.relative_subject)),
     (9, ("relative-object", nested.relative_object)),
 )
@@ -57,7 +58,7 @@ _NEUTRAL_FRACTION = 0.57
 
 
 def candidate(seed: int, index: int) -> Sentence | None:
-    """The sentence with this number, if its words fit; its split is not decided here."""
+    """The sentence with this number, of any split; None if its words do not fit."""
     rng = SeededRandom(f"toyland {seed} {index}")
     cast = Cast(rng)
     if rng.flip(_NEUTRAL_FRACTION):
@@ -77,13 +78,13 @@ def split_of(german: str) -> str:
 
 
 class Toyland:
-    """A world with a seed; iterate over as many of its sentences as needed."""
+    """The world of one seed; iterate over as many of its sentences as needed."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
     def sentences(self, split: str = "train", count: int | None = None) -> Iterator[Sentence]:
-        """The first `count` sentences of a split, all different; endless without a count."""
+        """The first `count` different sentences of a split; endless without a count."""
         if split not in SPLITS:
             raise ConfigError(f"split = {split!r}: choose one of {', '.join(SPLITS)}")
         if count is not None and count < 0:
@@ -103,5 +104,5 @@ class Toyland:
 
 
 def generate(count: int, seed: int = 0, split: str = "train") -> Iterator[Sentence]:
-    """The first `count` sentences of a split of the world with this seed."""
+    """The first `count` sentences of a split of `Toyland(seed)`."""
     return Toyland(seed).sentences(split, count)

@@ -3,7 +3,7 @@
 Cases are "nom", "acc", "dat". A slot is a gender, "m" "f" "n", or "p" for every plural.
 """
 
-from translucid.data.toyland.lexicon import Adjective, Noun, Verb
+from translucid.data.toyland.lexicon import BE, HAVE, Adjective, Noun, Verb
 from translucid.data.toyland.particles import MODALS
 
 # Rows: cases. Columns: m, f, n, p.
@@ -35,7 +35,6 @@ _MIXED = {
 }
 _ADJECTIVE = {"weak": _WEAK, "mixed": _MIXED, "strong": _DER_WORD}
 
-_RELATIVE_DATIVE_PLURAL = "denen"
 _PERSONAL = {
     "m": {"nom": "er", "acc": "ihn", "dat": "ihm"},
     "f": {"nom": "sie", "acc": "sie", "dat": "ihr"},
@@ -81,9 +80,7 @@ def noun_form(noun: Noun, case: str, plural: bool) -> str:
 
 
 def relative_pronoun(case: str, slot: str) -> str:
-    if case == "dat" and slot == "p":
-        return _RELATIVE_DATIVE_PLURAL
-    return definite(case, slot)
+    return "denen" if (case, slot) == ("dat", "p") else definite(case, slot)
 
 
 def personal_pronoun(case: str, slot: str) -> str:
@@ -95,28 +92,20 @@ def contracted(preposition: str, article: str) -> str:
     return _CONTRACTIONS.get((preposition, article), "")
 
 
-def present(verb: Verb, person: int, plural: bool) -> str:
-    """The finite form without its separable prefix."""
-    if verb.infinitive == "sein":
-        return "sind" if plural else {1: "bin", 3: "ist"}[person]
+def finite(verb: Verb, tense: str, person: int, plural: bool) -> str:
+    """The form in the present or simple past, without its separable prefix."""
+    if tense == "past":
+        ending = "n" if verb.german_past.endswith("e") else "en"
+        return verb.german_past + (ending if plural else "")
     if plural:
-        return verb.infinitive
+        return "sind" if verb.infinitive == "sein" else verb.infinitive
     return verb.german_first if person == 1 else verb.german_third
 
 
-def preterite(verb: Verb, plural: bool) -> str:
-    form = "war" if verb.infinitive == "sein" else verb.german_past
-    if not plural:
-        return form
-    return form + ("n" if form.endswith("e") else "en")
-
-
 def auxiliary(verb: Verb, person: int, plural: bool) -> str:
-    """The form of haben or sein that makes the perfect."""
-    if verb.is_movement:
-        return "sind" if plural else {1: "bin", 3: "ist"}[person]
-    return "haben" if plural else {1: "habe", 3: "hat"}[person]
+    """The form of haben or sein for the perfect."""
+    return finite(BE if verb.is_movement else HAVE, "present", person, plural)
 
 
 def modal(name: str, plural: bool) -> str:
-    return MODALS[name].plural if plural else MODALS[name].singular
+    return MODALS[name][plural]

@@ -1,30 +1,30 @@
-"""What a word of Toyland is, in both languages at once, and the random generator that chooses
-words the same way on every machine.
+"""The words of Toyland, read from `lexicon.txt`, and the random generator that chooses them.
 
 Every lexeme pairs one English with one German word. `kinds` say what a thing is, so that people
 read books and dogs chase cats; verbs and adjectives name the kinds they go with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-GENDERS = ("m", "f", "n")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
     english: str
-    english_plural: str  # empty for what cannot be counted
+    english_plural: str  # empty for uncountable nouns
     german: str
     german_plural: str
     gender: str  # of the German word
     kinds: frozenset[str]
     oblique: str  # accusative and dative singular; differs in weak masculines only
-    place: tuple[str, str]  # where one can be: English and German preposition
-    toward: str  # going there: "zu" or "in"; empty where one does not say so
-    pronoun: str  # what stands for it in English: he, she, it; empty where readers would differ
+    place: tuple[str, str]  # English and German preposition for being there; empty for no place
+    toward: str  # German preposition for going there; empty where one does not say so
+    pronoun: str  # English: he, she, it; empty where readers would differ
 
     @property
     def key(self) -> str:
@@ -38,7 +38,7 @@ class Adjective:
     stem: str  # before an ending: dunkel, dunkl-
     kinds: frozenset[str]
     polarity: int  # 1 praises, -1 blames, 0 only describes
-    topic: str  # size, age, color: one remark on a topic is enough for a sentence
+    topic: str  # size, age, color: a sentence has at most one adjective on a topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Verb:
     german_past: str  # ich, er ...; "wir, sie" add -n or -en
     german_participle: str
     is_movement: bool  # perfect with sein
-    frame: str  # none, acc, dat, give, prep, to, live, put, lie, that
+    frame: str  # none, acc, dat, give, prep, to, live, put, lie, that, be
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
-    preposition: tuple[str, str, str]  # English, German, case; for the frame "prep"
+    preposition: tuple[str, ...]  # English, German, case; for the frame "prep"
     stative: bool  # no perfect and no modal
     phrasal: bool  # the particle would have to move behind a pronoun
     place: bool  # may say where
@@ -71,9 +71,9 @@ class Name:
     english: tuple[str, ...]
     german: tuple[str, ...]
     tag: str  # PER, LOC, ORG
-    gender: str  # of a person
-    kinds: frozenset[str]
-    inside: str  # the country or continent a place lies in
+    gender: str = ""  # of a person
+    kinds: frozenset[str] = frozenset({"person"})
+    inside: str = ""  # the country or continent of a place
 
     @property
     def key(self) -> str:
@@ -87,24 +87,27 @@ class Adverb:
     links: tuple[tuple[int, ...], ...]  # for each German word, its English words
 
 
-def noun(
-    english: str,
-    german: str,
-    gender: str,
-    plural: str,
-    kinds: str,
-    *,
-    oblique: str = "",
-    place: str = "",
-    toward: str = "zu",
-    pronoun: str = "",
-) -> Noun:
-    """`english` is "mouse/mice" where the plural is irregular; an empty plural: uncountable."""
+Row = tuple[list[str], dict[str, str]]  # cells, options
+
+
+def _read_sections() -> dict[str, list[Row]]:
+    sections: dict[str, list[Row]] = {}
+    rows: list[Row] = []
+    for line in (Path(__file__).parent / "lexicon.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            rows = sections[line.strip("[]")] = []
+        elif line and not line.startswith("#"):
+            cells = ["" if cell == "-" else cell for cell in line.split(" | ")]
+            options = dict(cell.partition("=")[::2] for cell in cells if "=" in cell)
+            rows.append(([cell for cell in cells if "=" not in cell], options))
+    return sections
+
+
+def _noun(cells: list[str], options: dict[str, str]) -> Noun:
+    english, german, gender, plural, kinds = cells
     singular, _, irregular = english.partition("/")
     kind_set = frozenset(kinds.split())
-    if not pronoun:
-        pronoun = {"m": "he", "f": "she", "n": ""}[gender] if "person" in kind_set else "it"
-    before = place.split()
+    english_place, _, german_place = options.get("place", "").partition(" ")
     return Noun(
         english=singular,
         english_plural=(irregular or add_s(singular)) if plural else "",
@@ -112,44 +115,31 @@ def noun(
         german_plural=plural,
         gender=gender,
         kinds=kind_set,
-        oblique=oblique or german,
-        place=(before[0], before[1]) if before else ("", ""),
-        toward=toward,
-        pronoun=pronoun,
+        oblique=options.get("oblique", german),
+        place=(english_place, german_place),
+        toward=options.get("toward", "zu"),
+        pronoun={"m": "he", "f": "she", "n": ""}[gender] if "person" in kind_set else "it",
     )
 
 
-def adjective(
-    english: str, german: str, kinds: str, *, stem: str = "", polarity: int = 0, topic: str = ""
-) -> Adjective:
-    kind_set = frozenset(kinds.split())
-    return Adjective(english, german, stem or german, kind_set, polarity, topic or english)
+def _adjective(cells: list[str], options: dict[str, str]) -> Adjective:
+    english, german, kinds = cells
+    return Adjective(
+        english=english,
+        german=german,
+        stem=options.get("stem", german),
+        kinds=frozenset(kinds.split()),
+        polarity=int(options.get("polarity", 0)),
+        topic=options.get("topic", english),
+    )
 
 
-def verb(
-    english: str,
-    german: str,
-    frame: str,
-    subjects: str = "person",
-    objects: str = "",
-    *,
-    preposition: str = "",
-    past: str = "",
-    german_first: str = "",
-    sein: bool = False,
-    stative: bool = False,
-    phrasal: bool = False,
-    place: bool = False,
-    reasons: str = "",
-    polarity: int = 0,
-) -> Verb:
-    """`english` is "base participle", `german` "prefix|infinitive third participle"."""
-    base, _, participle = english.partition(" / ")
+def _verb(cells: list[str], options: dict[str, str]) -> Verb:
+    base, _, participle = cells[0].partition("/")
     head, _, particle = base.partition(" ")
-    infinitive, third, german_participle = german.split()
+    infinitive, third, german_participle = cells[1].split()
     prefix, _, bare = infinitive.rpartition("|")
-    english_past, _, german_past = past.partition(" ")
-    before = preposition.split()
+    english_past, _, german_past = options.get("past", "").partition(" ")
     return Verb(
         english=head,
         particle=particle,
@@ -158,34 +148,28 @@ def verb(
         participle=participle,
         prefix=prefix,
         infinitive=bare,
-        german_first=german_first or first_person(bare),
+        german_first=options.get("german_first") or _first_person(bare),
         german_third=third,
         german_past=german_past,
         german_participle=german_participle,
-        is_movement=sein,
-        frame=frame,
-        subjects=tuple(subjects.split()),
-        objects=tuple(objects.split()),
-        preposition=(before[0], before[1], before[2]) if before else ("", "", ""),
-        stative=stative,
-        phrasal=phrasal,
-        place=place,
-        reasons=tuple(reasons.split()),
-        polarity=polarity,
+        is_movement="sein" in options,
+        frame=cells[2],
+        subjects=tuple(cells[3].split()),
+        objects=tuple(options.get("objects", "").split()),
+        preposition=tuple(options.get("preposition", "").split()),
+        stative="stative" in options,
+        phrasal="phrasal" in options,
+        place="place" in options,
+        reasons=tuple(options.get("reasons", "").split()),
+        polarity=int(options.get("polarity", 0)),
     )
 
 
-def name(text: str, tag: str, kinds: str, *, gender: str = "", inside: str = "") -> Name:
-    """`text` is "Munich/München" where the languages differ."""
+def _name(cells: list[str], options: dict[str, str]) -> Name:
+    text, tag, kind = cells
     english, _, german = text.partition("/")
-    return Name(
-        english=tuple(english.split()),
-        german=tuple((german or english).split()),
-        tag=tag,
-        gender=gender,
-        kinds=frozenset(kinds.split()),
-        inside=inside,
-    )
+    words = tuple(english.split()), tuple((german or english).split())
+    return Name(*words, tag, kinds=frozenset({kind}), **options)
 
 
 def adverb(english: str, german: str, links: str = "") -> Adverb:
@@ -197,14 +181,14 @@ def adverb(english: str, german: str, links: str = "") -> Adverb:
 
 def add_s(word: str) -> str:
     """The English plural of a noun, or the third person of a verb."""
-    if word.endswith(("s", "x", "z", "ch", "sh", "o")) and word not in ("radio", "piano"):
+    if word.endswith(("s", "x", "z", "ch", "sh", "o")):
         return word + "es"
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
     return word + "s"
 
 
-def first_person(infinitive: str) -> str:
+def _first_person(infinitive: str) -> str:
     """ich lese, ich bewundere, ich lächle."""
     if infinitive.endswith("eln"):
         return infinitive[:-3] + "le"
@@ -213,10 +197,48 @@ def first_person(infinitive: str) -> str:
     return infinitive[:-2] + "e"
 
 
-T = TypeVar("T")
+_SECTIONS = _read_sections()
+
+
+def _all(make: Callable[[list[str], dict[str, str]], T], section: str) -> tuple[T, ...]:
+    return tuple(make(*row) for row in _SECTIONS[section])
+
+
+PEOPLE = _all(_noun, "people")
+SPECIAL = {noun.english: noun for noun in _all(_noun, "special")}
+NOUNS = (
+    *PEOPLE,
+    *(
+        noun
+        for name in ("animals", "food", "texts", "things", "places")
+        for noun in _all(_noun, name)
+    ),
+    *SPECIAL.values(),
+)
+
+DESCRIBING, JUDGING = _all(_adjective, "describing"), _all(_adjective, "judging")
+ADJECTIVES = {one.english: one for one in (*DESCRIBING, *JUDGING)}
+
+FIRST, LAST = _all(_name, "first names"), tuple(cells[0] for cells, _ in _SECTIONS["last names"])
+CITIES, COUNTRIES = _all(_name, "cities"), _all(_name, "countries")
+CONTINENTS, FIRMS = _all(_name, "continents"), _all(_name, "firms")
+AMBIGUOUS = _all(_name, "ambiguous names")
+NAMES = (*FIRST, *CITIES, *COUNTRIES, *CONTINENTS, *FIRMS, *AMBIGUOUS)
+
+ALONE, MOVING, DOING = _all(_verb, "alone"), _all(_verb, "moving"), _all(_verb, "doing")
+SPLITTING, HELPING = _all(_verb, "splitting"), _all(_verb, "helping")
+GIVING, TELLING = _all(_verb, "giving"), _all(_verb, "telling")
+OPINIONS = _all(_verb, "opinions")
+(BE,) = _all(_verb, "be")
+VERBS = (*ALONE, *MOVING, *DOING, *SPLITTING, *HELPING, *GIVING, *TELLING, *OPINIONS, BE)
+# Separable verbs count twice, since each has one more form to learn: ruft ... an, anruft.
+ACTIONS = (*ALONE, *MOVING, *DOING, *SPLITTING, *SPLITTING, *HELPING, *GIVING)
+HAVE = next(verb for verb in DOING if verb.english == "have")
 
 
 class SeededRandom:
+    """The same choices for the same key, on every machine."""
+
     def __init__(self, key: str) -> None:
         self._random = Random(key).random
 

@@ -1,4 +1,4 @@
-"""The families with a subordinate or a relative clause inside."""
+"""Families of sentences with a subordinate or a relative clause."""
 
 from translucid.data.toyland import phrases
 from translucid.data.toyland.cast import Cast
@@ -9,8 +9,7 @@ from translucid.data.toyland.clauses import (
     relative_clause,
     subordinate,
 )
-from translucid.data.toyland.lexicon import Verb
-from translucid.data.toyland.nouns import HINDERING
+from translucid.data.toyland.lexicon import DOING, HELPING, SPLITTING, Verb
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import (
     description,
@@ -22,20 +21,19 @@ from translucid.data.toyland.scenes import (
     weather,
 )
 from translucid.data.toyland.sentences import LIVING, VERB, tense_for
-from translucid.data.toyland.verbs import DOING, HELPING, SPLITTING
-from translucid.data.toyland.words import PhrasePair, comma, german_comma
+from translucid.data.toyland.words import German, PhrasePair, comma
 
-OUTSIDE = frozenset(("swim", "go", "dance", "wait", "travel", "drive", "play"))
-# What happens to people rather than being done by them: having time is no reason for it.
-ACCIDENTS = frozenset(
-    ("lose", "fall", "wake", "know", "understand", "see", "have", "live", "meet", "find", "laugh")
-)
+OUTSIDE = frozenset(("swim", "go", "dance", "wait", "drive", "play"))
+# What happens to people rather than being done by them: having time does not explain it.
+ACCIDENTS = frozenset(("fall", "wake", "know", "see", "have", "live", "meet", "find", "laugh"))
+# A state that passes and would keep most people from doing things.
+HINDERING = ("tired", "hungry", "thirsty", "sick")
 BEFORE = ("sleep", "work", "dance", "sing", "swim")
 
 
 def last(main: PhrasePair, conjunction: str, side: Clause) -> PhrasePair:
     """The subordinate clause behind the main clause; English needs no comma there."""
-    return join_pairs(main, PhrasePair([], [german_comma()]), subordinate(conjunction, side))
+    return join_pairs(main, PhrasePair([], [German(",")]), subordinate(conjunction, side))
 
 
 def first(conjunction: str, side: Clause, main: Clause) -> PhrasePair:
@@ -44,7 +42,7 @@ def first(conjunction: str, side: Clause, main: Clause) -> PhrasePair:
 
 
 def stand_in(cast: Cast, subject: Phrase) -> Phrase | None:
-    """A pronoun for the subject of another clause, where it is clear who is meant."""
+    """A pronoun for the subject of another clause; None if it could mean somebody else."""
     if subject.person == 1:
         return phrases.speaker("we" if subject.plural else "I")
     return phrases.pronoun_for(subject) if cast.can_be_meant(subject) else None
@@ -120,16 +118,8 @@ def _another(cast: Cast) -> tuple[str, Clause]:
     return cast.rng.pick(("when", "if", "while")), side
 
 
-def subordinate_last(cast: Cast) -> PhrasePair | None:
-    return _with_side(cast, side_first=False)
-
-
-def subordinate_first(cast: Cast) -> PhrasePair | None:
-    return _with_side(cast, side_first=True)
-
-
-def _with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
-    """Plan the main clause, find a side clause, speak both."""
+def with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
+    """A main clause, and a subordinate one that fits it, before or after it."""
     rng = cast.rng
     subject = cast.actor(LIVING, plain=rng.flip(0.8))
     verb = cast.action(verbs_for(subject.kinds, True))
@@ -149,13 +139,13 @@ def _with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
 
 
 def _turned(main: Clause, conjunction: str, side: Clause) -> PhrasePair | None:
-    """Because Anna is tired, she sleeps: name and pronoun change places, so the name is first."""
+    """Because Anna is tired, she sleeps: name and pronoun swap, so that the name comes first."""
     pronoun, whom = side.subject, main.subject
     if pronoun.words[0].antecedent is not whom.head or conjunction == "before":
         return None
     side.subject, main.subject = whom, pronoun
     for clause in (main, side):
-        clause.renew()
+        clause.conjugate()
     return first(conjunction, side, main)
 
 
@@ -208,7 +198,7 @@ def _acting(cast: Cast, head: Phrase) -> PhrasePair:
 
 
 def relative_subject(cast: Cast) -> PhrasePair | None:
-    """The dogs that chase the cat sleep: the verb looks back over the clause between."""
+    """The dogs that chase the cat sleep: the verb agrees with a noun before the clause."""
     rng = cast.rng
     kind = rng.pick(("person", "person", "animal", "flat", "upright", "portable"))
     subject = cast.thing(
@@ -241,7 +231,7 @@ def relative_subject(cast: Cast) -> PhrasePair | None:
 
 
 def relative_object(cast: Cast) -> PhrasePair | None:
-    """Anna calls the man who works in the garden; German sends the clause behind the verb."""
+    """Anna calls the man who works in the garden; German puts the clause after the verb."""
     subject = cast.actor(("person",))
     verbs = [one for one in verbs_for(subject.kinds) if one.frame in ("acc", "dat", "give")]
     verb = cast.action(verbs)

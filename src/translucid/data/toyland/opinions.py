@@ -1,23 +1,21 @@
-"""The families that judge: what was good, what was not, and which of two clauses counts.
+"""Families of sentences that judge: what was good, what was not, and which of two clauses counts.
 
-The label is drawn first, then whether to negate, then words of the polarity that is left. So no
-word, and no form of a word, goes with one label more than with the other: only structure tells.
+The label is drawn first, then the negation, then words of the polarity that remains. So no word
+and no form of a word occurs more often with one label: only the structure decides.
 """
 
 from translucid.data.toyland import particles, phrases
 from translucid.data.toyland.cast import Cast, describing, judging, nouns_of
 from translucid.data.toyland.clauses import Clause, main_clause, relative_clause
+from translucid.data.toyland.lexicon import BE, OPINIONS, SPECIAL, TELLING
 from translucid.data.toyland.nested import first, last
-from translucid.data.toyland.nouns import SPECIAL
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import description
 from translucid.data.toyland.sentences import but, that
-from translucid.data.toyland.verbs import BE, OPINIONS, TELLING
 from translucid.data.toyland.words import PhrasePair
 
 GRADED = frozenset(("good", "bad", "beautiful", "ugly", "exciting", "boring", "friendly"))
 CRITICS = tuple(verb for verb in TELLING if verb.english in ("say", "think", "believe"))
-PRAISE = frozenset({"review"})  # the adjectives that fit whatever one can judge
 
 
 def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
@@ -38,7 +36,7 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
 
 
 def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
-    """not, or never for what is over."""
+    """not, or in the past also never."""
     if not cast.rng.flip(probability):
         return ""
     return "never" if tense == "past" and cast.rng.flip(0.3) else "not"
@@ -135,11 +133,10 @@ def naming(cast: Cast, label: int) -> PhrasePair:
     if rng.flip(0.5):
         subject = phrases.demonstrative()
         noun = rng.pick([one for one in nouns_of("review") if one.english_plural])
-        word = rng.pick(judging(PRAISE, polarity))
     else:
-        subject = cast.remember(cast.titled_person("mister"))
+        subject = cast.remember(cast.titled_person("Mr"))
         noun = rng.pick(nouns_of("expert"))
-        word = rng.pick(judging(PRAISE, polarity))
+    word = rng.pick(judging(frozenset({"review"}), polarity))  # fits whatever one can judge
     judged = phrases.noun_phrase(noun, particles.A, adjective=word)
     return main_clause(
         Clause(subject, BE, tense, negation=negation, object=judged, object_case="nom")
@@ -147,7 +144,7 @@ def naming(cast: Cast, label: int) -> PhrasePair:
 
 
 def two_sides(cast: Cast, label: int) -> PhrasePair:
-    """But: what comes behind it counts."""
+    """but: the second clause counts."""
     rng = cast.rng
     about = reviewed(cast)
     shape = rng.pick(("neutral", "same", "other", "other"))
@@ -184,7 +181,7 @@ def disagreement(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def concession(cast: Cast, label: int) -> PhrasePair:
-    """Although: the other clause counts, wherever it stands."""
+    """although: the main clause counts, whether first or last."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
     if cast.rng.flip(0.5):
@@ -203,7 +200,7 @@ def _judgement(cast: Cast, label: int, tense: str) -> Clause:
 
 
 def grounds(cast: Cast, label: int) -> PhrasePair | None:
-    """Because: both clauses judge alike, each negated or not on its own."""
+    """because: both clauses judge alike, each negated or not."""
     about = reviewed(cast)
     main = attitude(cast, about, label)
     if not cast.can_be_meant(about):
@@ -217,14 +214,14 @@ def grounds(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def hearsay(cast: Cast, label: int) -> PhrasePair:
-    """Anna says that the food was good; who does not believe it says the opposite."""
+    """Anna says that the food was good, or does not believe that it was bad."""
     rng = cast.rng
     verb = rng.pick(CRITICS)
     stream = cast.actor(("person",), plain=True)
     telling, about = Clause(stream, verb), reviewed(cast, people=0.1, liked=False)
     if verb.english == "say":
         return that(main_clause(telling), verdict(cast, about, label))
-    # Two negations in one sentence are one too many. So deny outside or inside, half of the time.
+    # Only one clause is negated: half of the time, one of them.
     if rng.flip(0.3):
         telling = Clause(stream, verb, negation="not")
         return that(main_clause(telling), verdict(cast, about, -label, negated=0))
@@ -243,6 +240,6 @@ def reputation(cast: Cast, label: int) -> PhrasePair:
     )
     if opinion.tense == "past" and not opinion.verb.past:
         opinion.tense = "perfect"
-        opinion.renew()
+        opinion.conjugate()
     about.relative = relative_clause(opinion, whom, "acc")
     return main_clause(verdict(cast, about, label))

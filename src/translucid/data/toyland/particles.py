@@ -13,7 +13,6 @@ PRESENT_TIMES = (
     adverb("in the evening", "am Abend", "01 2"),
     adverb("in the summer", "im Sommer", "01 2"),
 )
-HABIT_TIMES = PRESENT_TIMES[2:]  # those that go with what always holds
 PERFECT_TIMES = (adverb("today", "heute"),)
 MODAL_TIMES = (adverb("today", "heute"), adverb("tomorrow", "morgen"))
 PAST_TIMES = (adverb("yesterday", "gestern"), adverb("last week", "letzte Woche"))
@@ -28,7 +27,6 @@ PERFECT_ADVERBS = (adverb("already", "schon"), adverb("just", "gerade"))
 MANNERS = {
     "sing": (adverb("loudly", "laut"), adverb("softly", "leise"), adverb("alone", "allein")),
     "laugh": (adverb("loudly", "laut"), adverb("softly", "leise")),
-    "cry": (adverb("loudly", "laut"), adverb("softly", "leise")),
     "bark": (adverb("loudly", "laut"),),
     "swim": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
     "work": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
@@ -43,9 +41,7 @@ SPOTS = (
 )
 VERY = adverb("very", "sehr")
 
-NUMERALS = (("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("ten", "zehn"))
-
-# English and German preposition, for where something lies (dative) or is put (accusative).
+# English and German preposition for where something is (dative) or is put (accusative).
 SURFACES = (("on", "auf"), ("under", "unter"), ("behind", "hinter"), ("next to", "neben"))
 
 CONJUNCTIONS = {
@@ -61,19 +57,12 @@ CONJUNCTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Modal:
-    english: str
-    singular: str  # ich, er
-    plural: str  # wir, sie
-
-
-MODALS = {
-    "can": Modal("can", "kann", "können"),
-    "must": Modal("must", "muss", "müssen"),
-    "should": Modal("should", "sollte", "sollten"),
-    "may": Modal("may", "darf", "dürfen"),
-    "want": Modal("want", "will", "wollen"),
+MODALS = {  # singular (ich, er), plural (wir, sie)
+    "can": ("kann", "können"),
+    "must": ("muss", "müssen"),
+    "should": ("sollte", "sollten"),
+    "may": ("darf", "dürfen"),
+    "want": ("will", "wollen"),
 }
 
 
@@ -89,11 +78,11 @@ THE = Determiner("the", "the", "", True)
 A = Determiner("a", "ein-word", "ein", False)
 THIS = Determiner("this", "der-word", "dies", True)
 THESE = Determiner("these", "der-word", "dies", True)
-EVERY = Determiner("every", "der-word", "jed", False)  # "every man does not" is no English
+EVERY = Determiner("every", "der-word", "jed", False)  # English does not negate "every man"
 MY = Determiner("my", "ein-word", "mein", True)
 MANY = Determiner("many", "strong-word", "viel", False)
 SOME = Determiner("some", "strong-word", "einig", False)
-NO = Determiner("no", "ein-word", "kein", True)  # already negated: nothing left for "kein" to do
+NO = Determiner("no", "ein-word", "kein", True)  # not negated once more by kein
 BARE = Determiner("", "bare", "", False)
 POSSESSIVES = {
     "he": Determiner("his", "ein-word", "sein", True),
@@ -102,7 +91,9 @@ POSSESSIVES = {
     "I": MY,
     "we": Determiner("our", "ein-word", "unser", True),
 }
-
-
-def numeral(english: str, german_word: str) -> Determiner:
-    return Determiner(english, "numeral", german_word, False)
+NUMERALS = tuple(
+    Determiner(english, "numeral", german, False)
+    for english, german in (
+        ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("ten", "zehn"),
+    )
+)  # fmt: skip

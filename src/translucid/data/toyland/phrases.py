@@ -8,7 +8,7 @@ from translucid.data.toyland.lexicon import Adjective, Adverb, Name, Noun
 from translucid.data.toyland.particles import A, Determiner
 from translucid.data.toyland.words import English, German, PhrasePair
 
-# case, and the English word of negation that "kein" would take up
+# of a case and the English word of negation that "kein" would translate
 Declension = Callable[[str, English | None], list[German]]
 
 
@@ -24,8 +24,8 @@ class Phrase:
     person: int = 3
     definite: bool = True
     is_pronoun: bool = False
-    refers: str = ""  # the English pronoun that may stand for it
-    rivals: frozenset[str] = frozenset()  # the pronouns a reader might take for it
+    refers: str = ""  # the English pronoun that may replace it
+    rivals: frozenset[str] = frozenset()  # pronouns that a reader might take to mean it
     kinds: frozenset[str] = frozenset()
     relative: PhrasePair | None = None  # its relative clause; German may move it to the end
 
@@ -44,7 +44,7 @@ def noun_phrase(
     adjective: Adjective | None = None,
     owner: Phrase | None = None,
 ) -> Phrase:
-    """`owner` is whom a possessive speaks of: Peter, in "his dog"."""
+    """owner: the person a possessive refers to, Peter in "his dog"."""
     head = English(noun.english_plural if plural else noun.english)
     quality = English(adjective.english) if adjective else None
     article: English | None = None
@@ -54,7 +54,7 @@ def noun_phrase(
         article = English(text, antecedent=owner.head if owner and owner.refers else None)
     slot = "p" if plural else noun.gender
 
-    def decline(case: str, no: English | None = None) -> list[German]:
+    def decline(case: str, no: English | None) -> list[German]:
         links = tuple(word for word in (no, article) if word is not None)
         words: list[German] = []
         style, stem = determiner.style, determiner.german
@@ -101,7 +101,7 @@ def proper_name(name: Name, last: str = "", title: Noun | None = None) -> Phrase
     spoken = [*name.german, *([last] if last else [])]
     address = English(title.english) if title else None
 
-    def decline(case: str, no: English | None = None) -> list[German]:
+    def decline(case: str, no: English | None) -> list[German]:
         own = [German(text, (word,)) for text, word in zip(spoken, words, strict=True)]
         if title and address:
             own.insert(0, German(german.noun_form(title, case, plural=False), (address,)))
@@ -125,7 +125,7 @@ def titled_name(noun: Noun, middle: str, name: Name) -> Phrase:
     article, head, own = English("the"), English(noun.english), proper_name(name)
     link = [English(middle)] if middle else []
 
-    def decline(case: str, no: English | None = None) -> list[German]:
+    def decline(case: str, no: English | None) -> list[German]:
         return [
             German(german.definite(case, noun.gender), (article,)),
             German(german.noun_form(noun, case, plural=False), (head,)),
@@ -144,18 +144,26 @@ def titled_name(noun: Noun, middle: str, name: Name) -> Phrase:
     )
 
 
-def speaker(text: str, is_object: bool = False) -> Phrase:
-    """I and we, me and us."""
-    word = English({"I": "me", "we": "us"}[text] if is_object else text)
-    forms = german.SPEAKERS[text]
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return [German(forms[case], (word,))]
-
+def _pronoun(word: English, decline: Declension, like: Phrase) -> Phrase:
+    """A pronoun with the number, gender and kinds of another phrase."""
     return Phrase(
         words=[word],
         head=word,
         german=decline,
+        plural=like.plural,
+        slot=like.slot,
+        is_pronoun=True,
+        kinds=like.kinds,
+    )
+
+
+def speaker(text: str, is_object: bool = False) -> Phrase:
+    """I and we, me and us."""
+    word = English({"I": "me", "we": "us"}[text] if is_object else text)
+    return Phrase(
+        words=[word],
+        head=word,
+        german=lambda case, no: [German(german.SPEAKERS[text][case], (word,))],
         plural=text == "we",
         slot="p" if text == "we" else "m",
         person=1,
@@ -168,81 +176,55 @@ _OBJECT_FORMS = {"he": "him", "she": "her", "it": "it", "they": "them"}
 
 
 def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
-    """he, she, it, they: English looks at what it is, German at the gender of its noun."""
+    """he, she, it or they for a phrase of another clause."""
     text = _OBJECT_FORMS[target.refers] if is_object else target.refers
     word = English(text, antecedent=target.head)
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return [German(german.personal_pronoun(case, target.slot), (word,))]
-
-    return Phrase(
-        words=[word],
-        head=word,
-        german=decline,
-        plural=target.plural,
-        slot=target.slot,
-        is_pronoun=True,
-        kinds=target.kinds,
+    return _pronoun(
+        word,
+        lambda case, no: [German(german.personal_pronoun(case, target.slot), (word,))],
+        target,
     )
 
 
 def demonstrative() -> Phrase:
     """This, as in "this is a good hotel"; German says das whatever follows."""
     word = English("this")
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return [German("das", (word,))]
-
-    return Phrase([word], word, decline, plural=False, slot="n", is_pronoun=True)
+    return Phrase(
+        [word], word, lambda case, no: [German("das", (word,))], plural=False, slot="n",
+        is_pronoun=True,
+    )  # fmt: skip
 
 
 def relative_phrase(target: Phrase, text: str) -> Phrase:
     """who or that, as the subject or the object of a relative clause on `target`."""
     word = English(text)
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return [German(german.relative_pronoun(case, target.slot), (word,))]
-
-    return Phrase(
-        words=[word],
-        head=target.head,  # the noun decides the verb
-        german=decline,
-        plural=target.plural,
-        slot=target.slot,
-        is_pronoun=True,
-        kinds=target.kinds,
+    phrase = _pronoun(
+        word,
+        lambda case, no: [German(german.relative_pronoun(case, target.slot), (word,))],
+        target,
     )
+    phrase.head = target.head  # the noun decides the verb
+    return phrase
 
 
 def silent(target: Phrase) -> Phrase:
     """A subject that is understood: Anna reads a book and [Anna] drinks a coffee."""
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return []
-
-    return Phrase(
-        words=[],
-        head=target.head,
-        german=decline,
-        plural=target.plural,
-        slot=target.slot,
-        person=target.person,
-        is_pronoun=True,
-        kinds=target.kinds,
-    )
+    phrase = _pronoun(target.head, lambda case, no: [], target)
+    phrase.words, phrase.person = [], target.person
+    return phrase
 
 
 def together(first: Phrase, second: Phrase) -> Phrase:
     """Two phrases joined by "and"; plural, with the first one's head, as treebanks have it."""
     word = English("and")
-
-    def decline(case: str, no: English | None = None) -> list[German]:
-        return [*first.german(case, None), German("und", (word,)), *second.german(case, None)]
-
     return Phrase(
         words=[*first.words, word, *second.words],
         head=first.head,
-        german=decline,
+        german=lambda case, no: [
+            *first.german(case, None),
+            German("und", (word,)),
+            *second.german(case, None),
+        ],
         plural=True,
         slot="p",
         refers="they",
@@ -265,7 +247,6 @@ def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> P
 
 
 def adverbial(adverb: Adverb) -> PhrasePair:
-    """An adverb, ready to stand in a sentence."""
     words = [English(text) for text in adverb.english]
     spoken = [
         German(text, tuple(words[index] for index in links))

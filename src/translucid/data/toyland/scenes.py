@@ -1,39 +1,36 @@
 """Choosing what happens: one clause at a time, for any verb and any subject.
 
-At most one of negation, adverb and time goes into a clause, so that it stays something people say.
+A clause has at most one of negation, adverb and time, so that it sounds natural.
 """
 
 from collections.abc import Sequence
 from functools import cache
 
-from translucid.data.toyland import particles, phrases
+from translucid.data.toyland import lexicon, particles, phrases
 from translucid.data.toyland.cast import Cast, describing, nouns_of
 from translucid.data.toyland.clauses import EMPTY, Clause
 from translucid.data.toyland.lexicon import Verb
-from translucid.data.toyland.nouns import BY_NAME, SPECIAL
 from translucid.data.toyland.phrases import Phrase
-from translucid.data.toyland.verbs import ALONE, BE, DOING, GIVING, HAVE, HELPING, MOVING, SPLITTING
 from translucid.data.toyland.words import PhrasePair
 
-# Separable verbs count twice, as each has one more form to learn: ruft ... an, anruft.
-ACTIONS = (*ALONE, *MOVING, *DOING, *SPLITTING, *SPLITTING, *HELPING, *GIVING)
-# What nobody does every day, or often, or always.
-RARE = frozenset(("build", "hire", "produce", "lose", "sell", "arrive", "invite", "buy", "have"))
-# With these verbs a name alone is a person's, though it could be a city's or a firm's.
-PERSONAL = frozenset(("call", "invite", "ask", "thank", "answer", "listen"))
+RARE = frozenset(("hire", "produce", "sell", "invite", "buy", "have"))  # not done every day
+# The object of these verbs is a person, even if its name could be a city's or a firm's.
+PERSONAL = frozenset(("call", "invite", "thank", "listen"))
 
 
 @cache
 def verbs_for(kinds: frozenset[str], active: bool = False) -> tuple[Verb, ...]:
     """What such a subject can do; `active` leaves out verbs without perfect and modal."""
     return tuple(
-        verb for verb in ACTIONS if kinds & set(verb.subjects) and not (active and verb.stative)
+        verb
+        for verb in lexicon.ACTIONS
+        if kinds & set(verb.subjects) and not (active and verb.stative)
     )
 
 
 @cache
 def verbs_alone(kinds: frozenset[str]) -> tuple[Verb, ...]:
-    return tuple(verb for verb in ALONE if kinds & set(verb.subjects))
+    return tuple(verb for verb in lexicon.ALONE if kinds & set(verb.subjects))
 
 
 def scene(
@@ -46,9 +43,10 @@ def scene(
     place: float = 0.3,
     settled: bool = False,
 ) -> Clause:
-    """A whole clause. `extra`: none, not, never, adverb, time; chosen here unless given.
+    """A whole clause.
 
-    `settled` asks for definite objects only, `place` is the chance to say where.
+    extra: none, not, never, adverb or time; drawn if not given. place: probability of saying where.
+    settled: definite objects only.
     """
     extra = _allowed_extra(cast, subject, verb, tense, extra)
     negated = extra in ("not", "never")
@@ -103,7 +101,7 @@ def _time(cast: Cast, verb: Verb, tense: str) -> PhrasePair:
 
 
 def _fill(cast: Cast, clause: Clause, settled: bool, negated: bool) -> None:
-    """Give the verb what it asks for."""
+    """Add the objects that the verb requires."""
     verb = clause.verb
     if verb.frame in ("acc", "dat", "give", "put"):
         if verb.frame == "give":
@@ -144,9 +142,9 @@ def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: b
     rng = cast.rng
     kind = rng.pick(verb.objects)
     if "firm" in verb.subjects:
-        cast.used.add("broken")  # nobody sets out to produce that
+        cast.used.add("broken")  # firms do not produce broken things
     if kind == "person" and "firm" in verb.subjects:
-        return cast.person_name(ambiguous=0.3)  # no child is hired
+        return cast.person_name(ambiguous=0.3)  # never a child
     if kind == "person":
         us = subject.person == 3 and not verb.phrasal
         if us and rng.flip(0.08):
@@ -178,29 +176,34 @@ def _deniable(cast: Cast, kind: str) -> Phrase:
 def description(
     cast: Cast, subject: Phrase, *, tense: str = "present", negated: bool = False
 ) -> Clause | None:
-    """The lamp is new; the dog is not tired. None where nothing is left to say about it."""
+    """The lamp is new; the dog is not tired. None if no adjective is left."""
     word = cast.remark(describing(subject.kinds, predicate=True))
     if word is None:
         return None
     negation = "not" if negated else ""
-    return Clause(subject, BE, tense, complement=phrases.quality(word), negation=negation)
+    return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word), negation=negation)
 
 
 def in_state(
     cast: Cast, subject: Phrase, states: Sequence[str], tense: str = "present"
 ) -> Clause | None:
     """She is tired, for one of these states."""
-    word = cast.remark([BY_NAME[state] for state in states])
-    return Clause(subject, BE, tense, complement=phrases.quality(word)) if word else None
+    word = cast.remark([lexicon.ADJECTIVES[state] for state in states])
+    return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word)) if word else None
 
 
 def weather(cast: Cast, warm: bool, tense: str = "present") -> Clause:
-    subject = cast.remember(phrases.noun_phrase(SPECIAL["weather"], particles.THE))
-    word = BY_NAME["warm" if warm else "cold"]
-    return Clause(subject, BE, tense, complement=phrases.quality(word))
+    subject = cast.remember(phrases.noun_phrase(lexicon.SPECIAL["weather"], particles.THE))
+    word = lexicon.ADJECTIVES["warm" if warm else "cold"]
+    return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word))
 
 
 def has_time(subject: Phrase, time: bool, tense: str = "present") -> Clause:
     """she has time; she has no time."""
     determiner = particles.BARE if time else particles.NO
-    return Clause(subject, HAVE, tense, object=phrases.noun_phrase(SPECIAL["time"], determiner))
+    return Clause(
+        subject,
+        lexicon.HAVE,
+        tense,
+        object=phrases.noun_phrase(lexicon.SPECIAL["time"], determiner),
+    )

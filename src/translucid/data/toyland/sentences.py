@@ -1,15 +1,14 @@
-"""The families of single clauses and of clauses side by side; none of them judges anything.
+"""Families of neutral sentences: single clauses, and clauses side by side.
 
-A family returns None where the words it drew do not make its kind of sentence.
+A family returns None if the words it drew do not make such a sentence.
 """
 
 from collections.abc import Sequence
 
-from translucid.data.toyland import particles, phrases
+from translucid.data.toyland import lexicon, particles, phrases
 from translucid.data.toyland.cast import Cast
 from translucid.data.toyland.clauses import Clause, join_pairs, main_clause, subordinate
 from translucid.data.toyland.lexicon import Name, Verb
-from translucid.data.toyland.nouns import AMBIGUOUS, CITIES, CONTINENTS, COUNTRIES, NOUNS
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import (
     description,
@@ -19,19 +18,20 @@ from translucid.data.toyland.scenes import (
     verbs_alone,
     verbs_for,
 )
-from translucid.data.toyland.verbs import ALONE, BE, GIVING, MOVING, SPLITTING, TELLING, VERBS
-from translucid.data.toyland.words import English, German, PhrasePair, comma, german_comma
+from translucid.data.toyland.words import English, German, PhrasePair, comma
 
-MODALS = ("can", "must", "should", "may", "want")
 ANIMAL_MODALS = ("can", "must", "want")
 LIVING = ("person", "person", "person", "animal")
-SEPARABLE = tuple(verb for verb in (*SPLITTING, *ALONE) if verb.prefix)
-PLACES = tuple(one for one in (*CITIES, *COUNTRIES, *AMBIGUOUS) if one.tag == "LOC" and one.inside)
-BY_PLACE = {one.english: one for one in (*COUNTRIES, *CONTINENTS)}
-LIE = next(verb for verb in MOVING if verb.english == "lie")
-CITY = next(noun for noun in NOUNS if noun.english == "city")
-VERB = {(verb.english, verb.frame): verb for verb in reversed(VERBS)}  # the first one wins
-WAKING = tuple(one for one in ALONE if one.english in ("get", "wake", "fall"))
+SEPARABLE = tuple(verb for verb in (*lexicon.SPLITTING, *lexicon.ALONE) if verb.prefix)
+PLACES = tuple(
+    one
+    for one in (*lexicon.CITIES, *lexicon.COUNTRIES, *lexicon.AMBIGUOUS)
+    if one.tag == "LOC" and one.inside
+)
+BY_PLACE = {one.english: one for one in (*lexicon.COUNTRIES, *lexicon.CONTINENTS)}
+CITY = next(noun for noun in lexicon.NOUNS if noun.english == "city")
+VERB = {(verb.english, verb.frame): verb for verb in reversed(lexicon.VERBS)}  # the first one wins
+WAKING = tuple(one for one in lexicon.ALONE if one.english in ("get", "wake", "fall"))
 # What one does first, what one does next with it, and the kind of thing.
 CHAINS = (
     ("buy", "read", "text"),
@@ -65,8 +65,8 @@ def but(first: PhrasePair, second: PhrasePair) -> PhrasePair:
 
 
 def that(stream: PhrasePair, content: Clause) -> PhrasePair:
-    """X says that ...; the comma is German only."""
-    return join_pairs(stream, PhrasePair([], [german_comma()]), subordinate("that", content))
+    """X says that ...; only German has a comma."""
+    return join_pairs(stream, PhrasePair([], [German(",")]), subordinate("that", content))
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
@@ -79,7 +79,7 @@ def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, mod
 
 
 def modal_for(cast: Cast, subject: Phrase) -> str:
-    return cast.rng.pick(ANIMAL_MODALS if "animal" in subject.kinds else MODALS)
+    return cast.rng.pick(ANIMAL_MODALS if "animal" in subject.kinds else tuple(particles.MODALS))
 
 
 def event(
@@ -91,7 +91,7 @@ def event(
     extra: str | None = None,
     place: float = 0.3,
 ) -> Clause:
-    """Somebody does something. A tense other than present asks for a verb that has it."""
+    """Somebody does something; a tense other than present requires a verb that has it."""
     subject = cast.actor(kinds, plain, tense)
     if tense == "modal":
         tense = modal_for(cast, subject)
@@ -99,30 +99,19 @@ def event(
     return scene(cast, subject, verb, tense=tense, extra=extra, place=place)
 
 
-def simple(cast: Cast) -> PhrasePair:
-    return main_clause(event(cast))
+def simple(cast: Cast, tense: str = "present") -> PhrasePair:
+    return main_clause(event(cast, tense=tense))
 
 
-def perfect(cast: Cast) -> PhrasePair:
-    return main_clause(event(cast, tense="perfect"))
-
-
-def modal(cast: Cast) -> PhrasePair:
-    return main_clause(event(cast, tense="modal"))
-
-
-def separable(cast: Cast) -> PhrasePair:
-    verb = cast.rng.pick(SEPARABLE)
+def separable(cast: Cast, verbs: Sequence[Verb] = SEPARABLE) -> PhrasePair:
+    verb = cast.rng.pick(verbs)
     subject = cast.actor(verb.subjects)
     tense = tense_for(cast, subject, verb, perfect=25, modal=15)
     return main_clause(scene(cast, subject, verb, tense=tense))
 
 
 def giving(cast: Cast) -> PhrasePair:
-    verb = cast.rng.pick(GIVING)
-    subject = cast.actor(verb.subjects)
-    tense = tense_for(cast, subject, verb, perfect=25, modal=15)
-    return main_clause(scene(cast, subject, verb, tense=tense))
+    return separable(cast, lexicon.GIVING)
 
 
 def fronted(cast: Cast) -> PhrasePair:
@@ -138,7 +127,7 @@ def fronted(cast: Cast) -> PhrasePair:
 
 
 def things(cast: Cast) -> PhrasePair | None:
-    """What lies where, and what it is like."""
+    """Where a thing is, or what it is like."""
     rng = cast.rng
     kind = rng.pick(("flat", "upright", "animal", "vehicle", "place", "person", "furniture"))
     if kind in ("flat", "upright") and rng.flip(0.75):
@@ -160,9 +149,9 @@ def place_fact(cast: Cast, place: Name) -> Clause:
     around = phrases.proper_name(BY_PLACE[tuple(place.inside.split())])
     inside = phrases.prepositional("in", "in", "dat", around)
     if not is_city or "sight" in subject.kinds or rng.flip(0.6):
-        return Clause(subject, LIE, complement=inside)
+        return Clause(subject, VERB["lie", "lie"], complement=inside)
     city = phrases.noun_phrase(CITY, particles.A)
-    return Clause(subject, BE, object=city, object_case="nom", complement=inside)
+    return Clause(subject, lexicon.BE, object=city, object_case="nom", complement=inside)
 
 
 def geography(cast: Cast) -> PhrasePair:
@@ -172,7 +161,7 @@ def geography(cast: Cast) -> PhrasePair:
     if shape == "alone":
         return main_clause(place_fact(cast, place))
     if shape == "told":
-        sure = [verb for verb in TELLING if verb.english != "hope"]
+        sure = [verb for verb in lexicon.TELLING if verb.english != "hope"]
         return that(main_clause(telling(cast, sure)), place_fact(cast, place))
     far = [one for one in PLACES if one.kinds == place.kinds and one.inside != place.inside]
     joined = rng.pick((but, and_))
@@ -186,13 +175,13 @@ def business(cast: Cast) -> PhrasePair:
     if rng.flip(0.3):
         worker = cast.actor(("person",))
         return main_clause(scene(cast, worker, VERB["work", "prep"]))
-    verb = rng.pick([verb for verb in SPLITTING if "firm" in verb.subjects])
+    verb = rng.pick([verb for verb in lexicon.SPLITTING if "firm" in verb.subjects])
     firm = cast.firm()
     tense = tense_for(cast, firm, verb, perfect=25, modal=25)
     return main_clause(scene(cast, firm, verb, tense=tense))
 
 
-def telling(cast: Cast, verbs: Sequence[Verb] = TELLING) -> Clause:
+def telling(cast: Cast, verbs: Sequence[Verb] = lexicon.TELLING) -> Clause:
     verb = cast.action(verbs)
     stream = cast.actor(("person",), plain=cast.rng.flip(0.8))
     negated = stream.definite and verb.english in ("know", "believe") and cast.rng.flip(0.3)

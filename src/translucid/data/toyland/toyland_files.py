@@ -1,42 +1,14 @@
-"""Toyland as records for each task, and as files in the formats that users bring."""
+"""Toyland as files: parallel text, TSV, CoNLL and plain text."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.toyland.generate import SPLITS, Toyland
-from translucid.data.toyland.words import Links, Sentence
-
-
-def translation_pairs(sentences: Iterable[Sentence]) -> Iterator[tuple[str, str]]:
-    """English text, German text."""
-    return ((one.source, one.target) for one in sentences)
-
-
-def sentiment_records(sentences: Iterable[Sentence]) -> Iterator[tuple[str, str]]:
-    """English text, and positive, negative or neutral."""
-    return ((one.source, one.sentiment) for one in sentences)
-
-
-def entity_records(
-    sentences: Iterable[Sentence],
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """English words, and a BIO tag for each."""
-    return ((one.english, one.entities) for one in sentences)
-
-
-def language_lines(sentences: Iterable[Sentence]) -> Iterator[str]:
-    """English text alone, for a language model."""
-    return (one.source for one in sentences)
-
-
-def pharaoh(alignment: Links) -> str:
-    """ "0-0 1-2": the usual way to write a word alignment, source index first."""
-    return " ".join(f"{english}-{german}" for english, german in alignment)
-
+from translucid.data.toyland.words import Sentence
 
 README = """\
 Toyland: made-up English sentences with their German translation and everything that is true of
@@ -63,10 +35,10 @@ def write_toyland(
     held_out: int = 1000,
     overwrite: bool = False,
 ) -> Path:
-    """Write `pairs` training sentences and `held_out` each for validation and test.
+    """Write `pairs` training sentences, and `held_out` each for validation and test.
 
-    Everything is written beside `out_dir` first and moved at the end, so an interrupted call
-    leaves no half-written files behind.
+    Files are written to a temporary folder and moved at the end, so that an interrupted call leaves
+    none behind.
     """
     out = Path(out_dir)
     for name, value in (("pairs", pairs), ("held_out", held_out)):
@@ -75,7 +47,7 @@ def write_toyland(
     _check(out, overwrite)
     parent = out.resolve().parent
     parent.mkdir(parents=True, exist_ok=True)
-    # Inside a folder of its own, so that what is moved has ordinary permissions.
+    # A folder inside the temporary one, which only its user may read.
     scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
     try:
         draft = scratch / "toyland"
@@ -95,7 +67,7 @@ def write_toyland(
 
 
 def file_names() -> tuple[str, ...]:
-    """Every file that `write_toyland` makes, relative to its folder."""
+    """All files of `write_toyland`, relative to its folder."""
     names = ["README.txt"]
     for split in SPLITS:
         names += [f"{split}.en", f"{split}.de", f"{split}.align", f"sentiment/{split}.tsv"]
@@ -105,28 +77,27 @@ def file_names() -> tuple[str, ...]:
 
 def _check(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder to write into")
+        raise InputError(f"{out} is a file; give a folder to write to")
     present = [name for name in file_names() if (out / name).exists()]
     if present and not overwrite:
         more = f" and {len(present) - 1} more" if len(present) > 1 else ""
         raise InputError(
-            f"{out}: already holds {present[0]}{more}; choose another folder, or allow overwriting"
+            f"{out}: already contains {present[0]}{more}; choose another folder or overwrite"
         )
 
 
 def _write_split(folder: Path, split: str, sentences: list[Sentence]) -> None:
-    pairs = list(translation_pairs(sentences))
-    _write(folder / f"{split}.en", (source for source, _ in pairs))
-    _write(folder / f"{split}.de", (target for _, target in pairs))
-    _write(folder / f"{split}.align", (pharaoh(one.alignment) for one in sentences))
-    labelled = (f"{label}\t{text}" for text, label in sentiment_records(sentences))
+    _write(folder / f"{split}.en", (one.source for one in sentences))
+    _write(folder / f"{split}.de", (one.target for one in sentences))
+    _write(folder / f"{split}.align", (one.pharaoh for one in sentences))
+    labelled = (f"{one.sentiment}\t{one.source}" for one in sentences)
     _write(folder / "sentiment" / f"{split}.tsv", labelled)
     blocks = (
-        "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True))
-        for words, tags in entity_records(sentences)
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(one.english, one.entities, strict=True))
+        for one in sentences
     )
     _write(folder / "entities" / f"{split}.conll", blocks)
-    _write(folder / "language" / f"{split}.txt", language_lines(sentences))
+    _write(folder / "language" / f"{split}.txt", (one.source for one in sentences))
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
@@ -136,7 +107,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _move(draft: Path, out: Path) -> None:
-    """The whole folder at once where there is none yet, otherwise file by file."""
+    """Move the whole folder if there is none yet, otherwise file by file."""
     if not out.exists():
         draft.rename(out)
         return

@@ -1,7 +1,7 @@
 """Words under construction, and the finished sentence.
 
-A German word points to the English words it translates, a verb to its subject, a pronoun to its
-antecedent. They point to objects, not to positions: order is decided later, `finish` counts last.
+A German word refers to the English words it translates, a verb to its subject, a pronoun to its
+antecedent: to objects, since positions are known only when `finish` counts them.
 """
 
 from collections.abc import Iterable
@@ -58,9 +58,14 @@ class Sentence:
     def target(self) -> str:
         return join(self.german)
 
+    @property
+    def pharaoh(self) -> str:
+        """The word alignment in Pharaoh format, English index first: "0-0 1-2"."""
+        return " ".join(f"{english}-{german}" for english, german in self.alignment)
+
 
 def join(words: Iterable[str]) -> str:
-    """Words as one writes them: no space before a comma or a full stop."""
+    """Words as text: no space before a comma or a full stop."""
     return " ".join(words).replace(" ,", ",").replace(" .", ".")
 
 
@@ -69,13 +74,8 @@ def comma() -> PhrasePair:
     return PhrasePair([word], [German(",", (word,))])
 
 
-def german_comma() -> German:
-    """A comma that English does without."""
-    return German(",")
-
-
 def finish(parts: PhrasePair, sentiment: str, structure: str) -> Sentence:
-    """Add the full stop, write the first word large, and turn every pointer into indexes."""
+    """Add the full stop, capitalise the first word, and replace references by indexes."""
     stop = English(".")
     english = [*_without_double_commas(parts.english), stop]
     german = _merge_commas([*parts.german, German(".", (stop,))])

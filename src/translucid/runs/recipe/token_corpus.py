@@ -6,7 +6,7 @@ from typing import Any
 
 from translucid.core.errors import ConfigError
 from translucid.core.progress import Progress
-from translucid.data.corpus.build_store import ensure_store
+from translucid.data.corpus.build_store import StorePlan, ensure_store
 from translucid.data.corpus.sample import sample_texts
 from translucid.data.corpus.token_store import Store
 from translucid.data.records import Text
@@ -55,9 +55,8 @@ def read_corpus(
     examples = Examples([], *held_out)
     known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
     (tokenizer,) = known.tokenizers.values()
-    store = ensure_store(
-        files, tokenizer, str(data.store), unit=data.unit, progress=_watch(say), say=say
-    )
+    plan = StorePlan(files, tokenizer, str(data.store), unit=data.unit, progress=_watch(say))
+    store = ensure_store(plan, say)
     _say_what_was_left_out(store, files, say)
     rows = known.task.rows_of(store, data.max_length)
     if examples.valid:
