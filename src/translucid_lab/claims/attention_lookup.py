@@ -15,7 +15,7 @@ from translucid.core import Edit
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.parts import FeedForward
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import (
     ATTENTION,
     Batch,
@@ -119,25 +119,8 @@ def _draw_dictionary(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dictionary = Experiment(
-    name="dictionary",
-    title="Attention as a dictionary: query, key, value",
-    varies="the query of the asking word, the keys of two entries, their values, both",
-    measures="answers that are right, the weight on the matching key, answers after each change",
-    claims={
-        "C45": Rule(
-            "Once one attention layer gets more than 0.9 of the look-ups right in eight of ten "
-            "seeds (else not tested): supported if clearly more than 0.8 of the weight is on the "
-            "matching key, and clearly more than half of the "
-            "answers follow as in a dictionary when the query is replaced by that of another key, "
-            "when two entries exchange keys, values, or both; refuted if one clearly fails.",
-            _judge_dictionary,
-        )
-    },
-    run=_dictionary,
-    draw=_draw_dictionary,
-    seconds=5.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1606.03126"),
+dictionary = Experiment.described(
+    "dictionary", _dictionary, _draw_dictionary, {"C45": _judge_dictionary}
 )
 
 
@@ -213,22 +196,4 @@ def _draw_far(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-far = Experiment(
-    name="look-up-distance",
-    title="Looking up an entry near and far: attention, LSTM, RNN",
-    varies="how many words lie between an entry and the question; the kind of net",
-    measures="the fraction of look-ups that are right",
-    claims={
-        "C57": Rule(
-            "Supported if attention clearly gets more than 0.9 right at the largest distance, and "
-            "clearly loses less than 0.05 from the smallest to the largest; refuted if either "
-            "clearly fails; not tested unless it gets 0.9 right at the smallest in eight of ten "
-            "seeds. The LSTM and the RNN stand beside it and do not decide.",
-            _judge_far,
-        )
-    },
-    run=_far,
-    draw=_draw_far,
-    seconds=25.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2307.03172"),
-)
+far = Experiment.described("look-up-distance", _far, _draw_far, {"C57": _judge_far})

@@ -10,7 +10,7 @@ from translucid import NO_TRACE, Trace
 from translucid.core import NoTrace
 from translucid.parts import BatchNorm, Layout, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -102,24 +102,8 @@ def _draw_small_batches(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-small_batches = Experiment(
-    name="small-batches",
-    title="Batch norm against batch size",
-    varies="the batch size, from 2 to 256",
-    measures="the error of the normalised values against the population's; in a small trained net, "
-    "how much the loss differs between the batch's statistics and the running ones",
-    claims={
-        "C69": Rule(
-            "Supported if the error falls with batch size to a power between -1.25 and -0.75, and "
-            "the losses of trained nets (four for each seed) in training and in use clearly differ "
-            "more at batch 2 than at 64; refuted if either clearly fails.",
-            _judge_small_batches,
-        )
-    },
-    run=_small_batches,
-    draw=_draw_small_batches,
-    seconds=12.0,
-    references=("https://arxiv.org/abs/1702.03275", "https://arxiv.org/abs/1803.08494"),
+small_batches = Experiment.described(
+    "small-batches", _small_batches, _draw_small_batches, {"C69": _judge_small_batches}
 )
 
 
@@ -209,25 +193,8 @@ def _draw_long_sequences(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-long_sequences = Experiment(
-    name="long-sequences",
-    title="Long sequences, small batches, batch norm",
-    varies="the length of texts; attention that keeps its scores, or fused; words of a text that "
-    "have nothing or half their variance in common",
-    measures="the largest batch that fits a fixed memory, and batch norm's error with it",
-    claims={
-        "C70": Rule(
-            "Holds in a case if the largest batch falls with length to a power of -0.95 or less "
-            "and batch norm's error grows by more than half; fails if either clearly does not. "
-            "Supported if it holds in every case, refuted if in none, depends if in some.",
-            _judge_long_sequences,
-            label="simulation",
-        )
-    },
-    run=_long_sequences,
-    draw=_draw_long_sequences,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/2205.14135",),
+long_sequences = Experiment.described(
+    "long-sequences", _long_sequences, _draw_long_sequences, {"C70": _judge_long_sequences}
 )
 
 
@@ -290,22 +257,4 @@ def _draw_padding(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-padding = Experiment(
-    name="padding",
-    title="Padding in batch norm's statistics",
-    varies="how short the shortest of the padded texts may be; padding counted or masked out",
-    measures="the error of the batch's mean, its deviation, and the error that chance alone makes",
-    claims={
-        "C71": Rule(
-            "Supported if with lengths of 4 to 32 the mean is off by more than 3 sampling errors "
-            "when padding is counted, and by less when it is masked out; refuted if either clearly "
-            "fails.",
-            _judge_padding,
-            label="simulation",
-        )
-    },
-    run=_padding,
-    draw=_draw_padding,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/2003.07845",),
-)
+padding = Experiment.described("padding", _padding, _draw_padding, {"C71": _judge_padding})

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from translucid.generate import GenerationConfig, Hypothesis, search
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, difference_of, fraction_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
@@ -151,25 +151,8 @@ def _draw_optimum(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-beam_optimum = Experiment(
-    name="beam-optimum",
-    title="Greedy against beams against the exact optimum",
-    varies="the number of beams, over random models in which a word depends on the two before it",
-    measures="how often the likeliest text is found, and how often a text is likelier or less "
-    "likely than greedy's",
-    claims={
-        "C85": Rule(
-            "Supported if a beam of 8 finds a likelier text than greedy in clearly over 5 % of the "
-            "models, and the exact optimum clearly more often than greedy; refuted if one clearly "
-            "fails.",
-            _judge_optimum,
-            label="simulation",
-        )
-    },
-    run=_optimum,
-    draw=_draw_optimum,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/1409.3215", "https://arxiv.org/abs/2010.02650"),
+beam_optimum = Experiment.described(
+    "beam-optimum", _optimum, _draw_optimum, {"C85": _judge_optimum}
 )
 
 
@@ -303,23 +286,6 @@ def _draw_dead_ends(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dead_ends = Experiment(
-    name="dead-ends",
-    title="Can an early pick leave no way to finish?",
-    varies="models of well-formed brackets, with zero probabilities and with a softmax",
-    measures="how many of greedy's texts reach a place from which no end, or no grammatical end, "
-    "can be reached in the room that is left",
-    claims={
-        "C86": Rule(
-            "Three readings: no possible way where some probabilities are 0; no possible way under "
-            "a softmax; no grammatical way under a softmax. Each holds if it happens in clearly "
-            "over 1 % of random models, and fails if clearly in less. "
-            "Supported if all hold, refuted if none, depends if some.",
-            _judge_dead_ends,
-            label="simulation",
-        )
-    },
-    run=_dead_ends,
-    draw=_draw_dead_ends,
-    seconds=0.2,
+dead_ends = Experiment.described(
+    "dead-ends", _dead_ends, _draw_dead_ends, {"C86": _judge_dead_ends}
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Bars
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.markov_chain import train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, column, decide, has_learned
@@ -94,22 +94,4 @@ def _draw_cloze(data: Sequence[Data]) -> Bars:
                 (*labels, "chance"), np.array([*values, 1 / CLUES]))  # fmt: skip
 
 
-cloze = Experiment(
-    name="cloze",
-    title="Filling a gap with a clue on the left or on the right",
-    varies="an encoder that sees both sides, or a masked one; the side of the clue",
-    measures="gaps filled right",
-    claims={
-        "C82": Rule(
-            "Supported if the encoder that sees both sides fills clearly over 0.9 of the gaps with "
-            "the clue on either side, and the masked one clearly less than 0.5 of those with the "
-            "clue on the right; refuted if one clearly fails. Not tested unless the masked "
-            "one fills 0.9 of those with the clue on the left in eight of ten seeds.",
-            _judge_cloze,
-        )
-    },
-    run=_cloze,
-    draw=_draw_cloze,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1810.04805",),
-)
+cloze = Experiment.described("cloze", _cloze, _draw_cloze, {"C82": _judge_cloze})

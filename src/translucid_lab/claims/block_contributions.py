@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translucid.models import TransformerConfig, build
 from translucid.parts import FeedForward
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Interval, Rule, fit
+from translucid_lab import Data, Experiment, Finding, Interval, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
@@ -99,26 +99,8 @@ def _draw_expressive(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-feedforward = Experiment(
-    name="feed-forward",
-    title="What the feed-forward block adds",
-    varies="no feed-forward block, none in a wider layer, a linear one, ReLU, GELU; widenings",
-    measures="the fraction of all sums a + b mod 17 that one layer learns to get right",
-    claims={
-        "C76": Rule(
-            "Holds against no block, against no block in a wider layer of equal size, and against "
-            "a linear block if ReLU and GELU blocks, four times as wide, both leave clearly less "
-            "than half of the mistakes, seed by seed; fails if one clearly leaves more than all of "
-            "them. Not tested unless both get 0.9 of the sums right in eight of ten seeds. "
-            "Supported if it holds against all three, refuted if against none, depends if against "
-            "some.",
-            _judge_expressive,
-        )
-    },
-    run=_expressive,
-    draw=_draw_expressive,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/2012.14913",),
+feedforward = Experiment.described(
+    "feed-forward", _expressive, _draw_expressive, {"C76": _judge_expressive}
 )
 
 
@@ -195,26 +177,6 @@ def _draw_deletion(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-deletion = Experiment(
-    name="leaving-out-blocks",
-    title="Leaving out one block of a trained net",
-    varies="residual connections, the size of their branches; how many blocks there are, and which "
-    "is left out",
-    measures="by how much the training loss grows, as a fraction of the target's variance",
-    claims={
-        "C62": Rule(
-            "Asked of nets of 12 blocks and of 36, where blocks are to spare, with branches of "
-            "full size and scaled by 1 / √blocks: holds if leaving out a block costs, in the "
-            "median of the blocks, clearly less than a quarter of the target's variance in the "
-            "residual net and clearly more than three quarters in the plain one; fails if either "
-            "clearly does not; not tested where a net did not learn (below a quarter in eight of "
-            "ten seeds). Supported if it holds in all four cases, refuted if in none, depends if "
-            "in some.",
-            _judge_deletion,
-        )
-    },
-    run=_deletion,
-    draw=_draw_deletion,
-    seconds=32.0,
-    references=("https://arxiv.org/abs/1605.06431", "https://arxiv.org/abs/1909.11556"),
+deletion = Experiment.described(
+    "leaving-out-blocks", _deletion, _draw_deletion, {"C62": _judge_deletion}
 )

@@ -14,7 +14,7 @@ from translucid.core import NoTrace
 from translucid.models import DecoderModel, GenerationInputs, TransformerConfig, build
 from translucid.see import Axis, Bars, Grid, Heat, Lines
 from translucid.tasks import cross_entropy
-from translucid_lab import Data, Experiment, Finding, FitStep, Rule, random_rows
+from translucid_lab import Data, Experiment, Finding, FitStep, random_rows
 from translucid_lab.claims.markov_chain import Chain, small_decoder, train
 from translucid_lab.engine.intervals import clearly, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -132,25 +132,7 @@ def _draw_leak(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-causal_mask = Experiment(
-    name="causal-mask",
-    title="Loss with the causal mask and without",
-    varies="the mask; what is read: the whole text, as in training, or only the words before",
-    measures="the loss of the next word, against the known entropy of the text",
-    claims={
-        "C77": Rule(
-            "Supported if without the mask the loss on whole texts is clearly below the text's own "
-            "entropy, which no reader of the past can reach, and on prefixes clearly over 1.5 "
-            "times the entropy; and with the mask both agree within 0.001 nats and are not below "
-            "0.98 of the entropy. Refuted if one of these clearly fails.",
-            _judge_leak,
-        )
-    },
-    run=_leak,
-    draw=_draw_leak,
-    seconds=9.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+causal_mask = Experiment.described("causal-mask", _leak, _draw_leak, {"C77": _judge_leak})
 
 
 WAYS = ("a buffer with slots to come", "the prefix read anew", "word by word, with a cache")
@@ -235,25 +217,8 @@ def _draw_writing(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-mask_in_writing = Experiment(
-    name="mask-in-writing",
-    title="The mask when a text is written",
-    varies="the mask; how a text is written: in a buffer, by reading the prefix anew, with a cache",
-    measures="how the next word's probabilities change without the mask, and how much of it comes "
-    "from slots that are not written yet",
-    claims={
-        "C79": Rule(
-            "Holds for a way of writing if without the mask the next word's probabilities clearly "
-            "move by over 0.01 (total variation) when what stands behind the prefix is replaced; "
-            "fails if clearly by less than 0.001: then something else keeps words to come away. "
-            "Supported if it holds in all three ways, refuted if in none, depends if in some.",
-            _judge_writing,
-        )
-    },
-    run=_writing,
-    draw=_draw_writing,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1911.02150"),
+mask_in_writing = Experiment.described(
+    "mask-in-writing", _writing, _draw_writing, {"C79": _judge_writing}
 )
 
 
@@ -328,24 +293,6 @@ def _draw_influence(data: Sequence[Data]) -> Grid:
     return Grid("Which outputs change with which word", heats, 2)
 
 
-who_sees_whom = Experiment(
-    name="who-sees-whom",
-    title="Which outputs change when a word is changed",
-    varies="the place of the word that is changed; a masked and an unmasked Transformer",
-    measures="how much the output at every place changes",
-    claims={
-        "C78": Rule(
-            "Two readings of `previous`: before the word that is predicted, which holds if no "
-            "output changes with a word in a later place; before the word that is read, which "
-            "holds if none changes with the word in its own place either. Supported if both hold, "
-            "refuted if neither, depends if one; undecided if earlier words change nothing. A "
-            "change counts above 1e-9 of the largest one.",
-            _judge_influence,
-            label="identity",
-        )
-    },
-    run=_influence,
-    draw=_draw_influence,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/1706.03762",),
+who_sees_whom = Experiment.described(
+    "who-sees-whom", _influence, _draw_influence, {"C78": _judge_influence}
 )

@@ -11,7 +11,7 @@ from translucid.models import Network, RecurrentConfig, build
 from translucid.parts import CellName
 from translucid.see import Axis, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.sequence_tasks import Draw, batch_of, train
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
@@ -138,25 +138,6 @@ def _draw_far_words(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-far_words = Experiment(
-    name="far-words",
-    title="How much the next word depends on a word far back",
-    varies="how many words back the text's own dependence reaches; the cell",
-    measures="the KL divergence of the next word's distribution when that word is exchanged, after "
-    "training and in truth",
-    claims={
-        "C24": Rule(
-            f"In made-up texts the next word hangs alike on the last word and on one {BACK[-1]} "
-            "before it. Supported if exchanging the far one moves a trained RNN's distribution by "
-            "clearly less than a twentieth of what exchanging the last one does, refuted if "
-            f"clearly by more. Not tested unless an RNN does learn it where that word is {BACK[0]} "
-            "before (at least half of the near word's influence in eight of ten seeds): then it is "
-            "the length of the chain.",
-            _judge_far_words,
-        )
-    },
-    run=_far_words,
-    draw=_draw_far_words,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1805.04623",),
+far_words = Experiment.described(
+    "far-words", _far_words, _draw_far_words, {"C24": _judge_far_words}
 )

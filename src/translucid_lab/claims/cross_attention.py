@@ -18,7 +18,7 @@ from translucid.models import (
 )
 from translucid.see import Axis, Lines
 from translucid.tasks import cross_entropy
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
@@ -214,32 +214,6 @@ def _draw_attention(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-context_vector = Experiment(
-    name="context-vector",
-    title="Attention against one context vector, by sentence length",
-    varies="attention over all encoder outputs, or the encoder's last state alone; the length",
-    measures="sentences translated exactly, where the attention looks, texts that end by "
-    "themselves",
-    claims={
-        "C81": Rule(
-            "In a Transformer of one layer whose translation reverses the words: supported if "
-            "clearly more than half of the largest weights lie on the word that is translated, "
-            "clearly more than half of the answers go with a query put in another's place, and "
-            "clearly more than half with values that two source words exchange; refuted if one "
-            "clearly fails. Not tested unless 0.9 of the words are right in eight of ten seeds. "
-            "What attention gains a recurrent net over one vector is reported.",
-            _judge_attention,
-        ),
-        "C83": Rule(
-            "Supported if, at the lengths trained, clearly over 0.95 of greedy's texts end by "
-            "themselves before the limit and clearly over 0.9 have the right number of words; "
-            "refuted if one clearly fails.",
-            _judge_ends,
-        ),
-    },
-    run=_translate,
-    draw=_draw_attention,
-    seconds=28.0,
-    references=("https://arxiv.org/abs/1409.0473", "https://arxiv.org/abs/1409.3215",
-                "https://arxiv.org/abs/2002.02492"),
-)  # fmt: skip
+context_vector = Experiment.described(
+    "context-vector", _translate, _draw_attention, {"C81": _judge_attention, "C83": _judge_ends}
+)

@@ -28,7 +28,7 @@ from translucid.models import DecoderModel, GenerationInputs
 from translucid.parts import LanguageHead
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule, random_rows
+from translucid_lab import Data, Experiment, Finding, random_rows
 from translucid_lab.claims.markov_chain import small_decoder, train
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
@@ -181,27 +181,8 @@ def _draw_mechanism(data: Sequence[Data]) -> Bars:
                 note=f"{TEXTS} texts, each from {PROMPT} words of a sentence")  # fmt: skip
 
 
-most_likely_word = Experiment(
-    name="most-likely-word",
-    title="From logits to a word",
-    varies="how the next word is chosen: the likeliest, or sampled",
-    measures="what logits are made of, what probabilities sum to, which word is taken, how varied "
-    "the texts are",
-    claims={
-        "C84": Rule(
-            "Asked of the mechanism. Supported if, at every step of greedy's texts, the logits "
-            "are a linear map of the last hidden vector (within 1e-4), their softmax has one "
-            "number for every word, none negative, with sum 1 (within 1e-5), and the word taken "
-            "is the likeliest; refuted if one fails. That other ways to choose exist is reported, "
-            "and decides nothing.",
-            _judge_mechanism,
-            label="identity",
-        )
-    },
-    run=_mechanism,
-    draw=_draw_mechanism,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1904.09751"),
+most_likely_word = Experiment.described(
+    "most-likely-word", _mechanism, _draw_mechanism, {"C84": _judge_mechanism}
 )
 
 
@@ -286,25 +267,4 @@ def _draw_lengths(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-beam_length = Experiment(
-    name="beam-length",
-    title="How long a beam's sentences are",
-    varies="the beams; texts compared by probability or divided by length; the probabilities of "
-    "a worked example",
-    measures="the words of the text that is found",
-    claims={
-        "C87": Rule(
-            "Asked in the worked example with P(finally) = 0.2, 0.3 and 0.4 (2 beams) and of a "
-            "trained model (8 beams), with texts compared by probability and divided by length: "
-            "holds in a case if the beam's text is longer than greedy's (clearly, over seeds, for "
-            "the trained model), fails if not (if clearly shorter). Supported if it holds in every "
-            "case, refuted if in none, depends if in some.",
-            _judge_lengths,
-        )
-    },
-    run=_lengths,
-    draw=_draw_lengths,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1808.10006", "https://arxiv.org/abs/1908.10090",
-                "https://arxiv.org/abs/1609.08144"),
-)  # fmt: skip
+beam_length = Experiment.described("beam-length", _lengths, _draw_lengths, {"C87": _judge_lengths})

@@ -14,7 +14,7 @@ from translucid import Batch, Trace
 from translucid.models import RecurrentEncoder
 from translucid.see import Axis, Lines
 from translucid.tasks import cross_entropy
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.long_range_recall import PLAIN, RNN_UNIFORM, made
 from translucid_lab.claims.sequence_tasks import (
     NEVER_CLIP,
@@ -132,30 +132,11 @@ def _draw_explosion(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-explosion = Experiment(
-    name="exploding-gradients",
-    title="Recurrent weights that make gradients explode, with clipping and without",
-    varies="the gain of orthogonal recurrent weights; clipping",
-    measures="the length of the first gradient, the runs that diverge, the loss by step",
-    claims={
-        "C22": Rule(
-            "A run diverges if its loss comes to be ten times the first, or no number. Supported "
-            "if with recurrent weights of gain 2 the first gradient is clearly more than ten times "
-            "as long as with gain 1, and clearly more than half of the unclipped runs diverge, but "
-            "clearly less than half with gain 1; refuted if one clearly fails.",
-            _judge_explosion,
-        ),
-        "C32": Rule(
-            "With gain 2, clearly more than half of the runs must diverge without clipping, else "
-            "nothing is tested. Supported if with clipping clearly less than half do, refuted if "
-            "clearly more.",
-            _judge_clipping,
-        ),
-    },
-    run=_explosion,
-    draw=_draw_explosion,
-    seconds=12.0,
-    references=("https://arxiv.org/abs/1211.5063", "https://arxiv.org/abs/1905.11881"),
+explosion = Experiment.described(
+    "exploding-gradients",
+    _explosion,
+    _draw_explosion,
+    {"C22": _judge_explosion, "C32": _judge_clipping},
 )
 
 
@@ -235,23 +216,6 @@ def _draw_vanishing(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-clipping_and_vanishing = Experiment(
-    name="clipping-and-vanishing",
-    title="Clipping, where gradients vanish",
-    varies="the length at which gradients are clipped",
-    measures="accuracy of recall, and the gradient that reaches the first symbol after training",
-    claims={
-        "C31": Rule(
-            "By its definition clipping multiplies a gradient by min(1, c / length): an identity, "
-            "asked of the library's own clipping with gradients of 1e-8 to 1e4. Supported if one "
-            "is longer after it, refuted if none is. What training does with clipping and without "
-            "is shown as an illustration, and decides nothing.",
-            _judge_vanishing,
-            label="identity",
-        )
-    },
-    run=_vanishing,
-    draw=_draw_vanishing,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1211.5063",),
+clipping_and_vanishing = Experiment.described(
+    "clipping-and-vanishing", _vanishing, _draw_vanishing, {"C31": _judge_vanishing}
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.generate import SamplingConfig, draw, forbid
 from translucid.models import DecoderModel
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.markov_chain import Chain, small_decoder, train
 from translucid_lab.engine.intervals import clearly, median_of, ratio_of
 from translucid_lab.engine.verdict import by_case, column
@@ -129,23 +129,4 @@ def _draw_exposure(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-exposure = Experiment(
-    name="exposure",
-    title="The next word after true prefixes and after its own",
-    varies="whose words a decoder reads, in training and after it",
-    measures="how far the next word's probabilities are from the known truth",
-    claims={
-        "C80": Rule(
-            "Two halves. From the words before: holds if no output changes with later words. From "
-            "words that it generated: holds if clearly over 0.95 of the words that training reads "
-            "are those the decoder itself says there; fails if clearly less. Supported if both "
-            "hold, refuted if neither, depends if one. What the difference does (the distance from "
-            "the truth after its own words) is reported.",
-            _judge_exposure,
-        )
-    },
-    run=_exposure,
-    draw=_draw_exposure,
-    seconds=12.0,
-    references=("https://arxiv.org/abs/1506.03099", "https://arxiv.org/abs/1511.06732"),
-)
+exposure = Experiment.described("exposure", _exposure, _draw_exposure, {"C80": _judge_exposure})

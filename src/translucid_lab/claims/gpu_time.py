@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from translucid.parts import CellName, Layout, Recurrent, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import average, column, decide, not_tested
 
@@ -78,23 +78,4 @@ def _draw_times(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-times = Experiment(
-    name="gpu-time",
-    title="An RNN, an LSTM and self-attention on a GPU, by length",
-    varies="the length of a text; an RNN, an LSTM or self-attention",
-    measures="seconds for a pass forward and backward on a GPU",
-    claims={
-        "C23": Rule(
-            "Supported if on a GPU, at 1024 and at 4096 tokens, a pass forward and backward of "
-            "this library's RNN and of its LSTM takes clearly more than twice as long as one of "
-            "its self-attention, 8 texts of width 256 at a time; refuted if one clearly takes "
-            "less. Not tested where there is no GPU.",
-            _judge_times, label="timing",
-        )
-    },
-    run=_times,
-    draw=_draw_times,
-    seconds=2.0,
-    beyond_toys=True,
-    references=("https://arxiv.org/abs/1706.03762",),
-)  # fmt: skip
+times = Experiment.described("gpu-time", _times, _draw_times, {"C23": _judge_times})

@@ -12,7 +12,7 @@ from torch import Tensor
 from translucid import Trace
 from translucid.models import MLP, MLPConfig
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.small_nets import layers_of, set_weights
 from translucid_lab.engine.intervals import clearly, fraction_of, mean_of
 from translucid_lab.engine.verdict import column, decide
@@ -135,25 +135,8 @@ def _draw_first_step(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-first_step = Experiment(
-    name="first-step",
-    title="One step of gradient descent",
-    varies="the learning rate; the worked example and random starts",
-    measures="the loss before and after",
-    claims={
-        "C10": Rule(
-            "Supported if the worked example's loss goes from 8 to 0.2876 (to its four digits) and "
-            "at the smallest rate the first step lowers the loss of every random start; refuted if "
-            "the number is another, or the loss of one start rises. One sample is fitted: nothing "
-            "is said about others.",
-            _judge_first_step,
-            label="identity",
-        )
-    },
-    run=_first_step,
-    draw=_draw_first_step,
-    seconds=2.5,
-    references=("Nesterov 2004, Introductory Lectures on Convex Optimization",),
+first_step = Experiment.described(
+    "first-step", _first_step, _draw_first_step, {"C10": _judge_first_step}
 )
 
 
@@ -259,27 +242,7 @@ def _draw_rates(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-learning_rates = Experiment(
-    name="learning-rates",
-    title="Learning rates too large and too small",
-    varies="the learning rate, on a ladder of 21; the start",
-    measures="how 20 steps end: settled, slow, oscillating about the target, dead, or diverged",
-    claims={
-        "C11": Rule(
-            "Counted over random starts that settle without swinging at some rate. Supported if "
-            "clearly more than half are slow at a smaller rate, clearly more than half oscillate "
-            "at a larger one, and clearly less than half diverge or die there. Depends, on how "
-            "much too large, if clearly more than half also diverge or die. Refuted if clearly "
-            "less than half are slow below, or oscillate above.",
-            _judge_rates,
-            label="simulation",
-        )
-    },
-    run=_rates,
-    draw=_draw_rates,
-    seconds=8.5,
-    references=("LeCun et al. 1998, Efficient BackProp", "https://arxiv.org/abs/2103.00065"),
-)
+learning_rates = Experiment.described("learning-rates", _rates, _draw_rates, {"C11": _judge_rates})
 
 
 def _output_gradient(seed: int, quick: bool) -> Data:
@@ -362,22 +325,6 @@ def _draw_output_gradient(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-output_gradient = Experiment(
-    name="output-gradient",
-    title="The gradient of the output weights",
-    varies="the formula, δ v or δ h; the worked example and random nets",
-    measures="how far each is from central differences",
-    claims={
-        "C9": Rule(
-            "Supported if δ v lies within 1e-6 of the numeric gradient, relative to their size, "
-            "over random nets; refuted if it is clearly more than a hundredth away. Undecided "
-            "between, or if numeric gradient and autograd do not agree.",
-            _judge_output_gradient,
-            label="identity",
-        )
-    },
-    run=_output_gradient,
-    draw=_draw_output_gradient,
-    seconds=0.3,
-    references=("Rumelhart, Hinton & Williams 1986",),
+output_gradient = Experiment.described(
+    "output-gradient", _output_gradient, _draw_output_gradient, {"C9": _judge_output_gradient}
 )

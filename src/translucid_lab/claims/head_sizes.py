@@ -17,7 +17,7 @@ from translucid.core import ConfigError
 from translucid.models import DecoderModel, GenerationInputs, TransformerConfig, build
 from translucid.parts import KVCache, Layout, SelfAttention
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -81,25 +81,7 @@ def _draw_sizes(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-sizes = Experiment(
-    name="head-width",
-    title="Splitting a width into heads",
-    varies="the number of heads from 1 to 12 at d_model 768",
-    measures="the weights of queries, keys and values, and the multiplications of a layer",
-    claims={
-        "C53": Rule(
-            "Supported if heads × head width is d_model, and weights and multiplications are the "
-            "same for every allowed number of heads; refuted if not.",
-            _judge_sizes,
-            label="identity",
-        )
-    },
-    run=_sizes,
-    draw=_draw_sizes,
-    seconds=0.2,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+sizes = Experiment.described("head-width", _sizes, _draw_sizes, {"C53": _judge_sizes})
 
 
 HEADS, SHARED = 8, (8, 4, 2, 1)  # heads of queries; of keys and values
@@ -167,21 +149,6 @@ def _draw_grouped(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-grouped = Experiment(
-    name="grouped-heads",
-    title="Heads that share keys and values shrink the cache at hardly any loss.",
-    varies="the heads of keys and values that eight heads of queries share",
-    measures="the loss on held-out sentences of toyland; what the cache holds for each word",
-    claims={
-        "grouped-heads": Rule(
-            "Holds for 4, 2 and 1 of 8 heads of keys and values if the loss on held-out sentences "
-            "is clearly less than 0.05 nats a word above that of 8; fails if clearly more. "
-            "Supported if it holds for all, refuted if for none, depends if for some.",
-            _judge_grouped,
-        )
-    },
-    run=_grouped,
-    draw=_draw_grouped,
-    seconds=30.0,
-    references=("https://arxiv.org/abs/2305.13245", "https://arxiv.org/abs/1911.02150"),
+grouped = Experiment.described(
+    "grouped-heads", _grouped, _draw_grouped, {"grouped-heads": _judge_grouped}
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from translucid.parts import Layout, SelfAttention
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column
 
@@ -112,23 +112,6 @@ def _draw_coarse_fine(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-coarse_fine = Experiment(
-    name="coarse-and-fine",
-    title="Do two heads split coarse and fine features?",
-    varies="whether coarse and fine features are to be fetched from the same word",
-    measures="the fraction of layers whose heads' values read different features, before and after "
-    "training",
-    claims={
-        "C55": Rule(
-            "The claim is vague; asked is whether training makes two heads split features of large "
-            "and of small variance (coarse fractions of their value weights more than 0.5 apart) "
-            "clearly in 0.1 more of the layers than before training. Supported if so both when the "
-            "features come from the same word and from different words, refuted if clearly in "
-            "neither, depends if in one.",
-            _judge_coarse_fine,
-        )
-    },
-    run=_coarse_fine,
-    draw=_draw_coarse_fine,
-    seconds=20.0,
+coarse_fine = Experiment.described(
+    "coarse-and-fine", _coarse_fine, _draw_coarse_fine, {"C55": _judge_coarse_fine}
 )

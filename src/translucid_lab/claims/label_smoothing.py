@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.generate import GenerationConfig
 from translucid.see import Axis, Lines
 from translucid.tasks import IGNORE, cross_entropy
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.beam_search_errors import Tables
 from translucid_lab.claims.decoded_texts import STEPS, LanguageModel, language_model
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
@@ -95,23 +95,8 @@ def _draw_honesty(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-label_smoothing = Experiment(
-    name="label-smoothing",
-    title="Label smoothing makes a model's probabilities more honest.",
-    varies="label smoothing, 0 and 0.1; few sentences learned by heart, or many",
-    measures="the calibration error and the loss on new sentences",
-    claims={
-        "label-smoothing": Rule(
-            "Holds in a setting if the calibration error on new sentences is clearly lower with "
-            "smoothing 0.1 than without; fails if clearly higher. Supported if it holds for few "
-            "and for many sentences, refuted if for none, depends if for one.",
-            _judge_honesty,
-        )
-    },
-    run=_honesty,
-    draw=_draw_honesty,
-    seconds=22.0,
-    references=("https://arxiv.org/abs/1906.02629", "https://arxiv.org/abs/1706.04599"),
+label_smoothing = Experiment.described(
+    "label-smoothing", _honesty, _draw_honesty, {"label-smoothing": _judge_honesty}
 )
 
 
@@ -191,24 +176,6 @@ def _draw_shorter(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-smoothing_length = Experiment(
-    name="label-smoothing-length",
-    title="Label smoothing makes a beam's sentences shorter.",
-    varies="label smoothing, 0 and 0.1, as the smoothed loss has it at its best; the beams; how "
-    "texts are compared",
-    measures="the words of the text that is found",
-    claims={
-        "label-smoothing-length": Rule(
-            "Asked of texts compared by probability and divided by length: holds if the texts of a "
-            "beam of 8 are clearly shorter with smoothing 0.1 than without, fails if clearly not "
-            "by a tenth of a word. Supported if it holds for both, refuted if for none, depends if "
-            "for one.",
-            _judge_shorter,
-            label="simulation",
-        )
-    },
-    run=_shorter,
-    draw=_draw_shorter,
-    seconds=1.0,
-    references=("https://arxiv.org/abs/2205.00659",),
+smoothing_length = Experiment.described(
+    "label-smoothing-length", _shorter, _draw_shorter, {"label-smoothing-length": _judge_shorter}
 )

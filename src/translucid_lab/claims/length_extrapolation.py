@@ -12,9 +12,8 @@ import torch
 from translucid.models import Network
 from translucid.parts import PositionName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.position_tasks import (
-    BACK,
     FOUR_TIMES,
     GUESSING,
     INSIDE,
@@ -143,38 +142,11 @@ def _in_blocks(values: np.ndarray) -> np.ndarray:
     return values.reshape(-1, BLOCK).mean(axis=1)
 
 
-beyond_length = Experiment(
-    name="beyond-length",
-    title="ALiBi keeps what it learned beyond the trained length",
-    varies="how a causal Transformer is told positions: sinusoidal, learned, rotary, ALiBi, none",
-    measures="accuracy by place in texts of 64 tokens, after training on 16: the letter read last; "
-    "the same where the only letter comes first; the letter three back",
-    claims={
-        "C34": Rule(
-            "Asked for two tasks (three back, the last letter), to twice and to four times the "
-            "trained length. Holds if clearly more than 0.9 of the accuracy above chance inside is "
-            "kept there, fails if clearly less; not tested if the task was not learned inside "
-            "(above 0.9 in eight of ten seeds). "
-            "Supported if it holds in all four cases, refuted if in none, depends if in some.",
-            _judge_sinusoidal,
-        ),
-        "C35": Rule(
-            "Flexible is taken as: inside, as good as sinusoidal ones within 0.05, once both tasks "
-            "are learned there (above 0.9 in eight of ten seeds, else not tested). "
-            "Tied: beyond, three back falls to chance within 0.1, and the last "
-            "letter loses a tenth or more. Supported if all hold, refuted if one clearly fails.",
-            _judge_learned,
-        ),
-        "alibi": Rule(
-            "As C34, for ALiBi, with the last letter, in mixed texts and where it is the first "
-            "token of the text.",
-            _judge_alibi,
-        ),
-    },
-    run=_beyond,
-    draw=_draw_beyond,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/2305.19466"),
+beyond_length = Experiment.described(
+    "beyond-length",
+    _beyond,
+    _draw_beyond,
+    {"C34": _judge_sinusoidal, "C35": _judge_learned, "alibi": _judge_alibi},
 )
 
 
@@ -262,32 +234,9 @@ def _draw_rotary(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-rotary_scaling = Experiment(
-    name="rotary-scaling",
-    title="Dividing rotary positions helps beyond the trained length",
-    varies="what rotary positions are divided by when a trained net is used; the task",
-    measures="accuracy by place in texts of 64 tokens, after training on 16; the time of a pass "
-    "(which is not the same twice)",
-    claims={
-        "C38": Rule(
-            "Efficiency is vague; asked is whether a pass over 1024 tokens takes clearly less than "
-            f"0.8 of the time with sinusoidal positions, and whether copying from {BACK} back, "
-            "and finding a letter at distances never trained, keep clearly more than 0.9 of the "
-            "accuracy above chance to twice and to four times the trained length. Supported if "
-            "all hold, refuted if none does, depends if some do.",
-            _judge_efficient,
-        ),
-        "rotary-scaling": Rule(
-            "Asked for three tasks (three back, the last letter, a far letter), to twice the "
-            "length with positions divided by 2 and to four times with 4, without training anew. "
-            "Holds if the accuracy is clearly higher than undivided, fails if clearly lower; "
-            "not tested if the task was not learned inside. "
-            "Supported if it holds in all cases, refuted if in none, depends if in some.",
-            _judge_scaling,
-        ),
-    },
-    run=_rotary,
-    draw=_draw_rotary,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/2104.09864", "https://arxiv.org/abs/2306.15595"),
+rotary_scaling = Experiment.described(
+    "rotary-scaling",
+    _rotary,
+    _draw_rotary,
+    {"C38": _judge_efficient, "rotary-scaling": _judge_scaling},
 )

@@ -16,7 +16,7 @@ from translucid.models import Network
 from translucid.parts import Recurrent
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.sequence_tasks import batch_of, recurrent_net, right, train
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
@@ -139,25 +139,8 @@ def _draw_forgetting(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-forget_gate = Experiment(
-    name="forget-gate",
-    title="The forget gate: 0 wipes the cell, 1 keeps it",
-    varies="the forget gate, by hand; and what a net reads that counts ticks since the last reset",
-    measures="the cell; the trained net's accuracy with the gate held open at resets",
-    claims={
-        "C28": Rule(
-            "Supported if, set by hand with the input gate shut, 0 leaves nothing of the cell and "
-            "1 does not move it (1e-6), and if a net that learned to count with resets (in "
-            "eight of ten seeds right more often than 0.9, else not tested) loses clearly "
-            "more than 0.1 of accuracy after resets when the gate is held at 1 there; "
-            "refuted if one clearly fails.",
-            _judge_forgetting,
-        )
-    },
-    run=_forgetting,
-    draw=_draw_forgetting,
-    seconds=10.0,
-    references=("https://doi.org/10.1162/089976600300015015",),
+forget_gate = Experiment.described(
+    "forget-gate", _forgetting, _draw_forgetting, {"C28": _judge_forgetting}
 )
 
 
@@ -313,34 +296,6 @@ def _draw_store(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-store_and_show = Experiment(
-    name="store-and-show",
-    title="An LSTM stores one symbol among others and shows it when asked",
-    varies="gates and candidates of a trained net, replaced one at a time",
-    measures="its answers, and what a linear probe reads from its cell and its output",
-    claims={
-        "C29": Rule(
-            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
-            "tested. Supported "
-            "if holding the input gate open at the other symbols costs clearly more than 0.1 of "
-            "accuracy, and if, with candidates exchanged between two texts where the symbol is "
-            "stored, the answer goes with the candidate (clearly above 0.5), but not with the "
-            "input gate when that is exchanged; refuted if one clearly fails.",
-            _judge_writing,
-        ),
-        "C30": Rule(
-            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
-            "tested. Refuted "
-            "if clearly not: a probe reads the symbol from the cell (0.9); forget and input gate "
-            "at 0 erase it (answers below 0.5); an output gate of 0 hides it (below 0.5); with the "
-            "output gate at 0 until it is asked for, it is still in the cell (0.9). If all four "
-            "hold: supported if before the question a probe reads it from h clearly less often "
-            "than 0.5, depends (on who looks) if clearly more often.",
-            _judge_separate,
-        ),
-    },
-    run=_store_and_show,
-    draw=_draw_store,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1503.04069",),
+store_and_show = Experiment.described(
+    "store-and-show", _store_and_show, _draw_store, {"C29": _judge_writing, "C30": _judge_separate}
 )

@@ -12,7 +12,7 @@ from translucid.models import Network, TransformerConfig, build
 from translucid.parts import PositionName
 from translucid.see import Axis, Grid, Heat, Lines, choose, switches, together
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, apart, patterns, right, train
 from translucid_lab.engine.intervals import clearly, difference_of, fraction_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
@@ -146,33 +146,8 @@ def _draw_relations(data: Sequence[Data]) -> Grid:
     )  # fmt: skip
 
 
-relations = Experiment(
-    name="two-relations",
-    title="Two relations at the same time, with one head and with several",
-    varies="heads at equal width; for one head also depth, steps and the kind of positions",
-    measures="how often both of two earlier words are named, and how far apart the heads look",
-    claims={
-        "C50": Rule(
-            "Once nets with two and with four heads get 0.9 right in eight of ten seeds (else not "
-            "tested): supported if they get clearly more than 0.02 more right than one head of "
-            "equal width, and their heads clearly differ (mean Jensen-Shannon distance above 0.1); "
-            "refuted if they clearly do not get more right than one, or do not differ.",
-            _judge_relations,
-        ),
-        "C51": Rule(
-            "`Ever` is refuted by one way that mostly gets there. Once four heads get 0.9 right in "
-            "eight of ten seeds (else not tested): a single-head run gets there if it comes within "
-            "0.02 of four heads, seed by seed. Tried are equal steps, learned positions, four "
-            "times the steps and two layers (a quick run tries the first two). Refuted if in one "
-            "of them clearly more than half of the runs get there; supported if in each clearly "
-            "less than half.",
-            _judge_ever,
-        ),
-    },
-    run=_relations,
-    draw=_draw_relations,
-    seconds=48.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2106.09650"),
+relations = Experiment.described(
+    "two-relations", _relations, _draw_relations, {"C50": _judge_relations, "C51": _judge_ever}
 )
 
 
@@ -256,23 +231,4 @@ def _draw_pruning(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-pruning = Experiment(
-    name="removing-heads",
-    title="Removing heads after training, one by one",
-    varies="how many of eight heads are switched off; early in training and at its end",
-    measures="the fraction of fresh words right without the heads that are missed least",
-    claims={
-        "C52": Rule(
-            "Heads duplicate one another if clearly more than 1.5 of 8 can go, one by one, before "
-            "more than 0.01 is lost. They hurt if leaving out one, chosen on other data, clearly "
-            "gets more than 0.005 more right; asked early in training, when there is room, and at "
-            "its end. Supported if all three hold, refuted if none, depends if some. Not tested "
-            "unless all heads together get 0.9 right in eight of ten seeds.",
-            _judge_pruning,
-        )
-    },
-    run=_pruning,
-    draw=_draw_pruning,
-    seconds=7.0,
-    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1905.09418"),
-)
+pruning = Experiment.described("removing-heads", _pruning, _draw_pruning, {"C52": _judge_pruning})

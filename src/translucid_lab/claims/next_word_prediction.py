@@ -14,7 +14,7 @@ from torch import Tensor
 from translucid.models import DecoderModel, ModelConfig, RecurrentConfig, TransformerConfig, build
 from translucid.parts import CellName
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict, fit, random_rows
+from translucid_lab import Data, Experiment, Finding, Verdict, fit, random_rows
 from translucid_lab.claims.toyland_text import Sentences, sentences
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import column, decide
@@ -113,23 +113,7 @@ def _draw_widths(data: Sequence[Data]) -> Lines:
                  shown)  # fmt: skip
 
 
-vector_sizes = Experiment(
-    name="vector-sizes",
-    title="The size of a word's vector",
-    varies="how many numbers stand for a word",
-    measures="the loss on new text, beside that of word counts alone",
-    claims={
-        "C89": Rule(
-            "Supported if a model learns more than word counts at every size, and sizes differ "
-            "by clearly more than 0.1 nats; refuted if either clearly fails.",
-            _judge_widths,
-        )
-    },
-    run=_widths,
-    draw=_draw_widths,
-    seconds=25.0,
-    references=("https://www.jmlr.org/papers/v3/bengio03a.html",),
-)
+vector_sizes = Experiment.described("vector-sizes", _widths, _draw_widths, {"C89": _judge_widths})
 
 
 SIZES = (60, 250, 1000, 4000)
@@ -181,24 +165,8 @@ def _draw_amounts(data: Sequence[Data]) -> Lines:
                  "nats for each word", series)  # fmt: skip
 
 
-amount_of_text = Experiment(
-    name="amount-of-text",
-    title="LSTM and Transformer by the amount of text",
-    varies="the number of training sentences; an LSTM and a Transformer of about one size",
-    measures="the loss on new text, at the step that is best for other new text",
-    claims={
-        "C25": Rule(
-            "'Medium-sized' is not said in numbers; the nearest question is whether it depends on "
-            "the amount of text which family is better. Supported if the LSTM is clearly better "
-            "at one amount and the Transformer at another; refuted if one of them is clearly "
-            "better at every amount.",
-            _judge_amounts,
-        )
-    },
-    run=_amounts,
-    draw=_draw_amounts,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/1712.00409", "https://arxiv.org/abs/2001.08361"),
+amount_of_text = Experiment.described(
+    "amount-of-text", _amounts, _draw_amounts, {"C25": _judge_amounts}
 )
 
 
@@ -245,22 +213,4 @@ def _draw_targets(data: Sequence[Data]) -> Bars:
                 values, note="after equal steps: smaller is better")  # fmt: skip
 
 
-one_target = Experiment(
-    name="one-target",
-    title="A target at every word of a text, or at one word",
-    varies="whether the loss counts every next word of a text, or one",
-    measures="the loss on new text after equal steps; whether later words change an answer",
-    claims={
-        "C14": Rule(
-            "Predicting is many-to-one if no answer changes by more than 1e-4 when the text goes "
-            "on; refuted if one does. If so: supported if training on one target for each text "
-            "costs clearly less than 0.1 nats after equal steps, depends (on training or "
-            "predicting) if it clearly costs more.",
-            _judge_targets,
-        )
-    },
-    run=_targets,
-    draw=_draw_targets,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/1308.0850",),
-)
+one_target = Experiment.described("one-target", _targets, _draw_targets, {"C14": _judge_targets})

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from translucid.models import MLP, MLPConfig
 from translucid.parts import BatchNorm, LayerNorm, RMSNorm, Standardise, make_norm
 from translucid.see import Axis, Bars, Heat, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import mean_square
 from translucid_lab.engine.intervals import clearly, mean_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -115,31 +115,8 @@ def _draw_invariance(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-invariance = Experiment(
-    name="norm-invariance",
-    title="What a norm's answer for one token hangs on",
-    varies="the norm; the batch around a token, its padding, the token's scale, its offset",
-    measures="the largest change of that token's normalised values, and the learned parameters",
-    claims={
-        "C72": Rule(
-            "Supported if layer norm gives a token bit-equal values in any batch and padding, and "
-            "batch norm in training changes them by more than 0.001; refuted if layer norm changes "
-            "them by more than rounding (1e-5), or batch norm not at all.",
-            _judge_alone,
-            label="identity",
-        ),
-        "C75": Rule(
-            "Supported if RMS norm learns one number for each feature (layer norm two), scaling by "
-            "1000 changes its output by less than 1e-4 and a shift by 1 by more than 0.01; refuted "
-            "if one clearly fails. Which models use it cannot be measured here.",
-            _judge_rms,
-            label="identity",
-        ),
-    },
-    run=_invariance,
-    draw=_draw_invariance,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/1607.06450", "https://arxiv.org/abs/1910.07467"),
+invariance = Experiment.described(
+    "norm-invariance", _invariance, _draw_invariance, {"C72": _judge_alone, "C75": _judge_rms}
 )
 
 
@@ -215,21 +192,8 @@ def _draw_scales(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-feature_scales = Experiment(
-    name="feature-scales",
-    title="Features on one scale, or not",
-    varies="the scale of one of two features; inputs as they are, or standardised",
-    measures="steps of gradient descent, at the best of a grid of rates, to a small error",
-    claims={
-        "C64": Rule(
-            "Supported if raw features of the widest scale need clearly more steps than "
-            "standardised ones, each at its best rate; refuted if clearly not more.",
-            _judge_scales,
-        )
-    },
-    run=_scales,
-    draw=_draw_scales,
-    seconds=10.0,
+feature_scales = Experiment.described(
+    "feature-scales", _scales, _draw_scales, {"C64": _judge_scales}
 )
 
 
@@ -281,22 +245,6 @@ def _draw_dominance(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dominance = Experiment(
-    name="large-feature",
-    title="Does normalisation stop a large feature from dominating?",
-    varies="the method: standardised inputs, batch norm, layer norm",
-    measures="the fraction of the squared length that a feature of scale 100 is, and the ranges",
-    claims={
-        "C73": Rule(
-            "Holds for a method if the large feature's fraction is clearly below twice the fair "
-            "one, fails if clearly above four times it. Supported if it holds for all, refuted if "
-            "for none, depends if for some.",
-            _judge_dominance,
-            label="simulation",
-        )
-    },
-    run=_dominance,
-    draw=_draw_dominance,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/2105.06990", "https://arxiv.org/abs/2208.07339"),
+dominance = Experiment.described(
+    "large-feature", _dominance, _draw_dominance, {"C73": _judge_dominance}
 )

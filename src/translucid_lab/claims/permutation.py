@@ -7,7 +7,7 @@ import torch
 
 from translucid.models import Network
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule, average, by_case, column, median_of
+from translucid_lab import Data, Experiment, Finding, average, by_case, column, median_of
 from translucid_lab.claims.position_tasks import (
     OTHER,
     ROWS,
@@ -87,24 +87,4 @@ def _draw_order(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-order = Experiment(
-    name="order",
-    title="Attention without positions, with and without a mask",
-    varies="the mask: none, as in an encoder; causal, as in a decoder",
-    measures="how outputs change when the text is shuffled; how often a trained net tells its own "
-    "place",
-    claims={
-        "C33": Rule(
-            "Order is ignored if shuffling changes outputs by less than 1e-9 and a trained net "
-            "tells its place clearly less than 1.5 times as often as guessing; it is not if "
-            "shuffling changes them by more than 1e-3 and places are told clearly more than twice "
-            "as often. Supported if ignored without a mask and with a causal one, refuted if "
-            "neither, depends if one.",
-            _judge_order,
-        )
-    },
-    run=_order,
-    draw=_draw_order,
-    seconds=7.5,
-    references=("https://arxiv.org/abs/2203.16634", "https://arxiv.org/abs/2305.19466"),
-)
+order = Experiment.described("order", _order, _draw_order, {"C33": _judge_order})

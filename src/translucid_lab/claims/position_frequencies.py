@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translucid.parts import Sinusoidal, period
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
@@ -94,27 +94,7 @@ def _draw_speeds(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-speeds = Experiment(
-    name="fast-and-slow",
-    title="Fast and slow channels",
-    varies="which channels are read: the fast half, the slow half, all; how far places are apart",
-    measures="the strongest frequency of each pair; how often the nearer of two places is told "
-    "from noisy encodings",
-    claims={
-        "C42": Rule(
-            "Supported if the strongest frequency falls with the pair's index, the fast half tells "
-            "the nearer of two places near by (1 to 5) clearly more often than the slow half (by "
-            "0.1), the slow half does so far away (100 to 1000), and all together are right in "
-            "clearly more than 0.75 of both; refuted if one clearly fails.",
-            _judge_speeds,
-            label="simulation",
-        )
-    },
-    run=_speeds,
-    draw=_draw_speeds,
-    seconds=0.3,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+speeds = Experiment.described("fast-and-slow", _speeds, _draw_speeds, {"C42": _judge_speeds})
 
 
 # ---- C43: does a channel repeat? ----
@@ -186,24 +166,4 @@ def _draw_repeats(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-repeats = Experiment(
-    name="exact-repeats",
-    title="Does a channel repeat exactly?",
-    varies="the number of whole turns, in whole steps and between two",
-    measures="the distance of a pair of channels from its values at the start",
-    claims={
-        "C43": Rule(
-            "Two readings: whole positions, as tokens have, and any real number. Holds for a pair "
-            "of channels (d = 4) if it comes back within 1e-9: at some whole position to 5000 that "
-            "is nearest to whole turns, or after T exactly. Fails if never nearer than 1e-6. "
-            "Supported if both readings hold for every pair, refuted if none, depends if some.",
-            _judge_repeats,
-            label="identity",
-        )
-    },
-    run=_repeats,
-    draw=_draw_repeats,
-    seconds=0.01,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+repeats = Experiment.described("exact-repeats", _repeats, _draw_repeats, {"C43": _judge_repeats})

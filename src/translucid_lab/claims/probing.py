@@ -11,7 +11,7 @@ from translucid import Trace
 from translucid.models import MLPConfig, Network, TransformerConfig, build
 from translucid.see import Axis, Heat
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, right, train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
@@ -114,24 +114,4 @@ def _draw_carried(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-carried = Experiment(
-    name="row-contents",
-    title="What can be read out of a row before and after attention",
-    varies="where the row is taken from: before attention, from attention alone, from their sum",
-    measures="how often a linear probe tells the word, its position, and the word before",
-    claims={
-        "C60": Rule(
-            "Holds for rows of attention alone, and for their sum with the input, if linear probes "
-            "clearly tell word, position and the word before in more than 0.8 of new rows, and the "
-            "word before clearly not from the input (less than 0.1 above guessing); fails if one "
-            "clearly does not hold. Supported if it holds for both, refuted if for neither, "
-            "depends if for one. Not tested unless the layer names the word before in 0.9 of new "
-            "rows in eight of ten seeds.",
-            _judge_carried,
-        )
-    },
-    run=_carried,
-    draw=_draw_carried,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1905.06316",),
-)
+carried = Experiment.described("row-contents", _carried, _draw_carried, {"C60": _judge_carried})

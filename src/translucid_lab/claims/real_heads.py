@@ -4,7 +4,6 @@ A seed is a sample of sentences: the weights are the same for all.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from translucid import Trace
 from translucid.generate import GenerationConfig, find
 from translucid.models import DecoderModel
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import apart
 from translucid_lab.claims.real_weights import LEAST, stories, story_sentences
 from translucid_lab.engine.intervals import clearly, median_of
@@ -124,35 +123,16 @@ def _draw_heads(data: Sequence[Data]) -> Bars:
                 note="a LLaMA of 260,000 weights, on everyday sentences")  # fmt: skip
 
 
-def _claims(**rules: tuple[str, Any]) -> dict[str, Rule]:
-    return {key: Rule(text, judge, label="real data") for key, (text, judge) in rules.items()}
-
-
-heads = Experiment(
-    name="real-heads",
-    title="A small LLaMA that others have trained, reading everyday sentences",
-    varies="the sentences",
-    measures="attention, scores, norms, next tokens and searches of pretrained weights",
-    claims=_claims(
-        C47=("Trained queries and keys are neither independent nor of unit variance, as the claim "
-             "supposes; asked is whether scores have this size all the same. Supported if variance "
-             "/ d_k lies clearly within a tenth of 1; refuted if clearly outside.",
-             _judge_variance),
-        C49=("Supported if the probabilities of the next token sum to 1 within 1e-5; refuted if "
-             "not.", _judge_sum),
-        C50=("Supported if the heads of a trained layer clearly differ (mean Jensen-Shannon "
-             "distance above 0.1); refuted if clearly not.", _judge_apart),
-        C73=("Supported if after the last norm of a trained model no feature has clearly more "
-             "than 4 times an even part of a token's squared length; refuted if one has.",
-             _judge_largest),
-        C80=("As for the toy: from the words before holds by the mask; from words that it "
-             "generated holds if clearly over 0.95 of a text's tokens are those the model would "
-             "have said.", _judge_read),
-        C85=("Supported if a beam of 4 finds a likelier text than greedy in clearly over 5 % of "
-             "the texts; refuted if clearly in less.", _judge_beam),
-    ),
-    run=_heads,
-    draw=_draw_heads,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/2305.07759",),
-)  # fmt: skip
+heads = Experiment.described(
+    "real-heads",
+    _heads,
+    _draw_heads,
+    {
+        "C47": _judge_variance,
+        "C49": _judge_sum,
+        "C50": _judge_apart,
+        "C73": _judge_largest,
+        "C80": _judge_read,
+        "C85": _judge_beam,
+    },
+)

@@ -6,7 +6,6 @@ is equal is equal but for rounding.
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from translucid.core import Edit, NoTrace
 from translucid.generate import GenerationConfig
 from translucid.parts import Tokens
 from translucid.see import Axis, Grid, Heat, choose, switches, together
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.causal_masking import PLACES, who_sees_whom
 from translucid_lab.claims.real_weights import (
     arabic_names,
@@ -222,46 +221,15 @@ def _draw_reached(data: Sequence[Data]) -> Grid:
     return Grid("Which outputs of trained models change with which token", heats, 2)
 
 
-_seen = who_sees_whom.claims["C78"]
-
-reached = Experiment(
-    name="real-order",
-    title="What reaches what in trained models",
-    varies="the order of a text, what it is read together with, one of its tokens",
-    measures="how much outputs change; where cross-attention looks, and what is written without it",
-    claims={
-        "C33": Rule(
-            "Asked of trained weights with their positions switched off. Order is ignored if "
-            "shuffling a text changes outputs by less than 1e-9 of the largest, and is not if by "
-            "more than 1e-3. Supported if ignored without a mask (an encoder of names) and with a "
-            "causal one (a LLaMA), refuted if by neither, depends if by one.",
-            _judge_shuffled, label="real data",
-        ),
-        "C72": Rule(
-            "Supported if a trained encoder with layer norm and a LLaMA with RMS norm give a text "
-            "the same outputs alone and in a padded batch, within 1e-9 of the largest; refuted if "
-            "one differs by more than 1e-3.",
-            _judge_company, label="real data",
-        ),
-        "C78": replace(_seen, text=f"On trained weights, by the rule of the toy. {_seen.text}",
-                       label="real data"),
-        "C81": Rule(
-            "Asked of a model that writes Arabic names in Latin script, which goes from one end "
-            "to the other. Supported if the place that cross-attention looks at, in the mean of "
-            "all heads, has a correlation of clearly more than 0.5 with the place that is written, "
-            "and clearly less than half of the names are written as before where it looks "
-            "everywhere alike; refuted if one clearly fails.",
-            _judge_picked, label="real data",
-        ),
-        "C82": Rule(
-            "Supported if in a trained encoder of names a character at the other end, on the left "
-            "and on the right, changes a character's output by clearly more than 0.01 of what "
-            "changing the character itself does; refuted if clearly less on one side.",
-            _judge_far, label="real data",
-        ),
+reached = Experiment.described(
+    "real-order",
+    _reached,
+    _draw_reached,
+    {
+        "C33": _judge_shuffled,
+        "C72": _judge_company,
+        "C78": who_sees_whom.claims["C78"].judge,
+        "C81": _judge_picked,
+        "C82": _judge_far,
     },
-    run=_reached,
-    draw=_draw_reached,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2203.16634"),
-)  # fmt: skip
+)

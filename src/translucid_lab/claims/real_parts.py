@@ -11,7 +11,7 @@ from translucid import Trace
 from translucid.core import Edit
 from translucid.parts import RMSNorm, Switch
 from translucid.see import Axis, Lines, choose, switches, together
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import stories, story_sentences
 from translucid_lab.claims.toyland_text import padded
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
@@ -144,38 +144,9 @@ def _draw_parts(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-parts = Experiment(
-    name="real-parts",
-    title="Heads and layers of a small LLaMA, switched off",
-    varies="which heads and which layer are switched off; the sentences",
-    measures="the loss on everyday sentences; what the norms have learned",
-    claims={
-        "C52": Rule(
-            "Asked of a LLaMA of 40 heads, which are switched off in the order of how little each "
-            "is missed on other sentences. Heads duplicate one another if clearly more than a "
-            "fifth of them can go before 0.05 nats a token are lost; one hurts if without the head "
-            "that is missed least the loss is clearly lower by more than 0.005. Supported if both "
-            "hold, refuted if neither, depends if one. Not tested unless the model is 0.5 nats "
-            "better than the frequency of tokens in eight of ten seeds.",
-            _judge_heads, label="real data",
-        ),
-        "C62": Rule(
-            "Asked of a LLaMA of 5 layers with residual connections; there is none without them to "
-            "compare. Supported if leaving out a layer costs, in the median of the layers, clearly "
-            "less than a quarter of what the model knows above the frequency of tokens; refuted "
-            "if clearly more. Not tested unless that is 0.5 nats a token in eight of ten seeds.",
-            _judge_layers, label="real data",
-        ),
-        "C75": Rule(
-            "Read from the weights of one LLaMA: supported if its norms hold one number for each "
-            "feature, no shift, and numbers that training has moved from 1 (standard deviation "
-            "above 0.05); refuted if one fails. DeepSeek is not looked at.",
-            _judge_norms, label="real data",
-        ),
-    },
-    run=_parts,
-    draw=_draw_parts,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1605.06431",
-                "https://arxiv.org/abs/1910.07467"),
-)  # fmt: skip
+parts = Experiment.described(
+    "real-parts",
+    _parts,
+    _draw_parts,
+    {"C52": _judge_heads, "C62": _judge_layers, "C75": _judge_norms},
+)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import lines
 from translucid_lab.claims.task_shapes import READERS, accuracies
 from translucid_lab.claims.toyland_text import numbered
@@ -56,23 +56,4 @@ def _draw_reviews(data: Sequence[Data]) -> Bars:
                 READERS, values, note="test reviews of SST-2")  # fmt: skip
 
 
-reviews = Experiment(
-    name="real-reviews",
-    title="Sentiment of film reviews from the whole sentence, its first half, its words",
-    varies="what is read: the whole sentence, its first half, the counts of its words",
-    measures="accuracy on the test reviews of SST-2",
-    claims={
-        "C15": Rule(
-            "On SST-2: supported if reading the whole sentence is right more often than reading "
-            "half of it and than a bag of words, each by clearly more than 0.02; refuted if one of "
-            "the two gains is clearly less. Not tested unless whole sentences are judged right in "
-            "0.7 in eight of ten seeds.",
-            _judge_reviews,
-            label="real data",
-        )
-    },
-    run=_reviews,
-    draw=_draw_reviews,
-    seconds=60.0,
-    references=("https://aclanthology.org/D13-1170", "https://aclanthology.org/P12-2018"),
-)
+reviews = Experiment.described("real-reviews", _reviews, _draw_reviews, {"C15": _judge_reviews})

@@ -1,6 +1,5 @@
 """C14, C25, C89 on real text: language models of WikiText-2's most frequent words."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid_lab import Data, Experiment, Rule
+from translucid_lab import Data, Experiment
 from translucid_lab.claims.next_word_prediction import (
     FAMILIES,
     WIDTHS,
@@ -79,29 +78,13 @@ def _best(seed: int, family: str, size: int, quick: bool) -> float:
     return min(losses)[1]
 
 
-def _rule(experiment: Experiment, key: str) -> Rule:
-    """The toy's own, so that both columns answer one question."""
-    rule = experiment.claims[key]
-    return replace(rule, text=f"On WikiText-2, by the rule of the toy. {rule.text}",
-                   label="real data")  # fmt: skip
-
-
-def _draw_models(data: Sequence[Data]) -> Any:
-    return vector_sizes.draw(data)
-
-
-models = Experiment(
-    name="real-text",
-    title="Language models of real text",
-    varies="targets at every word or at one; the size of a word's vector; the amount of text",
-    measures="the loss on new text of WikiText-2",
-    claims={
-        "C14": _rule(one_target, "C14"),
-        "C25": _rule(amount_of_text, "C25"),
-        "C89": _rule(vector_sizes, "C89"),
+models = Experiment.described(
+    "real-text",
+    _models,
+    vector_sizes.draw,
+    {
+        "C14": one_target.claims["C14"].judge,
+        "C25": amount_of_text.claims["C25"].judge,
+        "C89": vector_sizes.claims["C89"].judge,
     },
-    run=_models,
-    draw=_draw_models,
-    seconds=120.0,
-    references=("https://arxiv.org/abs/1609.07843",),
 )

@@ -18,7 +18,7 @@ from translucid import Model, Trace, train
 from translucid.data import Toyland
 from translucid.generate import GenerationConfig
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import (
     arabic_names,
     latin_names,
@@ -134,29 +134,6 @@ def _draw_heads(data: Sequence[Data]) -> Bars:
                 "fraction of rows", MODELS, values)  # fmt: skip
 
 
-trained_heads = Experiment(
-    name="real-own-token",
-    title="Heads of trained models: where they look, and what scaling does for them",
-    varies="the model: two that others have trained, two that shipped recipes train; the texts",
-    measures="rows whose own weight is largest; what the softmax lets through of a gradient",
-    claims={
-        "C46": Rule(
-            "Asked of the self-attention of five trained stacks: a LLaMA, the encoder and the "
-            "decoder of a transliteration model, and the models of two shipped recipes. Holds if "
-            "scores that are not divided by √d_k let clearly less than half as much of a gradient "
-            "through the softmax, fails if clearly more. Supported if for all five, refuted if for "
-            "none, depends if for some.",
-            _judge_scale, label="real data",
-        ),
-        "C48": Rule(
-            "Asked of the same five stacks. Holds if a token's own weight is the largest in "
-            "clearly more than nine of ten rows, fails if clearly in less. Supported if for all "
-            "five, refuted if for none, depends if for some.",
-            _judge_own, label="real data",
-        ),
-    },
-    run=_heads,
-    draw=_draw_heads,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1906.04341", "https://arxiv.org/abs/1706.03762"),
-)  # fmt: skip
+trained_heads = Experiment.described(
+    "real-own-token", _heads, _draw_heads, {"C46": _judge_scale, "C48": _judge_own}
+)

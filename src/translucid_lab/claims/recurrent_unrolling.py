@@ -14,7 +14,7 @@ from translucid.models import MLPConfig, build
 from translucid.parts import STEPS, CellName, Recurrent
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE, cross_entropy
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict
+from translucid_lab import Data, Experiment, Finding, Verdict
 from translucid_lab.claims.sequence_tasks import Draw, batch_of, recurrent_net, right, train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
@@ -108,25 +108,7 @@ def _draw_unrolled(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-unrolling = Experiment(
-    name="unrolling",
-    title="Unrolled in time: one layer for each step, tied weights",
-    varies="the cell; weights shared by all steps, or a copy for each",
-    measures="the gradient of the weights, three ways",
-    claims={
-        "C18": Rule(
-            "Supported if the gradient of the shared weights equals the sum over untied copies and "
-            "central differences within 1e-6 of the largest entry, for RNN, LSTM and GRU; refuted "
-            "if off by more than 1e-4.",
-            _judge_unrolled,
-            label="identity",
-        )
-    },
-    run=_unrolled,
-    draw=_draw_unrolled,
-    seconds=0.6,
-    references=("https://doi.org/10.1109/5.58337",),
-)
+unrolling = Experiment.described("unrolling", _unrolled, _draw_unrolled, {"C18": _judge_unrolled})
 
 
 MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
@@ -245,28 +227,7 @@ def _draw_sharing(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-sharing = Experiment(
-    name="sharing-in-time",
-    title="A pattern at places where it was never seen",
-    varies="an RNN, which shares weights over time, or an MLP with weights for each place; whether "
-    "they are asked at each place or at the end",
-    measures="accuracy for a motif in the half of the text where it was trained, and in the other",
-    claims={
-        "C19": Rule(
-            "Both nets must reach more than 0.9 where the motif was trained in eight of ten seeds, "
-            "else not tested. Holds, asked "
-            "at each place or at the end, if in the other half the RNN is then right clearly more "
-            "often than 0.8 and the MLP less, and the RNN has fewer parameters; fails if one is "
-            "clearly otherwise. Supported if it holds both ways, refuted if in neither, depends "
-            "(on when the net is asked) if in one.",
-            _judge_sharing,
-        )
-    },
-    run=_sharing,
-    draw=_draw_sharing,
-    seconds=20.0,
-    references=("https://www.deeplearningbook.org/contents/rnn.html",),
-)
+sharing = Experiment.described("sharing-in-time", _sharing, _draw_sharing, {"C19": _judge_sharing})
 
 
 SHIFTS = 4
@@ -320,21 +281,6 @@ def _draw_positions(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-positions = Experiment(
-    name="counting-places",
-    title="Can an RNN learn a rule that depends on the absolute position?",
-    varies="the place in a text; each has a random rule of its own",
-    measures="accuracy of an RNN, against the best rule that does not know the place",
-    claims={
-        "C20": Rule(
-            "Measured is how much of the way from the best position-blind rule to no mistake an "
-            "RNN gets. Supported if clearly less than a tenth, refuted if clearly more than nine "
-            "tenths; undecided between.",
-            _judge_positions,
-        )
-    },
-    run=_positions,
-    draw=_draw_positions,
-    seconds=5.0,
-    references=("https://arxiv.org/abs/1805.04908",),
+positions = Experiment.described(
+    "counting-places", _positions, _draw_positions, {"C20": _judge_positions}
 )

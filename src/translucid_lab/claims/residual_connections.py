@@ -12,7 +12,7 @@ from torch import nn
 from translucid.models import Layer, TransformerConfig, build
 from translucid.parts import NormName, Placement
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, FitStep, Rule, fit
+from translucid_lab import Data, Experiment, Finding, FitStep, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
@@ -111,27 +111,7 @@ def _draw_order(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-norm_order = Experiment(
-    name="norm-order",
-    title="Norm after the sum, before the block, or none, over learning rates",
-    varies="where layer norm stands; the learning rate; warm-up; the scale of the first weights",
-    measures="the loss at the end of training a 4-layer language model on toyland",
-    claims={
-        "C63": Rule(
-            "Six things, against the same net without norms, after equal steps. Stable and fast: "
-            "the mean loss over learning rates is clearly lower, without warm-up, with it, and "
-            "with weights that start smaller and larger. Less sensitive: the losses of different "
-            "rates, and of different starts, lie clearly less far apart. And warm-up gains "
-            "post-norm clearly less than 0.05 nats more than it gains pre-norm. Each fails if "
-            "clearly otherwise. Supported if all hold, refuted if none, depends if some.",
-            _judge_order,
-        )
-    },
-    run=_order,
-    draw=_draw_order,
-    seconds=50.0,
-    references=("https://arxiv.org/abs/2002.04745", "https://arxiv.org/abs/2004.08249"),
-)
+norm_order = Experiment.described("norm-order", _order, _draw_order, {"C63": _judge_order})
 
 
 DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
@@ -226,24 +206,4 @@ def _draw_depth(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-depth = Experiment(
-    name="depth",
-    title="Training loss by depth: plain, residual, norm, both",
-    varies="the depth; residual connections; what keeps the scale: nothing, small branches, a norm",
-    measures="the training loss after equal steps, and the first block's gradient at the start",
-    claims={
-        "C61": Rule(
-            "Holds in a setting if at the largest depth the net with residual connections ends, "
-            "seed by seed, with clearly less than half of the training loss of the same net "
-            "without them; fails if clearly with more than all of it. Not tested where the nets do "
-            "not learn at the smallest depth either (below half of the target's variance in eight "
-            "of ten seeds). Supported if it holds with nothing else, with small branches and with "
-            "norms; refuted if in none of them, depends if in some.",
-            _judge_depth,
-        )
-    },
-    run=_depth,
-    draw=_draw_depth,
-    seconds=90.0,
-    references=("https://arxiv.org/abs/1512.03385", "https://arxiv.org/abs/1702.08591"),
-)
+depth = Experiment.described("depth", _depth, _draw_depth, {"C61": _judge_depth})

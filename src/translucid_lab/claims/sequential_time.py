@@ -12,7 +12,7 @@ from translucid import Trace
 from translucid.models import DecoderModel, GenerationInputs
 from translucid.parts import Layout, Recurrent, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.next_word_prediction import made, recurrent, transformer
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import column, decide
@@ -105,31 +105,7 @@ def _draw_times(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-times = Experiment(
-    name="recurrence-time",
-    title="What an RNN and self-attention must do one after another, by length",
-    varies="the length of a text",
-    measures="the longest chain of operations that need each other; seconds for a pass forward and "
-    "backward, which differ between runs",
-    claims={
-        "C23": Rule(
-            "The claim is about steps that wait for each other; counted is the longest chain of "
-            "operations from input to output, of this library's own RNN and self-attention. "
-            "Supported if the RNN's grows by at least one operation for every token and that of "
-            "self-attention is the same at every length; refuted if either fails. Times are shown, "
-            "and decide nothing: on one core the arithmetic counts, not the chain.",
-            _judge_times,
-            label="identity",
-            beyond="Self-attention does more arithmetic for each token the longer the text; which "
-            "is faster depends on length and machine.",
-        )
-    },
-    run=_times,
-    draw=_draw_times,
-    seconds=15.0,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+times = Experiment.described("recurrence-time", _times, _draw_times, {"C23": _judge_times})
 
 
 LENGTHS = (32, 128, 512)
@@ -207,22 +183,4 @@ def _draw_speeds(data: Sequence[Data]) -> Lines:
     )
 
 
-all_at_once = Experiment(
-    name="all-at-once",
-    title="All words at once, or one by one",
-    varies="the length of a text; reading, training, writing; a GRU and a Transformer layer",
-    measures="the best time of several, on one core",
-    claims={
-        "C88": Rule(
-            "Supported if at 128 words the Transformer layer clearly reads and trains faster than "
-            "the GRU, and reads at least 5 times as fast as it goes word by word; refuted if one "
-            "of these clearly fails.",
-            _judge_speeds,
-            label="timing",
-        )
-    },
-    run=_speeds,
-    draw=_draw_speeds,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+all_at_once = Experiment.described("all-at-once", _speeds, _draw_speeds, {"C88": _judge_speeds})

@@ -15,7 +15,7 @@ from translucid import Trace
 from translucid.models import Network
 from translucid.parts import PositionName, Sinusoidal, frequencies
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.position_tasks import (
     BACK,
     STEPS,
@@ -105,27 +105,8 @@ def _draw_distinct(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-distinct = Experiment(
-    name="sine-and-cosine",
-    title="Sine and cosine, or one of them",
-    varies="what stands in the channels: sine and cosine; one of them, with the same frequencies "
-    "or with twice as many; the width",
-    measures="the smallest distance between two of the first 5000 places (quick: 1000)",
-    claims={
-        "C40": Rule(
-            "Distinct is taken as the smallest distance between two places. Against sine alone and "
-            "cosine alone, with the same frequencies and with one for every channel, at d = 4 and "
-            "16: holds if both is more than 1.05 times as far, fails if less than 0.95. Supported "
-            "if it holds against all, refuted if against none, depends if against some.",
-            _judge_distinct,
-            label="identity",
-        )
-    },
-    run=_distinct,
-    draw=_draw_distinct,
-    seconds=2.0,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
+distinct = Experiment.described(
+    "sine-and-cosine", _distinct, _draw_distinct, {"C40": _judge_distinct}
 )
 
 
@@ -210,30 +191,7 @@ def _draw_waves(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-waves = Experiment(
-    name="waves",
-    title="Sine and cosine, or another wave",
-    varies="the wave: sine; tangent, which is not bounded; triangle, which has corners; sawtooth, "
-    "which jumps",
-    measures=f"accuracy of copying from three back, in texts of {LENGTH} tokens as in training; "
-    "whether a step is a linear map",
-    claims={
-        "C41": Rule(
-            "If being smooth and bounded is the reason, a wave that lacks one does worse: holds "
-            "for a wave if its accuracy is clearly lower than that of sine and cosine by 0.05, "
-            "fails if clearly not. Supported if it holds for tangent, triangle and sawtooth, "
-            "refuted if for none, depends if for some; not tested unless sine and cosine learn it "
-            "(0.9 in eight of ten seeds).",
-            _judge_waves,
-            beyond="Accuracy on one task cannot show why its inventors chose a wave; what they "
-            "wrote is that a shift is a linear map, which is reported.",
-        )
-    },
-    run=_waves,
-    draw=_draw_waves,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+waves = Experiment.described("waves", _waves, _draw_waves, {"C41": _judge_waves})
 
 
 class Counted(Sinusoidal):
@@ -304,22 +262,4 @@ def _draw_once(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-once = Experiment(
-    name="encoding-once",
-    title="The encoding before and after training",
-    varies="the text; before and after training; sinusoidal and learned positions",
-    measures="how much what is added to the words changes, and how often it is computed",
-    claims={
-        "C39": Rule(
-            "Of the sinusoidal encoding. Supported if it is the same, bit for bit, for one text "
-            "before training and another after it, has nothing to train, and was computed once; "
-            "refuted if not. Undecided if a learned table, as a control, did not change either.",
-            _judge_once,
-            label="identity",
-        )
-    },
-    run=_once,
-    draw=_draw_once,
-    seconds=1.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+once = Experiment.described("encoding-once", _once, _draw_once, {"C39": _judge_once})

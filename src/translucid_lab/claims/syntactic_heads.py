@@ -21,7 +21,7 @@ from translucid.data import Sentence, Toyland
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Axis, Grid, Heat, choose, switches
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.attention_tasks import patterns
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, by_case, column, has_learned
@@ -291,28 +291,4 @@ def _name(head: int) -> str:
     return f"layer {head // HEADS + 1}, head {head % HEADS + 1}"
 
 
-links = Experiment(
-    name="head-links",
-    title="Heads against true links: verb and subject, pronoun and noun",
-    varies="the head; the relation; each relation's best head switched off",
-    measures="links that a head meets, against a fixed offset; the loss without it, here and there",
-    claims={
-        "C54": Rule(
-            "In a 2-layer net that names the German word for each English one and reads verbs "
-            "without their ending for one or many. Holds for verb and "
-            "subject (not side by side), and for pronoun and antecedent, if the head chosen on "
-            "other sentences clearly meets more than 0.05 more of the links than the best fixed "
-            "offset, and its removal clearly costs more at these words than at others; for word "
-            "order if a head looks at one distance at clearly more than half of the words; for "
-            "most heads if clearly more than half have one of these roles. (Context and meaning "
-            "are too vague to ask.) Supported if all four hold, refuted if none, depends if some; "
-            "not tested unless the net's loss on new sentences is below 0.5 nats a word in eight "
-            "of ten seeds.",
-            _judge_links,
-        )
-    },
-    run=_links,
-    draw=_draw_links,
-    seconds=50.0,
-    references=("https://arxiv.org/abs/1906.04341", "https://arxiv.org/abs/1905.09418"),
-)
+links = Experiment.described("head-links", _links, _draw_links, {"C54": _judge_links})

@@ -16,7 +16,7 @@ from translucid.data import Sentence, Toyland
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.see import Bars
 from translucid.tasks import IGNORE, span_f1
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict, fit
+from translucid_lab import Data, Experiment, Finding, Verdict, fit
 from translucid_lab.claims.toyland_text import numbered, padded
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import column, decide, has_learned, not_tested
@@ -123,26 +123,8 @@ def _draw_judgments(data: Sequence[Data]) -> Bars:
                 note="new sentences of Toyland, half of them positive")  # fmt: skip
 
 
-whole_sentence = Experiment(
-    name="whole-sentence",
-    title="Sentiment from the whole sentence, its first half, and its words without order",
-    varies="what is read: the whole sentence, its first half, the counts of its words",
-    measures="accuracy on new sentences",
-    claims={
-        "C15": Rule(
-            "Supported if reading the whole sentence is right more often than reading half of it "
-            "and than a bag of words, each by clearly more than 0.1; refuted if one of the two "
-            "gains is clearly less; not tested unless whole sentences are judged right in 0.8 in "
-            "eight of ten seeds.",
-            _judge_judgments,
-            beyond="Toyland's sentences are made so that single words do not give the sentiment "
-            "away: for real reviews a bag of words is nearly as good.",
-        )
-    },
-    run=_judgments,
-    draw=_draw_judgments,
-    seconds=60.0,
-    references=("https://aclanthology.org/D13-1170", "https://aclanthology.org/P12-2018"),
+whole_sentence = Experiment.described(
+    "whole-sentence", _judgments, _draw_judgments, {"C15": _judge_judgments}
 )
 
 
@@ -200,23 +182,7 @@ def _draw_tags(data: Sequence[Data]) -> Bars:
                 note="some names are told apart only by the words after them")  # fmt: skip
 
 
-tag_each_word = Experiment(
-    name="tag-each-word",
-    title="Names by one tag for each word, reading one side or both",
-    varies="whether the tagger reads from left to right, or in both directions",
-    measures="F1 of the spans of names on new sentences",
-    claims={
-        "C16": Rule(
-            "Supported if every sentence has as many tags as words and a tagger that reads both "
-            "sides clearly reaches an F1 above 0.9; refuted if it is clearly below 0.8.",
-            _judge_tags,
-        )
-    },
-    run=_tags,
-    draw=_draw_tags,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/1508.01991", "https://aclanthology.org/N16-1030"),
-)
+tag_each_word = Experiment.described("tag-each-word", _tags, _draw_tags, {"C16": _judge_tags})
 
 
 # A made-up language: word w becomes w, but every third word has a particle too, which goes to the
@@ -332,22 +298,6 @@ def _draw_translations(data: Sequence[Data]) -> Bars:
                 SYSTEMS, values, note=f"{equal:.0%} of the pairs have equal lengths")  # fmt: skip
 
 
-unequal_lengths = Experiment(
-    name="unequal-lengths",
-    title="Translation when lengths differ: a word for each word, two nets, one net",
-    varies="a tagger that writes a word for each word, an encoder with a decoder, one decoder",
-    measures="the fraction of new sentences that are translated without a fault",
-    claims={
-        "C17": Rule(
-            "Once an encoder with a decoder gets 0.9 of new sentences right in eight of ten seeds "
-            "(else not tested): supported if a word for each word is clearly below 0.5 and one "
-            "decoder for both clearly below 0.9; depends (on what is meant by separate) if one "
-            "decoder is clearly above 0.9; refuted if a word for each word is clearly above 0.5.",
-            _judge_translations,
-        )
-    },
-    run=_translations,
-    draw=_draw_translations,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1406.1078", "https://arxiv.org/abs/1409.3215"),
+unequal_lengths = Experiment.described(
+    "unequal-lengths", _translations, _draw_translations, {"C17": _judge_translations}
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Axis, Heat
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, patterns, right, train
 from translucid_lab.engine.intervals import clearly, fraction_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
@@ -105,25 +105,6 @@ def _draw_three_words(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-three_words = Experiment(
-    name="three-words",
-    title="Who looks at whom in a sentence of three words",
-    varies="the first weights of small nets that learn to fill in a hidden word",
-    measures="the fraction of nets in which a link is the strongest to another word",
-    claims={
-        "C59": Rule(
-            "The claim illustrates; asked is whether training leads to it, in a grammar that gives "
-            "a reason: the verb tells one subject from two others, and the name hangs on the "
-            "subject alone. Looked at is the word that is hidden. Supported if in clearly more "
-            "than half of the nets a hidden “I” looks more at “am” than at the name, and a hidden "
-            "name more at “I” than at “am”; refuted if one of them clearly in less than half. Not "
-            "tested unless 0.7 of the hidden words are filled in, in eight of ten seeds (names "
-            "come in pairs: nobody gets more than 0.83).",
-            _judge_three_words,
-        )
-    },
-    run=_three_words,
-    draw=_draw_three_words,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1902.10186",),
+three_words = Experiment.described(
+    "three-words", _three_words, _draw_three_words, {"C59": _judge_three_words}
 )

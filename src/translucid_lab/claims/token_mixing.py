@@ -15,7 +15,7 @@ from translucid import Trace
 from translucid.models import MLPConfig, Network, TransformerConfig, build
 from translucid.parts import FeedForward, Layout, SelfAttention
 from translucid.see import Axis, Bars, Heat
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, right, silent, train
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
@@ -102,25 +102,7 @@ def _draw_alone(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-alone = Experiment(
-    name="word-alone",
-    title="A position-wise MLP, attention, and an MLP over all words",
-    varies="who may see the other words: nobody, attention, an MLP that reads all words at once",
-    measures="how often the word before is named; how far an answer moves if that word changes",
-    claims={
-        "C56": Rule(
-            "Supported if a Transformer without attention clearly stays below chance + 0.05 at "
-            "naming the word before, and its answers do not move at all when that word changes; "
-            "refuted if either clearly fails; not tested unless the same net with attention gets "
-            "more than 0.9 right in eight of ten seeds.",
-            _judge_alone,
-        )
-    },
-    run=_alone,
-    draw=_draw_alone,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2105.01601"),
-)
+alone = Experiment.described("word-alone", _alone, _draw_alone, {"C56": _judge_alone})
 
 
 BOOK = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
@@ -219,23 +201,6 @@ def _draw_same_rows(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-same_rows = Experiment(
-    name="same-rows",
-    title="The same rows through an identity MLP and through attention",
-    varies="the rows: the book's, random ones that are never negative, random ones of both signs",
-    measures="how far the MLP moves them; whether attention's outputs lie within their hull",
-    claims={
-        "C58": Rule(
-            "For the book's rows and for random rows that, like them, are never negative: "
-            "supported if the MLP returns its input within 1e-12 while every output of attention "
-            "lies within the convex hull of the values, with some weight on every row, and differs "
-            "from the input; refuted if not. Rows of both signs are shown and do not decide.",
-            _judge_same_rows,
-            label="identity",
-        )
-    },
-    run=_same_rows,
-    draw=_draw_same_rows,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/1706.03762",),
+same_rows = Experiment.described(
+    "same-rows", _same_rows, _draw_same_rows, {"C58": _judge_same_rows}
 )

@@ -15,7 +15,7 @@ from translucid import NO_TRACE
 from translucid.core import NoTrace
 from translucid.parts import BatchNorm, NormName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, FitStep, Interval, Rule, Verdict, fit
+from translucid_lab import Data, Experiment, Finding, FitStep, Interval, Verdict, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned, not_tested
@@ -143,30 +143,8 @@ def _draw_new_data(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-new_data = Experiment(
-    name="norm-new-data",
-    title="Norms and new data, by batch size",
-    varies="the norm; the batch size, from 8 to all samples; what is to be learned",
-    measures="the loss on new data when the training loss has come down to the same value",
-    claims={
-        "C65": Rule(
-            "Holds for a norm, a batch size and a task if the loss on new data, at equal training "
-            "loss, is clearly lower than without a norm; fails if it is clearly not lower by 0.02. "
-            "Supported if it holds in every case, refuted if in none, depends if in some.",
-            _judge_new_data,
-        ),
-        "C68": Rule(
-            "Refuted if batch norm lowers the loss on new data, at equal training loss, at no "
-            "batch size. Supported if it does at all of them, and not by 0.02 more with small "
-            "batches: smoothing would work for every batch. Depends (on the batch's noise) if it "
-            "does at some only, or clearly more with small batches.",
-            _judge_overfitting,
-        ),
-    },
-    run=_new_data,
-    draw=_draw_new_data,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1809.00846", "https://arxiv.org/abs/1802.06455"),
+new_data = Experiment.described(
+    "norm-new-data", _new_data, _draw_new_data, {"C65": _judge_new_data, "C68": _judge_overfitting}
 )
 
 
@@ -277,24 +255,8 @@ def _draw_stability(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-stability = Experiment(
-    name="why-batch-norm",
-    title="Is it the stable distributions that make batch norm help?",
-    varies="no norm; batch norm; batch norm and then a random shift and scale at every step",
-    measures="the mean training loss at the best rate, and how far features' means move in a step",
-    claims={
-        "C67": Rule(
-            "Taken is the gentlest shaking whose distributions move more than the plain net's in "
-            "eight of ten seeds; without one, or if batch norm does not lower the mean training "
-            "loss in eight of ten, nothing is tested. Supported if the shaken net keeps, seed by "
-            "seed, clearly less than half of batch norm's gain, refuted if clearly more.",
-            _judge_stability,
-        )
-    },
-    run=_stability,
-    draw=_draw_stability,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1502.03167", "https://arxiv.org/abs/1805.11604"),
+stability = Experiment.described(
+    "why-batch-norm", _stability, _draw_stability, {"C67": _judge_stability}
 )
 
 
@@ -372,23 +334,6 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-gradients_by_layer = Experiment(
-    name="gradients-by-layer",
-    title="Gradient by layer at depth 50, with norms and residuals and without",
-    varies="the norm, residual connections, the scale of the first weights",
-    measures="the norm of the gradient of what enters every block, before training",
-    claims={
-        "C66": Rule(
-            "Holds for a normalised net if, at every scale of the weights, the gradients at the "
-            "first and the last of 50 blocks are within a factor of 10; fails if at one scale "
-            "clearly not. Supported if it holds for layer norm and batch norm with and without "
-            "residuals, refuted if for none, depends if for some.",
-            _judge_gradients,
-            label="simulation",
-        )
-    },
-    run=_gradients,
-    draw=_draw_gradients,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1902.08129",),
+gradients_by_layer = Experiment.described(
+    "gradients-by-layer", _gradients, _draw_gradients, {"C66": _judge_gradients}
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.models import MLP, MLPConfig
 from translucid.parts import ActivationName
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import layers_of, set_weights
 from translucid_lab.engine.intervals import clearly, mean_of, ratio_of
 from translucid_lab.engine.verdict import column, decide
@@ -116,26 +116,8 @@ def _tenths() -> tuple[str, ...]:
     return tuple(f"{x:.1f}" if i % 4 == 0 else "" for i, x in enumerate(np.linspace(0, 1, PLACES)))
 
 
-staircases = Experiment(
-    name="staircases",
-    title="Staircases of sigmoids",
-    varies="the number of hidden units; weights written down, or trained; three targets",
-    measures="the largest error on 2001 places between 0 and 1",
-    claims={
-        "C12": Rule(
-            "Supported if, for each of three continuous targets, every doubling of the sigmoids "
-            "that are written down multiplies the largest error by less than 0.9; refuted if for "
-            "one of them the last doubling leaves more than 0.99 of it. What trained nets reach is "
-            "shown and decides nothing: the claim is about what exists. Three targets are evidence "
-            "for `any`, the proof is Cybenko's.",
-            _judge_staircase,
-            label="identity",
-        )
-    },
-    run=_staircase,
-    draw=_draw_staircase,
-    seconds=17.0,
-    references=("Cybenko 1989", "Hornik, Stinchcombe & White 1989", "Leshno et al. 1993"),
+staircases = Experiment.described(
+    "staircases", _staircase, _draw_staircase, {"C12": _judge_staircase}
 )
 
 
@@ -204,25 +186,7 @@ def _draw_steep(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-steep_sigmoids = Experiment(
-    name="steep-sigmoids",
-    title="A steep sigmoid against a step",
-    varies="the steepness; one step and two steps",
-    measures="the largest error anywhere and off the jumps, and the area between the two",
-    claims={
-        "C13": Rule(
-            "The claim says everywhere, end points included. Supported if at the greatest "
-            "steepness the largest error is below a hundredth of the jump; refuted if it is still "
-            "above 0.45 of it; undecided between.",
-            _judge_steep,
-            label="identity",
-        )
-    },
-    run=_steep,
-    draw=_draw_steep,
-    seconds=0.2,
-    seeds=1,
-)
+steep_sigmoids = Experiment.described("steep-sigmoids", _steep, _draw_steep, {"C13": _judge_steep})
 
 
 DEPTHS = (1, 2, 4)
@@ -319,23 +283,4 @@ def _draw_stack(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-linear_stack = Experiment(
-    name="linear-stack",
-    title="Linear layers on top of each other",
-    varies="the depth of linear nets; ReLU between the layers",
-    measures="the error left on a curved target; how far a linear net is from one matrix",
-    claims={
-        "C3": Rule(
-            "Supported if linear nets of every depth end within 1 % of least squares, each equals "
-            "the product of its matrices within 1e-9, and a ReLU net of that depth leaves clearly "
-            "less than half the error. Refuted if a linear net is clearly more than 1 % better, or "
-            "is not that product. What has not been trained to the end stays undecided.",
-            _judge_stack,
-            label="identity",
-        )
-    },
-    run=_stack,
-    draw=_draw_stack,
-    seconds=2.5,
-    references=("https://arxiv.org/abs/1312.6120", "https://arxiv.org/abs/1802.06509"),
-)
+linear_stack = Experiment.described("linear-stack", _stack, _draw_stack, {"C3": _judge_stack})

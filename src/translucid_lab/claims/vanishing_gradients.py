@@ -14,7 +14,7 @@ from translucid import Trace
 from translucid.models import MLP, MLPConfig
 from translucid.parts import ACTIVATIONS, ActivationName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import layers_of
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import column, decide
@@ -183,37 +183,6 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
     )
 
 
-gradient_by_layer = Experiment(
-    name="gradient-by-layer",
-    title="Gradients through twenty layers",
-    varies="the activation and the gain of the weights; the learning rate of a small ReLU net",
-    measures="the gradient's norm at every layer; gain times slope; units that nothing wakes",
-    claims={
-        "C4": Rule(
-            "In every setting whose gain times slope is clearly below 0.85, the gradient at the "
-            "input must be clearly below a tenth of that at the last layer, and its logarithm "
-            "close to a line over the layers (squared correlation above 0.95). Refuted if one of "
-            "them clearly keeps a tenth. Undecided if small weights alone (ReLU) and small slopes "
-            "alone (sigmoid, gain 1) are not among these settings, or it falls otherwise.",
-            _judge_vanishing,
-            label="simulation",
-        ),
-        "C7": Rule(
-            "Supported if at every gain the gradient at the input is clearly above a tenth of that "
-            "at the last layer, and after training at either rate clearly less than a tenth of the "
-            "units is dead. Depends, on the gain or on the rate, if clearly so at one and clearly "
-            "not at another. Refuted if the gradient falls below a tenth at every gain, or units "
-            "die at every rate.",
-            _judge_relu,
-            label="simulation",
-        ),
-    },
-    run=_gradients,
-    draw=_draw_gradients,
-    seconds=2.5,
-    references=(
-        "https://proceedings.mlr.press/v9/glorot10a.html",
-        "https://arxiv.org/abs/1502.01852",
-        "https://arxiv.org/abs/1903.06733",
-    ),
+gradient_by_layer = Experiment.described(
+    "gradient-by-layer", _gradients, _draw_gradients, {"C4": _judge_vanishing, "C7": _judge_relu}
 )

@@ -13,12 +13,12 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal, Self
 
 from translucid import TranslucidError
 from translucid.core import ConfigError, InputError, nearest, write_text
 from translucid.see import Picture
-from translucid_lab.engine.verdict import Data, Rule
+from translucid_lab.engine.verdict import Data, Finding, Rule
 
 Literature = Literal["right", "partly", "wrong", "vague"]
 
@@ -34,21 +34,21 @@ class Claim:
 
 
 @cache
-def claims() -> dict[str, Claim]:
-    """All claims, by key, in their order."""
-    text = files("translucid_lab.engine").joinpath("claims.toml").read_text("utf-8")
-    return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}
+def _texts(file: str) -> dict[str, Any]:
+    """A TOML file beside this one."""
+    return tomllib.loads(files(__package__).joinpath(file).read_text("utf-8"))
 
 
 @cache
-def _sentences() -> dict[str, dict[str, str]]:
-    text = files("translucid_lab.engine").joinpath("plain_words.toml").read_text("utf-8")
-    return tomllib.loads(text)
+def claims() -> dict[str, Claim]:
+    """All claims, by key, in their order."""
+    return {key: Claim(key, **entry) for key, entry in _texts("claims.toml").items()}
 
 
 def in_plain_words(key: str, verdict: str) -> str:
-    """What this verdict means for this claim, in one sentence; nothing where nobody wrote one."""
-    return _sentences().get(key, {}).get(verdict, "")
+    """One sentence on what this verdict means for this claim; empty if there is none."""
+    sentence: str = _texts("plain_words.toml").get(key, {}).get(verdict, "")
+    return sentence
 
 
 LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
@@ -82,6 +82,25 @@ class Experiment:
                 f"{self.name}: seeds = {self.seeds}; take {LEAST_SEEDS} or more, or 1 where "
                 "nothing is left to chance"
             )
+
+    @classmethod
+    def described(
+        cls,
+        name: str,
+        run: Callable[[int, bool], Data],
+        draw: Callable[[Sequence[Data]], Picture],
+        judges: Mapping[str, Callable[[Sequence[Data]], Finding]],
+    ) -> Self:
+        """An experiment of the lab: its texts and rules are in experiments.toml; `judges` has the
+        function that applies each claim's rule."""
+        entry = dict(_texts("experiments.toml")[name])
+        rules = entry.pop("claims")
+        if set(rules) != set(judges):
+            raise ConfigError(f"{name}: rules in experiments.toml for {[*rules]}, functions for "
+                              f"{[*judges]}")  # fmt: skip
+        entry["claims"] = {key: Rule(judge=judges[key], **rule) for key, rule in rules.items()}
+        entry["references"] = tuple(entry.get("references", ()))
+        return cls(name=name, run=run, draw=draw, **entry)
 
     @property
     def real(self) -> bool:
