@@ -70,7 +70,7 @@ GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
 
 
 def _saturation(seed: int, quick: bool) -> Data:
-    """One unit that should say 0 and starts at this far above zero: steps until it does."""
+    """Steps until a unit whose target is 0 is right, by how far above zero it starts."""
     return {
         "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
         "squared": [_steps(offset, "squared") for offset in OFFSETS],
@@ -136,8 +136,8 @@ BIASES = np.linspace(-3, 3, 25)
 
 
 def _kinks(seed: int, quick: bool) -> Data:
-    """Curvature inside a region, of the output and of the loss; z; and slopes on both sides of a
-    place where one z is 0 and of one where none is."""
+    """Curvature of output and loss inside a linear region, the fraction of negative z, and the
+    change of slope where z is 0 and elsewhere."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
@@ -164,12 +164,12 @@ def _curvature(problem: Problem, what: str) -> float:
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     left, here, right = (_at_bias(problem, bias + move, what, unit) for move in (-TINY, 0.0, TINY))
-    _at_bias(problem, bias, what, unit)  # as it was
+    _at_bias(problem, bias, what, unit)  # restore it
     return abs(left - 2 * here + right) / TINY**2
 
 
 def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
-    """By how much the output's slope along a unit's bias changes where z is 0, or is well above."""
+    """Change of the output's slope along a unit's bias, where z is 0 or well above."""
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     place = bias - float(problem.seen("preactivation")[unit]) + (0.0 if at_zero else 1.0)

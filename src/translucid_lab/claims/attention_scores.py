@@ -1,4 +1,4 @@
-"""The size of scores and what softmax makes of them (C46, C47), what softmax guarantees (C49), and
+"""The size of scores and its effect on the softmax (C46, C47), what softmax guarantees (C49), and
 whether a token attends to itself most (C48).
 """
 
@@ -20,8 +20,8 @@ KEYS = 6
 
 
 def _scale(seed: int, quick: bool) -> Data:
-    """Random queries and keys of unit variance: how large scores are, how sharp the softmax, and
-    how much of a gradient it lets through, raw and scaled."""
+    """Variance of the scores of random unit-variance queries and keys; sharpness and Jacobian of
+    the softmax, with raw and scaled scores."""
     generator = torch.Generator().manual_seed(seed)
     rows = 500 if quick else 4000
     measured: dict[str, list[float]] = {
@@ -40,7 +40,7 @@ def _scale(seed: int, quick: bool) -> Data:
 
 
 def _jacobian(weights: torch.Tensor) -> torch.Tensor:
-    """The size of diag(p) - p p^T, what a gradient is multiplied by."""
+    """Norm of the Jacobian diag(p) - p p^T, which multiplies a gradient."""
     outer = torch.diag_embed(weights) - weights[..., None] * weights[..., None, :]
     return outer.norm(dim=(-1, -2))
 
@@ -139,7 +139,7 @@ TOKENS, DIMENSIONS = 16, (2, 8, 64)
 
 def _diagonal(seed: int, quick: bool) -> Data:
     """The fraction of rows whose largest weight is the token's own: with queries equal to keys, and
-    in an untrained attention layer, which has a projection for each."""
+    in an untrained attention layer."""
     generator = torch.Generator().manual_seed(seed)
     tied = []
     for width in DIMENSIONS:

@@ -15,7 +15,7 @@ from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
-# ---- C69: batch norm against batch size ----
+# ---- C69: batch size ----
 
 
 BATCHES = (2, 4, 8, 16, 64, 256)
@@ -25,7 +25,7 @@ FEATURES = 16
 
 
 def _batch_error(x: Tensor) -> float:
-    """How far batch norm, training, is from what the population's mean 0 and variance 1 give."""
+    """Squared error of batch norm in training, against the true mean 0 and variance 1."""
     return float(mean_square(BatchNorm(x.shape[-1])(x), x).detach())
 
 
@@ -43,8 +43,8 @@ def _small_batches(seed: int, quick: bool) -> Data:
 
 
 def _mode_gap(seed: int, batch: int, steps: int) -> float:
-    """Train with batches of this size; then by how much the loss differs between the batch's
-    statistics, as in training, and the running ones, as in use."""
+    """Train with this batch size; then the difference between the losses with batch statistics, as
+    in training, and with running statistics, as in evaluation."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     x, y = smooth_target(256, 8, generator)
@@ -111,8 +111,8 @@ small_batches = Experiment.described(
 
 
 LENGTHS = (16, 32, 64, 128, 256)
-BUDGET = 16 * 2**20  # bytes for what one attention layer keeps for its backward pass
-WAYS = {"scores kept": "pattern", "fused": None}  # what is looked at decides which way is taken
+BUDGET = 16 * 2**20  # bytes that one attention layer may keep for its backward pass
+WAYS = {"scores kept": "pattern", "fused": None}  # tracing the pattern disables the fused kernel
 ALIKE = {
     "unlike": 0.0,
     "alike": 0.5,
@@ -120,7 +120,7 @@ ALIKE = {
 
 
 def _kept_bytes(length: int, looked_at: str | None) -> int:
-    """What one example leaves in memory for the backward pass of an attention layer."""
+    """Bytes that an attention layer keeps for the backward pass of one example."""
     layer = SelfAttention(64, 4)
     own = {p.untyped_storage().data_ptr() for p in layer.parameters()}
     sizes: dict[int, int] = {}
@@ -134,7 +134,7 @@ def _kept_bytes(length: int, looked_at: str | None) -> int:
     trace: NoTrace = NO_TRACE if looked_at is None else Trace(looked_at)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
         kept = layer(torch.randn(1, length, 64), Layout(), trace=trace)
-    assert kept.requires_grad  # and alive, so that no address is used twice
+    assert kept.requires_grad  # and keep it alive, so that no address is reused
     return sum(sizes.values())
 
 
@@ -204,7 +204,7 @@ TRUE_MEAN = 2.0
 
 
 def _padding(seed: int, quick: bool) -> Data:
-    """Batch statistics of texts padded with zeros, the padding counted or masked."""
+    """Batch statistics of zero-padded texts, with the padding counted or masked."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
     measured: dict[str, list[float]] = {
@@ -216,7 +216,9 @@ def _padding(seed: int, quick: bool) -> Data:
         x = TRUE_MEAN + torch.randn(texts, MAX_LENGTH, FEATURES, generator=generator)
         x = x * mask[..., None]
         measured["padded"].append(float((~mask).float().mean()))
-        measured["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
+        measured["chance"].append(
+            float(mask.sum()) ** -0.5
+        )  # standard error of a mean of that many values
         for name in ("counted", "masked"):
             norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
             norm(x, mask)

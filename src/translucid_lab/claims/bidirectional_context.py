@@ -15,14 +15,14 @@ from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, column, decide, has_learned
 
 FILLERS, CLUES, PLACES = 4, 8, 9
-GAP = FILLERS + CLUES  # its number
+GAP = FILLERS + CLUES  # its id
 READERS = ("both sides", "left side only")
 SIDES = ("clue on the left", "clue on the right")
 
 
 def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Texts of fillers with a gap and a clue, and what belongs into the gap: the clue's number,
-    and IGNORE elsewhere."""
+    """Filler texts with a gap and a clue; the targets are the clue's number at the gap and IGNORE
+    elsewhere."""
     ids = torch.randint(FILLERS, (count, PLACES), generator=generator)
     clue = torch.randint(CLUES, (count,), generator=generator)
     near, far = (torch.randint(1, 4, (count,), generator=generator) for _ in range(2))
@@ -37,8 +37,8 @@ def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, T
 
 
 def _cloze(seed: int, quick: bool) -> Data:
-    """A Transformer that sees everything, and one that sees what stands before, fill gaps whose
-    clue stands on either side: the accuracy."""
+    """Accuracy of an encoder and of a causal decoder at filling gaps whose clue is on either
+    side."""
     measured = {}
     for reader in READERS:
         generator = torch.Generator().manual_seed(seed)

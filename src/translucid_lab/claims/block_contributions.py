@@ -1,4 +1,4 @@
-"""What blocks contribute: one block left out of a trained net (C62), feed-forward blocks (C76)."""
+"""Removing one block of a trained network (C62), and feed-forward blocks (C76)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from translucid.models import TransformerConfig, build
 from translucid.parts import FeedForward
 from translucid.see import Axis, Bars, Lines
 from translucid_lab import Data, Experiment, Finding, Interval, fit
+from translucid_lab.claims.attention_tasks import silent
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
@@ -20,7 +21,7 @@ from translucid_lab.engine.verdict import all_hold, average, by_case, column, ha
 MODULUS = 17
 SUMS = MODULUS**2
 HALF = 0.5  # of the mistakes
-WIDENINGS = {1: 12, 2: 10, 8: 6}  # d_model that gives a layer about as many weights as 4 and 8 do
+WIDENINGS = {1: 12, 2: 10, 8: 6}  # d_model for about as many weights as widening 4 at d_model 8
 # name: d_model, widening, activation (None: no feed-forward block)
 FEEDFORWARDS: dict[str, tuple[int, int, Any]] = {
     "none": (8, 1, None),
@@ -34,7 +35,7 @@ LACKING, HAVING = tuple(FEEDFORWARDS)[:3], tuple(FEEDFORWARDS)[3:5]
 
 
 def _expressive(seed: int, quick: bool) -> Data:
-    """The fraction of all sums a + b mod 17 that one layer gets right after training on them."""
+    """Training accuracy of one layer on all sums a + b mod 17."""
     names = list(FEEDFORWARDS)[:5] if quick else list(FEEDFORWARDS)
     return {"accuracy": {name: _sums(seed, name, 60 if quick else 300) for name in names}}
 
@@ -47,20 +48,12 @@ def _sums(seed: int, name: str, steps: int) -> float:
         layers=1, d_ff=wide * d_model, dropout=0.0, activation=activation or "relu",
     ))  # fmt: skip
     if activation is None:
-        _silence(net)
+        silent(net, FeedForward)
     pairs = torch.cartesian_prod(torch.arange(MODULUS), torch.arange(MODULUS))
     sums = pairs.sum(dim=1) % MODULUS
     fit(net, lambda: F.cross_entropy(net(pairs), sums), steps=steps, learning_rate=3e-3)
     with torch.no_grad():
         return float((net.eval()(pairs).argmax(dim=-1) == sums).float().mean())
-
-
-def _silence(net: nn.Module) -> None:
-    """A feed-forward block that adds 0 for ever is none."""
-    for block in (module for module in net.modules() if isinstance(module, FeedForward)):
-        for weight in block.parameters():
-            weight.requires_grad_(False)
-            weight.zero_()
 
 
 def _judge_expressive(data: Sequence[Data]) -> Finding:
@@ -104,14 +97,13 @@ feedforward = Experiment.described(
 )
 
 
-DEPTHS = (12, 36)  # blocks: about as many as the target needs, and with some to spare
+DEPTHS = (12, 36)  # blocks: about as many as needed, and more
 NETS = ("residual", "residual, small branches", "plain")
 
 
 def _deletion(seed: int, quick: bool) -> Data:
-    """Train nets of 12 and of 36 blocks with layer norm; then leave out one block at a time: by how
-    much the loss grows, as a fraction of the target's variance (1: as bad as always saying the
-    mean)."""
+    """Train networks of 12 and 36 blocks with layer norm, then remove one block at a time: the
+    increase of the loss, as a fraction of the target's variance (1: predicting the mean)."""
     steps = 80 if quick else 400
     return {str(depth): {name: _trained(seed, name, depth, steps) for name in NETS}
             for depth in (DEPTHS[:1] if quick else DEPTHS)}  # fmt: skip

@@ -17,7 +17,7 @@ from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 WORDS = 8
-BACK = (2, 24)  # words between the next one and the far one that it hangs on
+BACK = (2, 24)  # distance to the far word that the next one depends on
 TEXT = 40  # words
 SHARPNESS = 2.0  # of the dependence on either word
 READERS: dict[str, CellName] = {"RNN": "rnn", "LSTM": "lstm"}
@@ -26,8 +26,9 @@ LEARNED = 0.5
 
 
 def _far_words(seed: int, quick: bool) -> Data:
-    """Texts whose next word hangs alike on the last word and on one far back: how far the next
-    word's distribution moves (KL, nats) in a trained net, and in truth, if either is exchanged."""
+    """Texts whose next word depends equally on the last word and on one far back: the change of the
+    next word's distribution (KL, nats), in a trained network and in truth, if either is
+    replaced."""
     measured: dict[str, Any] = {}
     for back in BACK:
         generator = torch.Generator().manual_seed(seed)
@@ -60,7 +61,7 @@ class Texts:
         return torch.stack(words, dim=1)
 
     def moved(self, texts: Tensor) -> list[float]:
-        """In truth: by exchanging the near word, and the far one."""
+        """The true change when the near word, or the far one, is replaced."""
         near, far = texts[:, -1], texts[:, -1 - self.back]
         before = self.log_probs(near, far)
         after = [self.log_probs(other(near), far), self.log_probs(near, other(far))]
@@ -82,7 +83,7 @@ def _language_model(seed: int, cell: CellName) -> Network:
 
 
 def _batches(texts: Tensor) -> Draw:
-    """The first words are drawn evenly, whatever stands before: they are no targets."""
+    """Random batches; the first words are uniform, so they are not targets."""
 
     def draw(generator: torch.Generator, rows: int) -> Any:
         chosen = texts[torch.randint(len(texts), (rows,), generator=generator)]
@@ -95,8 +96,8 @@ def _batches(texts: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, texts: Tensor, back: int) -> list[float]:
-    """As in truth, by the net: at the last word."""
-    net.double()  # float32 cannot tell 1e-8 from nothing
+    """The same change in the network's distribution after the last word."""
+    net.double()  # float32 cannot resolve 1e-8
     before = net(texts)[:, -1].log_softmax(dim=-1)
     distances = []
     for place in (-1, -1 - back):

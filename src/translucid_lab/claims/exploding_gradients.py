@@ -33,7 +33,7 @@ GAINS = {"gain 1": 1.0, "gain 2": 2.0}  # of orthogonal recurrent weights
 CLIPS = {"not clipped": NEVER_CLIP, "clipped at 1": 1.0}
 NETS = 2  # for each seed
 DIVERGED = 10.0  # times the first loss
-MOST = 6.0  # log10: a larger loss, or none at all, is drawn as this
+MOST = 6.0  # log10: larger losses and NaN are drawn as this
 
 
 def squared_error(network: nn.Module, batch: Batch) -> Tensor:
@@ -41,7 +41,7 @@ def squared_error(network: nn.Module, batch: Batch) -> Tensor:
 
 
 def adding(length: int) -> Draw:
-    """Two values are marked, one in each half: what is their sum? Ids from VALUES on are marked."""
+    """Add the two marked values, one in each half. Marked ids are VALUES and above."""
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
         ids = torch.randint(VALUES, (rows, length), generator=generator)
@@ -54,8 +54,8 @@ def adding(length: int) -> Draw:
 
 
 def _explosion(seed: int, quick: bool) -> Data:
-    """Gradient descent on sums, with small and large recurrent weights, clipped and not: how long
-    the first gradient was, how many runs diverged, log10 of the loss by step."""
+    """Gradient descent on the adding task with small and large recurrent weights, with and without
+    clipping: norm of the first gradient, runs that diverged, log10 of the loss by step."""
     length, steps = (30, 15) if quick else (40, 100)
     measured: dict[str, Any] = {"steps": steps, "runs": NETS}
     for gain, size in GAINS.items():
@@ -79,7 +79,7 @@ def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> Hi
 
 
 def diverged(run: History) -> bool:
-    """Did a loss come to be ten times the first, or no number any more?"""
+    """Did the loss reach ten times the first one, or NaN?"""
     return run.broke or not all(loss <= DIVERGED * run.losses[0] for loss in run.losses)
 
 
@@ -155,7 +155,7 @@ def _vanishing(seed: int, quick: bool) -> Data:
 
 
 def _factors(seed: int) -> dict[str, list[float]]:
-    """By what clipping at 1 multiplies random gradients of very small to very large lengths."""
+    """The factors by which clipping at 1 multiplies random gradients of many norms."""
     generator = torch.Generator().manual_seed(seed)
     factors: dict[str, list[float]] = {"lengths": list(LENGTHS), "factor": []}
     for length in LENGTHS:
@@ -178,7 +178,7 @@ def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
 
 
 def _reach(net: nn.Module, seed: int) -> list[float]:
-    """log10 of the mean length of the gradient with respect to each symbol's vector."""
+    """log10 of the mean norm of the gradient with respect to each symbol's vector."""
     batch = recall(LENGTH)(torch.Generator().manual_seed(seed), 64)
     trace = Trace("encoder.embedding.lookup")
     loss = cross_entropy(net.double()(batch.inputs["ids"], trace=trace), batch.targets)

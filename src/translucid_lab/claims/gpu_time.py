@@ -1,4 +1,4 @@
-"""C23 by the clock of a GPU: what steps that wait for each other cost among many cores."""
+"""C23 timed on a GPU: the cost of sequential steps."""
 
 import time
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from translucid_lab.engine.verdict import average, column, decide, not_tested
 
 WIDTH, TEXTS = 256, 8
 LENGTHS = (64, 256, 1024, 4096)
-LONG = (1024, 4096)  # lengths that the rule looks at
-TIMES = 2.0  # as long as self-attention: what counts as slow
+LONG = (1024, 4096)  # lengths that the rule uses
+TIMES = 2.0  # times self-attention: slower counts as slow
 TURNS = 5
 CELLS: tuple[CellName, ...] = ("rnn", "lstm")
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """Seconds for a pass forward and backward, by turns, the best of several. Timings: no two runs
-    give the same. Where there is no GPU, nothing is timed."""
+    """Best time of several alternating forward and backward passes; empty without a GPU. Timings
+    differ between runs."""
     if not torch.cuda.is_available():
         return {"gpu": ""}
     torch.manual_seed(seed)

@@ -1,5 +1,5 @@
-"""What a split into heads costs (C53), and heads that share keys and values: grouped-query
-attention, asked beyond the books.
+"""What a split into heads costs (C53), and heads that share keys and values (grouped-query
+attention, a question beyond the books).
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ D_MODEL, WORDS = 768, 16
 
 
 def _sizes(seed: int, quick: bool) -> Data:
-    """A layer of self-attention with each number of heads from 1 to 12 that is allowed."""
+    """Sizes of a self-attention layer, for each allowed number of heads from 1 to 12."""
     torch.manual_seed(seed)
     x = torch.randn(1, WORDS, D_MODEL)
     measured: dict[str, Any] = {"heads": [], "width": [], "weights": [], "multiplications": []}
     for heads in range(1, 13):
         try:
             layer = SelfAttention(D_MODEL, heads, bias=False)
-        except ConfigError:  # 768 is no multiple of it
+        except ConfigError:  # does not divide 768
             continue
         measured["heads"].append(heads)
         measured["width"].append(layer.d_head)
@@ -43,7 +43,7 @@ def _sizes(seed: int, quick: bool) -> Data:
 
 
 def _multiplications(layer: SelfAttention, x: Tensor) -> int:
-    """Of all matrix multiplications in a layer, by the shapes that come up when it runs."""
+    """Scalar multiplications in all matmuls of a layer, from the traced shapes."""
     trace = Trace(["*query", "*scores", "*pattern"])
     with torch.no_grad():
         layer(x, Layout(), trace=trace.at("attention"))
@@ -90,8 +90,7 @@ WORTH = 0.05  # nats a word
 
 
 def _grouped(seed: int, quick: bool) -> Data:
-    """Language models on toyland with fewer and fewer heads of keys and values: the loss on
-    sentences that were held out, and what a decoder remembers of each word."""
+    """Held-out loss and cache size of language models with fewer and fewer key-value heads."""
     text = next_words(seed)
     seen, fresh = replace(text, ids=text.ids[:-HELD_OUT]), text.ids[-HELD_OUT:]
     measured: dict[str, Any] = {"loss": [], "numbers": []}
@@ -116,7 +115,7 @@ def _held_out(net: DecoderModel, ids: Tensor) -> float:
 
 
 def remembered(net: DecoderModel) -> int:
-    """How many numbers the cache holds for each word."""
+    """Numbers in the cache per word."""
     words = 16
     state = net.start(GenerationInputs(1), capacity=words)
     caches = [layer for layer in state.layers if isinstance(layer, KVCache)]

@@ -1,4 +1,4 @@
-"""Label smoothing, asked beyond the books: are probabilities more honest, are beams shorter?"""
+"""Label smoothing, a question beyond the books: calibration, and the length of beam outputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from translucid.see import Axis, Lines
 from translucid.tasks import IGNORE, cross_entropy
 from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.beam_search_errors import Tables
-from translucid_lab.claims.decoded_texts import STEPS, LanguageModel, language_model
+from translucid_lab.claims.decoded_texts import SCORES, STEPS, LanguageModel, language_model
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import average, by_case, column
 
 SMOOTHING = (0.0, 0.1)
-# How many sentences, and steps of training in times of the usual: few are learned by heart.
+# Number of sentences, and training steps as a multiple of the usual: few are memorised.
 SETTINGS = {"few sentences": (40, 2), "many sentences": (900, 1)}
 BINS = 10
 
 
-# ---- are the probabilities more honest? ----
+# ---- calibration ----
 
 
 def _honesty(seed: int, quick: bool) -> Data:
-    """Language models of few and of many sentences, with and without smoothing, on new sentences:
-    by how much they are surer of their likeliest word than they are right, and their loss."""
+    """Calibration error and loss on new sentences, for language models trained on few and on many
+    sentences, with and without smoothing."""
     measured: dict[str, Any] = {}
     for setting, (sentences, times) in SETTINGS.items():
         values: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
@@ -58,8 +58,8 @@ def _on_unseen(made: LanguageModel) -> dict[str, float]:
 
 
 def calibration_error(sure: Tensor, right: Tensor) -> float:
-    """How far what one is sure of is from what one is right in, over ten bins of sureness, each
-    by its weight. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
+    """Expected calibration error over ten bins of confidence.
+    Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
     bins = (sure * BINS).long().clamp(max=BINS - 1)
     gaps = torch.zeros(BINS, dtype=torch.float64)
     gaps.index_add_(0, bins, sure.double() - right.double())
@@ -100,19 +100,18 @@ label_smoothing = Experiment.described(
 )
 
 
-# ---- are beams shorter? ----
+# ---- length ----
 
 
 WORDS, MOST = 8, 20  # and an end
 SHARPNESS = 3.0  # of the logits: most next words are rather sure
 BEAMS = (1, 2, 4, 8)
 NO_CHANGE = 0.1  # words
-SCORES = {"by probability": 0.0, "divided by length": 1.0}
 
 
 def _shorter(seed: int, quick: bool) -> Data:
-    """The words that searches write from random models, and from what smoothed labels would make
-    of them: the loss is least where every probability is mixed with an even one."""
+    """Lengths of search results in random models, and in the models that minimise the smoothed
+    loss: each probability mixed with a uniform one."""
     generator = torch.Generator().manual_seed(seed)
     count = 60 if quick else 300
     logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)
@@ -127,7 +126,7 @@ def _shorter(seed: int, quick: bool) -> Data:
 
 
 def smoothed(p: Tensor, smoothing: float) -> Tensor:
-    """What has the least smoothed cross-entropy where p is the truth."""
+    """The distribution that minimises the smoothed cross-entropy if p is the truth."""
     return (1 - smoothing) * p + smoothing / p.shape[-1]
 
 

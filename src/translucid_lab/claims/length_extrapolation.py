@@ -1,6 +1,4 @@
-"""C34, C35, C38, ALiBi: which positions still tell a model where its words stand beyond the
-trained length; rotary scaling.
-"""
+"""C34, C35, C38, ALiBi: which position schemes work beyond the trained length; rotary scaling."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -33,8 +31,8 @@ from translucid_lab.claims.position_tasks import (
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
 
-KEEPS = 0.9  # of what is known above chance inside the trained length
-LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
+KEEPS = 0.9  # of the accuracy above chance inside the trained length
+LEARNED = 0.9  # accuracy inside, required for the test
 PLACES = {"to twice the length": TWICE, "to four times": FOUR_TIMES}
 BLOCK = 4  # places that share a point of a line
 
@@ -43,13 +41,13 @@ BLOCK = 4  # places that share a point of a line
 
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
-COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
+COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it
 TITLES = {"alibi": "ALiBi", "none": "no positions"}
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """The accuracy at each of 64 places of nets that were trained on 16, in three kinds of text:
-    the letter read last; the same where the only letter comes first; the letter three back."""
+    """Accuracy at each of 64 positions, after training on 16, in three tasks: the latest letter;
+    the same with a single letter at the start; the letter three back."""
     measured: dict[str, Any] = {}
     for kind in KINDS:
         net = learned(seed, kind, latest, quick)
@@ -155,13 +153,12 @@ beyond_length = Experiment.described(
 
 SCALINGS = (1.0, 2.0, 4.0)
 CONTEXTS = (256, 1024)  # tokens
-SAVED = 0.8  # of the time: one that a busy machine does not make at random
+SAVED = 0.8  # of the time: more than the noise of a busy machine
 
 
 def _rotary(seed: int, quick: bool) -> Data:
-    """Accuracy by place of rotary nets trained on 16 tokens, with positions divided by 1, 2 and 4
-    when they are used; and the time of a forward pass against sinusoidal positions, which is not
-    the same twice."""
+    """Accuracy by position of rotary networks trained on 16 tokens, with positions divided by 1, 2
+    and 4 in evaluation; and the time of a forward pass relative to sinusoidal positions."""
     measured: dict[str, Any] = {}
     net = learned(seed, "rotary", latest, quick)
     for task in (latest, far_letter):
@@ -181,7 +178,7 @@ def _divided(net: Network, by: float) -> Network:
 
 
 def _time_ratio(seed: int, length: int, tries: int) -> float:
-    """How long rotary takes against sinusoidal: by turns, the best of several."""
+    """Time of rotary relative to sinusoidal positions: best of several alternating passes."""
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
     kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
     nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}

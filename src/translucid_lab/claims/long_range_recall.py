@@ -1,5 +1,5 @@
-"""Recurrent cells, and how far back they reach: recall by distance (C21, C27), gradients through
-100 steps (C26).
+"""How far back recurrent cells reach: recall by distance (C21, C27), gradients through 100 steps
+(C26).
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from translucid_lab.claims.sequence_tasks import SYMBOLS, accuracy, recall, recu
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
 
-# A cell, its forget bias, and whether it starts as torch starts it: all weights uniform and small.
-# The library itself starts with orthogonal recurrent weights, which keep lengths.
+# A cell, its forget bias, and whether it has torch's uniform initialisation. The library's own has
+# orthogonal recurrent weights, which preserve norms.
 Kind = tuple[CellName, float, bool]
 
 RNN, GRU = "RNN, orthogonal", "GRU, orthogonal"
@@ -49,8 +49,8 @@ def made(seed: int, kind: Kind, hidden: int = 32) -> Network:
 
 
 def reach(net: Network, ids: Tensor, targets: Tensor) -> list[float]:
-    """The gradient of the loss at the end with respect to every input, nearest first: log10 of its
-    size, against that of the nearest. In float64: float32 calls 1e-46 nothing."""
+    """log10 of the norm of the final loss's gradient with respect to each input, relative to the
+    nearest input, nearest first. In float64, since 1e-46 underflows in float32."""
     trace = Trace("encoder.embedding.lookup")
     logits = net.double()(ids, trace=trace)
     loss = F.cross_entropy(logits, targets, reduction="sum")
@@ -68,11 +68,11 @@ RECALLED: dict[str, Kind] = {
     **PLAIN, **{name: LSTMS[name] for name in ("LSTM, forget bias 1", "LSTM, forget bias 3")}
 }  # fmt: skip
 TINY = -3  # log10: less than a thousandth arrives
-MARGIN = 0.05  # of accuracy: less than this is no help
+MARGIN = 0.05  # of accuracy: a smaller gain does not count
 
 
 def _recall(seed: int, quick: bool) -> Data:
-    """Accuracy at naming the first of so many symbols, the gradient before training, the size."""
+    """Recall accuracy of the first symbol by length, gradient before training, parameters."""
     lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((5, 20, 40), 800, 3e-3)
     measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():

@@ -23,14 +23,14 @@ from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 LSTM = "encoder.recurrent.layers.0.lstm"
 HIDDEN = 24
-LEARNED = 0.9  # a net that is right less often has nothing to show
+LEARNED = 0.9  # accuracy required for the test
 
 
 @torch.no_grad()
 def gate_values(
     net: Network, ids: Tensor, edits: Mapping[str, Edit] | None = None
 ) -> dict[str, Tensor]:
-    """Forget gate, cell and hidden state at every place."""
+    """Forget gate, cell and hidden state at every position."""
     points = ("forget_gate", "cell", "hidden")
     trace = Trace([f"{LSTM}.{point}" for point in points], edit=_at_lstm(edits or {}))
     net(ids, trace=trace)
@@ -43,7 +43,7 @@ def _at_lstm(edits: Mapping[str, Edit]) -> dict[str, Edit]:
 
 @torch.no_grad()
 def edited_logits(net: Network, ids: Tensor, edits: Mapping[str, Edit]) -> Tensor:
-    """The answers if gates are other than they are: name@place -> what to put there."""
+    """The logits with edited gates: name@position -> new value."""
     trace = Trace([], edit=_at_lstm(edits))
     logits: Tensor = net(ids, trace=trace)
     trace.check()
@@ -54,7 +54,7 @@ TICK, RESET, COUNTED, ROW = 1, 2, 4, 12
 
 
 def counting(generator: torch.Generator, rows: int) -> Batch:
-    """How many ticks since the last reset? At each place; COUNTED or more are one class."""
+    """Count the ticks since the last reset, at each position; COUNTED or more are one class."""
     drawn = torch.rand(rows, ROW, generator=generator)
     ids = (drawn < 0.5).long() + (drawn < 0.15).long()  # 0 nothing, 1 tick, 2 reset
     counts = torch.zeros(rows, dtype=torch.long)
@@ -66,9 +66,9 @@ def counting(generator: torch.Generator, rows: int) -> Batch:
 
 
 def _forgetting(seed: int, quick: bool) -> Data:
-    """The cell when its gate is set by hand; and a net that learned to count, with resets: its
-    accuracy as it is and with the gate held open at resets, how much of its cell it keeps there
-    and elsewhere, and the mean of each unit's gate, the one that drops most first."""
+    """The cell with its forget gate set by hand; and for a network that learned to count with
+    resets: its accuracy as it is and with the gate held open at resets, the fraction of the cell
+    kept at resets and elsewhere, and the mean of each unit's gate, sorted by its drop at resets."""
     net = recurrent_net(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
     train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
@@ -95,7 +95,7 @@ def _held_open(rows: Tensor) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def _by_hand(seed: int) -> dict[str, float]:
-    """An untrained cell: what is left of it with the gate at 0, and how far it moves at 1."""
+    """An untrained cell: what remains with the gate at 0, and how much changes at 1."""
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}
@@ -145,16 +145,16 @@ forget_gate = Experiment.described(
 
 
 KINDS = 4  # of symbols
-STORE, ASK = KINDS, KINDS + 1  # ids: the next symbol is to be stored; it is asked for
-BLANK = KINDS  # the answer where nothing is asked
+STORE, ASK = KINDS, KINDS + 1  # ids: store the next symbol; recall it
+BLANK = KINDS  # the target elsewhere
 PLACES = 10
 ITEM, MIDDLE, END = 1, 5, PLACES - 1  # places in the texts of the test
 WAITING = range(ITEM + 1, END)
 
 
 def storing(generator: torch.Generator, rows: int) -> Batch:
-    """Symbols, one of them to be stored, early; a question, late. Wherever nothing is asked the
-    answer is blank; one such place of each text counts, or all nets would say is blank."""
+    """Store an early symbol, recall it late. Elsewhere the target is blank; only one such position
+    per text counts, or the network would only learn to answer blank."""
     item = torch.randint(1, 4, (rows, 1), generator=generator)
     asked = torch.randint(PLACES - 3, PLACES, (rows, 1), generator=generator)
     counts = torch.randint(PLACES, (rows, 1), generator=generator) == torch.arange(PLACES)
@@ -170,7 +170,7 @@ def _stored(generator: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Te
 
 
 def _store_and_show(seed: int, quick: bool) -> Data:
-    """A net that stores and shows, and what becomes of its answers when gates are changed."""
+    """Train a network to store and recall; measure its answers with changed gates."""
     net = recurrent_net(seed, "lstm", vocab=KINDS + 2, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
     train(net, storing, seed=seed, steps=200 if quick else 1000, rate=1e-2,
           enough=0.02 if quick else 0.001)  # fmt: skip
@@ -183,7 +183,7 @@ def _store_and_show(seed: int, quick: bool) -> Data:
         return edited_logits(net, ids, edits)[:, END]
 
     def swapped(name: str) -> Tensor:
-        """Answers of texts that get another text's numbers where the symbol is stored."""
+        """Answers with another text's values at the position where the symbol is stored."""
         return answers({f"{name}@{ITEM}": lambda value: value.roll(1, 0)})[differs]
 
     unseen: dict[str, Edit] = {f"output_gate@{t}": 0.0 for t in WAITING}
@@ -206,7 +206,7 @@ def _store_and_show(seed: int, quick: bool) -> Data:
 
 
 def probe(x: Tensor, labels: Tensor, ridge: float = 1e-3) -> float:
-    """How often a linear readout, fitted to half of the rows, is right about the other half."""
+    """Accuracy of a linear probe, fitted to one half of the rows, on the other half."""
     x = x.double()
     x = (x - x.mean(dim=0)) / (x.std(dim=0) + 1e-9)
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)

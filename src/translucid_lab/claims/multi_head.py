@@ -1,4 +1,4 @@
-"""C50, C51, C52: what several heads can do that one cannot, and which of them can go."""
+"""C50, C51, C52: what several heads can do that one cannot, and which heads can be removed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ RATE = 1e-2
 
 
 def two_back(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; wanted at each is the pair of the words that stand NEAR and FAR before it."""
+    """Random words; the target at each is the pair of words NEAR and FAR before it."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     wanted = torch.full_like(x, IGNORE)
     wanted[:, FAR:] = KINDS * x[:, FAR - NEAR : -NEAR] + x[:, :-FAR]
@@ -52,8 +52,8 @@ def _fresh(seed: int, rows: int = 512) -> Batch:
 
 
 def _relations(seed: int, quick: bool) -> Data:
-    """Nets with 1, 2 and 4 heads: how often they have both words right, how far apart their heads
-    look, and how much each head looks at which word; then one head with more of everything else."""
+    """Accuracy, distance between heads and attention by offset, for 1, 2 and 4 heads; then accuracy
+    of one head with other positions, more steps or more layers."""
     steps = 150 if quick else 600
     seen = _fresh(seed)
     measured: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
@@ -151,15 +151,16 @@ relations = Experiment.described(
 )
 
 
-# ---- C52: which heads can go ----
+# ---- C52: removing heads ----
 
 
 MANY = 8
 
 
 def _pruning(seed: int, quick: bool) -> Data:
-    """Train eight heads; early and at the end remove the one that is missed least; at the end go
-    on, one by one. Chosen on one half of fresh sequences, measured on the other."""
+    """Remove the least important of eight heads, early in training and at its end; at the end
+    remove more, one by one. Heads are chosen on one half of new sequences, measured on the
+    other."""
     early, late = (40, 90) if quick else (60, 600)
     net = _trained(_net(seed, MANY), seed, early)
     halves = _fresh(seed), _fresh(seed + 1)
@@ -183,13 +184,13 @@ def _next_to_go(net: Network, gone: Sequence[int], chosen_on: Batch) -> list[int
 
 
 def _gain(net: Network, chosen_on: Batch, measured_on: Batch) -> float:
-    """By how much more is right without the head that is missed least."""
+    """Accuracy gained by removing the least important head."""
     gone = _next_to_go(net, [], chosen_on)
     return _without(net, gone, measured_on) - right(net, measured_on)
 
 
 def _curve(net: Network, chosen_on: Batch, measured_on: Batch) -> list[float]:
-    """What is right with 0, 1, ... heads removed."""
+    """Accuracy with 0, 1, ... heads removed."""
     gone: list[int] = []
     curve = [right(net, measured_on)]
     while len(gone) < MANY - 1:

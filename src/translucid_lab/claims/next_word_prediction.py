@@ -44,7 +44,7 @@ def made(config: ModelConfig, seed: int) -> DecoderModel:
 
 
 def train(net: DecoderModel, texts: Sentences, steps: int, seed: int, *, one: bool = False) -> None:
-    """With `one`, each text of a batch is cut at a random place and only the word there counts."""
+    """Train; with `one`, only one random word of each text is a target."""
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
@@ -69,7 +69,7 @@ def _loss(net: DecoderModel, ids: Tensor, wanted: Tensor) -> Tensor:
 
 @torch.no_grad()
 def new_loss(net: DecoderModel, texts: Sentences) -> float:
-    """Nats for each word of sentences that were not trained on."""
+    """Loss on new sentences, in nats per word."""
     return float(_loss(net, texts.new, texts.new[:, 1:]))
 
 
@@ -77,7 +77,7 @@ WIDTHS = (4, 16, 64, 256)
 
 
 def _widths(seed: int, quick: bool) -> Data:
-    """The loss on new text by the size of the vectors, beside that of word counts alone."""
+    """Loss on new text by embedding size, and that of word counts alone."""
     texts = sentences(seed, 300 if quick else 2000)
     losses = []
     for wide in WIDTHS:
@@ -121,26 +121,31 @@ FAMILIES = ("LSTM", "Transformer")
 
 
 def _amounts(seed: int, quick: bool) -> Data:
-    """The loss on new text of each at its best, by how many sentences it trains on; when that is,
-    other new text says."""
+    """Best loss of each family on new text, by number of training sentences; the step is chosen on
+    other new text."""
+    steps, rounds = (30, 2) if quick else (120, 6)
+    parts = range(seed * rounds, (seed + 1) * rounds)
     measured: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
     for family in FAMILIES:
-        losses = []
-        for size in measured["sizes"]:
-            texts = sentences(seed, size)
-            middle = len(texts.new) // 2
-            halves = [replace(texts, new=part) for part in texts.new.split(middle)[:2]]
-            lstm = family == "LSTM"
-            config = recurrent(texts.vocab, cell="lstm") if lstm else transformer(texts.vocab)
-            net = made(config, seed)
-            rounds = 2 if quick else 6
-            best = []
-            for part in range(rounds):  # looked at in between: little text is soon learnt by heart
-                train(net, texts, 30 if quick else 120, seed * rounds + part)
-                best.append([new_loss(net, half) for half in halves])
-            losses.append(min(best)[1])  # chosen on one half of the new text, read off the other
-        measured[family] = losses
+        measured[family] = [best_loss(sentences(seed, size), family, seed, steps, parts)
+                            for size in measured["sizes"]]  # fmt: skip
     return measured
+
+
+def best_loss(
+    texts: Sentences, family: str, seed: int, steps: int, part_seeds: Sequence[int]
+) -> float:
+    """Train in parts of `steps` steps; return the loss on one half of the new text after the part
+    that is best on the other half. A small text is soon memorised, so the last part is rarely
+    best."""
+    config = recurrent(texts.vocab, cell="lstm") if family == "LSTM" else transformer(texts.vocab)
+    net = made(config, seed)
+    halves = [replace(texts, new=half) for half in texts.new.split(len(texts.new) // 2)[:2]]
+    losses = []
+    for part_seed in part_seeds:
+        train(net, texts, steps, part_seed)
+        losses.append([new_loss(net, half) for half in halves])
+    return min(losses)[1]
 
 
 def _judge_amounts(data: Sequence[Data]) -> Finding:
@@ -171,8 +176,8 @@ amount_of_text = Experiment.described(
 
 
 def _targets(seed: int, quick: bool) -> Data:
-    """The loss on new text after equal steps over equal batches, so at equal cost; and how far the
-    answer at a word changes if the text goes on."""
+    """Loss on new text after equal steps over equal batches; and how much an output changes if the
+    text continues."""
     texts = sentences(seed, 300 if quick else 2000)
     measured: dict[str, float] = {}
     for name, one in (("every word", False), ("one word", True)):

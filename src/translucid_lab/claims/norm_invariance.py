@@ -35,8 +35,7 @@ def _invariance(seed: int, quick: bool) -> Data:
 
 
 def _largest_change(name: str, change: str, token: Tensor, others: Tensor) -> float:
-    """By how much a token's normalised values change, at most, when this is done to it or to what
-    stands beside it."""
+    """Largest change of a token's normalised values when it, or its context, is changed."""
     norm = _fresh(name)
     company = others.clone()
     company[:1, :1] = token
@@ -121,14 +120,14 @@ invariance = Experiment.described(
 
 
 SCALES = (1, 3, 10, 30)
-RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the boldest down
+RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the largest down
 PATIENCE = 20_000  # steps
 GOAL = 0.001
 
 
 def _scales(seed: int, quick: bool) -> Data:
-    """Gradient descent on a line in two features, one of them `scale` times as wide: steps of the
-    best rate until the error is small, with inputs as they are and standardised."""
+    """Steps of gradient descent at the best rate until the error is small, for a linear function of
+    two features on different scales, with raw and standardised inputs."""
     scales = SCALES[:3] if quick else SCALES
     rates = RATES[::2] if quick else RATES
     measured: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
@@ -144,7 +143,7 @@ def _scales(seed: int, quick: bool) -> Data:
 
 
 def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) -> float:
-    """Steps at the best rate; below it, lower rates only take longer."""
+    """Steps at the best rate; lower rates only take longer."""
     best = PATIENCE
     for rate in rates:
         steps = _steps(x, y, rate, best, standardise=standardise)
@@ -162,7 +161,7 @@ def _steps(x: Tensor, y: Tensor, rate: float, most: int, *, standardise: bool) -
         net.standardise.fit(x)
     history = fit(
         net, lambda: mean_square(net(x), y), steps=most, learning_rate=rate, optimizer="sgd",
-        until=lambda step: step.loss <= GOAL or not step.loss < 1e6,  # there, or diverged
+        until=lambda step: step.loss <= GOAL or not step.loss < 1e6,  # reached, or diverged
     )  # fmt: skip
     last = history[-1]
     return last.done - 1 if last.loss <= GOAL else most  # the loss is that before the step
@@ -203,8 +202,8 @@ FEATURES, FAIR = 16, 1 / 16
 
 
 def _dominance(seed: int, quick: bool) -> Data:
-    """One feature of sixteen is a hundred times as large: its fraction of a token's squared length,
-    and how far apart the widest and the narrowest feature's ranges are, before and after."""
+    """One feature of sixteen is a hundred times as large: its fraction of a token's squared norm,
+    and the ratio of the widest to the narrowest feature range, before and after normalisation."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(256 if quick else 2048, FEATURES, generator=generator)
     x[:, 0] *= LARGE

@@ -21,13 +21,13 @@ WIDE = 64
 PAIRS = WIDE // 2
 HALVES = {"fast half": slice(0, PAIRS), "slow half": slice(PAIRS, WIDE), "all": slice(0, WIDE)}
 DISTANCES = {"near": range(1, 6), "far": range(100, 1001, 100)}
-NOISE = 0.1  # deviation in each channel, whose values are between -1 and 1
+NOISE = 0.1  # standard deviation in each channel
 MORE, ENOUGH = 0.1, 0.75
-SPAN = 4096  # places that Fourier's transform sees
+SPAN = 4096  # positions in the Fourier transform
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """The strongest frequency of each pair; and how often the nearer of two places is told from
+    """Strongest frequency of each pair; and accuracy of choosing the nearer of two positions from
     noisy encodings, by half of the channels or all."""
     generator, tries = torch.Generator().manual_seed(seed), 500 if quick else 5000
     return {
@@ -38,14 +38,14 @@ def _speeds(seed: int, quick: bool) -> Data:
 
 
 def _peaks(places: int) -> list[float]:
-    """By Fourier's transform of each sine channel: turns per place."""
+    """Strongest frequency of each sine channel, in turns per position."""
     table = Sinusoidal(WIDE).encode(torch.arange(places))[:, 0::2]
     strength = torch.fft.rfft(table, dim=0).abs()
     return (strength.argmax(dim=0).double() / places).tolist()
 
 
 def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> float:
-    """The fraction of triples in which the place that is nearer has the nearer encoding."""
+    """The fraction of triples in which the nearer position has the nearer encoding."""
     choices = torch.tensor(list(DISTANCES[name]))
     drawn = torch.rand(tries, len(choices), generator=generator).argsort(dim=1)[:, :2]
     apart = choices[drawn].sort(dim=1).values  # (tries, 2), the nearer first
@@ -102,13 +102,13 @@ speeds = Experiment.described("fast-and-slow", _speeds, _draw_speeds, {"C42": _j
 
 NARROW = 4
 LAST = 5000  # place
-TURNS = 7  # in the picture; the slow pair has no more within the last place
+TURNS = 7  # in the picture; the slow pair has no more up to the last position
 EXACT, OFF = 1e-9, 1e-6
 
 
 def _repeats(seed: int, quick: bool) -> Data:
-    """How far each pair of channels is from where it began after whole turns: at the nearest whole
-    place, and at the place between two that ends the turn."""
+    """Distance of each pair of channels from its start after whole turns: at the nearest integer
+    position, and at the exact end of the turn."""
     measured: dict[str, Any] = {"period": [period(pair, NARROW) for pair in range(NARROW // 2)]}
     ends = [torch.arange(1, int(LAST / turn) + 1, dtype=torch.float64) * turn
             for turn in measured["period"]]  # fmt: skip
@@ -127,8 +127,8 @@ def _repeats(seed: int, quick: bool) -> Data:
 
 
 def _from_start(pair: int, places: Tensor) -> Tensor:
-    """The distance of a pair's two values from those at place 0; by the laws of sine and cosine the
-    same from any place to the one as many places on."""
+    """Distance of a pair's values from those at position 0; the same between any two positions with
+    this offset."""
     table = Sinusoidal(NARROW)
     columns = slice(2 * pair, 2 * pair + 2)
     return (table.encode(places)[:, columns] - table.encode(torch.zeros(1))[:, columns]).norm(dim=1)

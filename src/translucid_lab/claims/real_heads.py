@@ -1,6 +1,6 @@
-"""C47, C49, C50, C73, C80, C85 on weights that others have trained: a small LLaMA of stories.
+"""C47, C49, C50, C73, C80, C85 on a pretrained model: a small LLaMA of stories.
 
-A seed is a sample of sentences: the weights are the same for all.
+Each seed is a sample of sentences for the same weights.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from translucid_lab.claims.real_weights import LEAST, stories, story_sentences
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
-SENTENCES, WRITTEN = 40, 20  # of a seed; texts that a search goes on with, and words of them
-FAIR = 4  # times a feature's even part of a token
+SENTENCES, WRITTEN = 40, 20  # per seed: sentences; texts continued by search, and their words
+FAIR = 4  # times the mean squared feature
 
 
 def _heads(seed: int, quick: bool) -> Data:
@@ -55,7 +55,7 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
 
 
 def _written(net: DecoderModel, prompts: Sequence[Tensor], quick: bool) -> dict[str, float]:
-    """How often a beam of 4 finds a likelier text of so many words than greedy search."""
+    """How often a beam of 4 finds a likelier, or a less likely, text than greedy search."""
     tokenizer = stories()[1]
     starts = [ids[0, :LEAST].tolist() for ids in prompts]
     scores = {}

@@ -1,4 +1,4 @@
-"""C34, C35 on real text: language models of WikiText-2, read beyond the length they trained on."""
+"""C34, C35 on real text: language models of WikiText-2 beyond their training length."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,15 +18,15 @@ from translucid_lab.claims.toyland_text import numbered
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
-COMMON = 1000  # words with a number of their own
+COMMON = 1000  # words in the vocabulary
 TEXTS, NEW = 8000, 400
 RANGES = {"inside": slice(0, TRAINED), "to twice the length": TWICE, "to four times": FOUR_TIMES}
 LEARNED = 0.2  # nats a word better than the frequency of words, inside
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """The loss by range of places, of nets that were trained on texts of 16 words, and of somebody
-    who knows only how frequent words are."""
+    """Loss by range of positions, of networks trained on texts of 16 words and of word frequencies
+    alone."""
     ids = _table()
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     seen, new = (
@@ -58,7 +58,7 @@ def _beyond(seed: int, quick: bool) -> Data:
 
 @lru_cache(maxsize=1)
 def _table() -> Tensor:
-    """Runs of words of WikiText-2: (texts, 65)."""
+    """Consecutive words of WikiText-2: (texts, 65)."""
     words = [word for line in lines("data/wikitext-2/train.txt") for word in line.split()]
     runs = [words[at : at + TESTED + 1] for at in range(0, len(words) - TESTED, TESTED + 1)]
     return numbered(runs[:12_000], COMMON)[0]

@@ -1,7 +1,7 @@
-"""C33, C72, C78, C81, C82 on trained weights: what reaches what, in order and in company.
+"""C33, C72, C78, C81, C82 on pretrained models: effects of order, batch and single tokens.
 
-Asked of an encoder-decoder that transliterates names, and of a LLaMA of stories. In float64: what
-is equal is equal but for rounding.
+The models are an encoder-decoder that transliterates names and a LLaMA of stories, in float64, so
+that equal results differ by rounding only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from translucid.parts import Tokens
 from translucid.see import Axis, Grid, Heat, choose, switches, together
 from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.causal_masking import PLACES, who_sees_whom
+from translucid_lab.claims.position_tasks import OTHER, SAME
 from translucid_lab.claims.real_weights import (
     arabic_names,
     latin_names,
@@ -31,7 +32,6 @@ from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 TEXTS = 40
-SAME, OTHER = 1e-9, 1e-3  # of the largest output
 FAR = 0.01  # of the change that a character's own change makes
 
 Outputs = Callable[[Tensor, Tensor | None, NoTrace], Tensor]  # ids, mask -> (texts, length, width)
@@ -64,7 +64,7 @@ def _encoder() -> Outputs:
 
 
 def _vocabulary(stack: str) -> range:
-    """Tokens that a text can hold in place of another: the characters, the pieces of words."""
+    """Token ids that can replace another."""
     return range(stories()[0].config.vocab) if stack == "decoder" else range(3, 40)
 
 
@@ -72,8 +72,8 @@ def _vocabulary(stack: str) -> range:
 def _shuffled(
     outputs: Outputs, texts: Sequence[Tensor], off: Mapping[str, Edit], seed: int
 ) -> float:
-    """With positions switched off, by how much an output changes, at most and in the largest
-    output, when the tokens around it are shuffled; the first one stays."""
+    """Largest relative change of an output when the tokens after the first are shuffled, with
+    positions switched off."""
     generator = torch.Generator().manual_seed(seed)
     worst = 0.0
     for ids in texts:
@@ -87,8 +87,7 @@ def _shuffled(
 
 @torch.no_grad()
 def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
-    """By how much a text's outputs change, in the largest of them, when it is read in a batch with
-    the others and padded to the longest instead of alone."""
+    """Largest relative change of a text's outputs in a padded batch with the others."""
     ids = padded([text[0].tolist() for text in texts], -1)
     together_ = outputs(ids.clamp(min=0), ids >= 0, NO_TRACE)
     worst = 0.0
@@ -100,7 +99,7 @@ def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
 
 @torch.no_grad()
 def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list[float]]:
-    """As the toy measures it: [place of the output][place of the token that is changed]."""
+    """As in the toy: [position of the output][position of the changed token]."""
     changes = torch.zeros(PLACES, PLACES, dtype=torch.float64)
     for text in texts:
         length = min(text.shape[1], PLACES)
@@ -117,8 +116,8 @@ def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list
 
 @torch.no_grad()
 def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
-    """How much the first character's output changes with the last one, and the last one's with
-    the first: a fraction of the change that its own character makes. Geometric means."""
+    """Change of the first character's output with the last one, and vice versa, relative to the
+    change by its own character. Geometric means."""
     logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
     for ids in texts:
         first, last = 0, ids.shape[1] - 1
@@ -134,8 +133,8 @@ def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
 
 
 def _picked(texts: Sequence[Tensor]) -> dict[str, float]:
-    """How well the place that cross-attention looks at goes along with the place that is written,
-    and which fraction of the names is written as before where it looks everywhere alike."""
+    """Correlation of the attended source position with the target position, and the fraction of
+    names that stay the same with uniform cross-attention."""
     net, _, target = names()
     config = GenerationConfig(beam_size=1, max_length=40)
     written = latin_names(texts, config)

@@ -1,4 +1,4 @@
-"""C52, C62, C75 on a LLaMA that others have trained: heads and layers switched off, its norms."""
+"""C52, C62, C75 on a pretrained LLaMA: heads and layers switched off, and its norms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,17 +17,17 @@ from translucid_lab.claims.toyland_text import padded
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
-SENTENCES = 120  # of a seed: half to choose parts by, half to measure on
-ALLOWED = 0.05  # nats a token that may be lost, for a head to count as one that can go
-SPARE = 0.2  # of the heads: more is more than a few
-HARM = 0.005  # nats a token that a model gains without a head
-PART = 0.25  # of what the model knows above the frequency of tokens
+SENTENCES = 120  # per seed: half to choose heads, half to measure
+ALLOWED = 0.05  # nats a token that removable heads may cost
+SPARE = 0.2  # of the heads
+HARM = 0.005  # nats a token gained by removing a harmful head
+PART = 0.25  # of the gain over token frequencies
 
 
 def _parts(seed: int, quick: bool) -> Data:
-    """Losses in nats a token: whole; without each layer; with heads removed in the order of how
-    little each is missed, chosen on one half of the sentences and measured on the other. And what
-    its norms have learned."""
+    """Losses in nats a token: of the whole model, without each layer, and with heads removed, least
+    important first (chosen on one half of the sentences, measured on the other). And the learned
+    scales of its norms."""
     net, _ = stories()
     rows = [row[0].tolist() for row in story_sentences(seed, 16 if quick else SENTENCES)]
     chosen_on, measured_on = padded(rows[::2], -1), padded(rows[1::2], -1)
@@ -51,7 +51,7 @@ def _parts(seed: int, quick: bool) -> Data:
 
 @torch.no_grad()
 def loss(ids: Tensor, edit: Mapping[str, Edit] | None = None) -> float:
-    """Nats a token of sentences, -1 behind their ends, with an edit of the model's insides."""
+    """Loss on sentences, padded with -1, with an edit of the model."""
     net, _ = stories()
     mask = ids >= 0
     logits = net(ids.clamp(min=0)[:, :-1], mask[:, :-1], trace=Trace([], edit=edit or {}))
@@ -59,14 +59,14 @@ def loss(ids: Tensor, edit: Mapping[str, Edit] | None = None) -> float:
 
 
 def _frequency(ids: Tensor) -> float:
-    """The loss of somebody who knows how frequent each token is among these, and no more."""
+    """The loss of token frequencies alone."""
     counts = torch.bincount(ids[:, 1:][ids[:, 1:] >= 0]).double()
     p = counts[counts > 0] / counts.sum()
     return float(-(p * p.log()).sum())
 
 
 def _removed(ids: Tensor, order: Sequence[Switch]) -> list[float]:
-    """The loss with 0, 1, 2, ... heads removed, those that are missed least first."""
+    """The loss with 0, 1, 2, ... heads removed, least important first."""
     return [loss(ids, together(order[:count])) for count in range(len(order) + 1)]
 
 

@@ -1,6 +1,6 @@
-"""C15 on real reviews: does a judgment need the whole sentence?
+"""C15 on real reviews: does sentiment need the whole sentence?
 
-Shapes: ids (texts, longest), 0 where a text has ended.
+Shapes: ids (texts, longest), padded with 0.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from translucid_lab.claims.toyland_text import numbered
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import column, decide, has_learned
 
-COMMON = 4000  # words that get a number of their own
+COMMON = 4000  # words in the vocabulary
 MAX_LENGTH = 30  # words of a review that are read
 MARGIN = 0.02
 
 
 def _reviews(seed: int, quick: bool) -> Data:
-    """Accuracy on the test reviews of SST-2; each seed trains on other nine tenths of the training
-    reviews, and starts elsewhere."""
+    """Accuracy on the test reviews of SST-2; each seed has its own initialisation and its own nine
+    tenths of the training reviews."""
     train, test = (_read(name) for name in ("train", "test"))
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed)).tolist()
     kept = [train[at] for at in order[: 600 if quick else 9 * len(train) // 10]]

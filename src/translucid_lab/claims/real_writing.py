@@ -1,4 +1,4 @@
-"""C83, C87 on trained weights: do texts end by themselves, and does a beam write longer ones?"""
+"""C83, C87 on pretrained models: do texts end by themselves, and are those of a beam longer?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,13 +20,13 @@ from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import by_case, column
 
 BEAMS = 8
-CHARACTERS, TOKENS = 40, 480  # of a name, of a story: more are cut off
+CHARACTERS, TOKENS = 40, 480  # limits for a name and a story
 NAMES_READ, STORIES = 40, 12
 MODELS = ("names", "stories")
 
 
 def _written(seed: int, quick: bool) -> Data:
-    """Lengths of what greedy search and a beam write, and the fraction of greedy's that end."""
+    """Lengths of greedy and beam outputs, and the fraction of greedy ones that end."""
     measured: dict[str, Any] = {model: {} for model in MODELS}
     for model in MODELS:
         greedy = _texts(model, seed, 1, 0.0, quick)

@@ -19,15 +19,15 @@ from translucid_lab.claims.sequence_tasks import Draw, batch_of, recurrent_net, 
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
 
-Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # of one layer: W, U and both biases
+Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # W, U and both biases of a layer
 CELLS: tuple[CellName, ...] = ("rnn", "lstm", "gru")
 STEP = 1e-6  # of the finite differences
 
 
 def _unrolled(seed: int, quick: bool) -> Data:
-    """The gradient of a recurrent layer's weights: by its own kernel, as the sum over copies that
-    are tied to nothing, and by moving each of a few weights. Largest differences, against the
-    largest gradient; and what each copy adds."""
+    """Gradient of a recurrent layer's weights by its kernel, as the sum over untied copies, and by
+    finite differences: the largest differences relative to the largest gradient, and the part of
+    each copy."""
     length, hidden = (6, 4) if quick else (20, 8)
     return {cell: _tied_and_untied(seed, cell, length, hidden) for cell in CELLS}
 
@@ -62,7 +62,7 @@ def _copy(weights: Weights) -> Weights:
 
 
 def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
-    """A deep net with one layer for each step, each with weights of its own."""
+    """A deep network with one layer, and its own weights, for each step."""
     start = x.new_zeros(len(x), copies[0][1].shape[1])
     now = (start, start if cell == "lstm" else None)
     for t, weights in enumerate(copies):
@@ -71,7 +71,7 @@ def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
 
 
 def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> float:
-    """How far a few of the slopes are from central differences."""
+    """Largest distance of some slopes from central differences."""
     worst = 0.0
     flat = weight.data.view(-1)
     with torch.no_grad():
@@ -112,22 +112,21 @@ unrolling = Experiment.described("unrolling", _unrolled, _draw_unrolled, {"C18":
 
 
 MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
-HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif
+HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # positions of the motif
 NETS = ("RNN", "MLP")
 QUESTIONS = ("at each place", "at the end")
 
 
 def answers(network: nn.Module, batch: Batch) -> Tensor:
-    """Logits, with one more axis than the targets; a net that answers once has two for each
-    place."""
+    """Logits, with one more axis than the targets."""
     logits: Tensor = network(**batch.inputs)
     return logits if logits.dim() > batch.targets.dim() else logits.unflatten(-1, (TEXT, 2))
 
 
 def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
-    """Texts half of which hold the motif once, in this half. At each place of the half: does the
-    motif end here? At the end: was it there? apart: each letter at each place is a feature of its
-    own, for a net without order."""
+    """Texts, every second of which contains the motif once, in this half. At each position: does
+    the motif end here? At the end: did it occur? apart: one-hot features of each position, for an
+    MLP."""
     first, beyond = HALVES[half]
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
@@ -155,7 +154,7 @@ def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
 
 
 def _sharing(seed: int, quick: bool) -> Data:
-    """Accuracy where the motif was seen in training, and where it never was."""
+    """Accuracy where the motif was trained, and where it never was."""
     steps = 150 if quick else 600
     return {question: {name: _detection(seed, question, name, steps) for name in NETS}
             for question in QUESTIONS}  # fmt: skip
@@ -183,7 +182,7 @@ def _detection(seed: int, question: str, name: str, steps: int) -> dict[str, flo
 
 
 def _balanced(logits: Tensor, targets: Tensor) -> float:
-    """The accuracy, where yes and no count alike."""
+    """Balanced accuracy of yes and no."""
     return (right(logits, targets.where(targets == 1, IGNORE))
             + right(logits, targets.where(targets == 0, IGNORE))) / 2  # fmt: skip
 
@@ -234,8 +233,8 @@ SHIFTS = 4
 
 
 def _positions(seed: int, quick: bool) -> Data:
-    """y[t] = x[t] + s[t] mod 4, with a table s of random shifts: the accuracy of an RNN at each
-    place, and of the best rule that does not know the place."""
+    """y[t] = x[t] + s[t] mod 4, with random shifts s: accuracy of an RNN by position, and of the
+    best rule that ignores the position."""
     places, steps = (10, 250) if quick else (20, 2500)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 

@@ -1,5 +1,5 @@
-"""Which positions are absolute (C36), and two ways to relative ones: rotary scores (C37),
-sinusoidal encodings in the dot product (C44).
+"""Which position schemes are absolute (C36), and two relative ones: rotary scores (C37), the
+dot product of sinusoidal encodings (C44).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from translucid_lab.engine.intervals import mean_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 WIDTH, DISTANCE = 64, 3
-EVERY = 4  # of the places, for the picture
+EVERY = 4  # positions between two points of the picture
 
 
 def _dot(seed: int, quick: bool) -> Data:
@@ -82,7 +82,7 @@ SHIFTS = (1, 8, 40)
 
 
 def _absolute(seed: int, quick: bool) -> Data:
-    """The largest change of an output when the whole text stands some places further on."""
+    """Largest change of an output when the whole text is shifted."""
     measured: dict[str, list[float]] = {}
     ids = torch.randint(VOCAB, (4 if quick else ROWS, TRAINED),
                         generator=torch.Generator().manual_seed(seed))  # fmt: skip
@@ -95,7 +95,7 @@ def _absolute(seed: int, quick: bool) -> Data:
 
 
 def _read_at(net: Network, ids: Tensor, first: int) -> Tensor:
-    """What the layers make of a text whose first token stands at this place."""
+    """Output of the layers for a text that starts at this position."""
     layers = stack(net)
     places = torch.arange(first, first + ids.shape[1])[None]
     with torch.no_grad():
@@ -140,12 +140,12 @@ absolute = Experiment.described(
 
 
 D_HEAD = 8
-TABLE = 12  # places on each side of the picture
-FAR = (0, 100, 5000)  # where the same distance is asked for again
+TABLE = 12  # positions in the picture
+FAR = (0, 100, 5000)  # first positions of the compared tables
 
 
 def _turned(seed: int, quick: bool) -> Data:
-    """Scores of one query and one key at many places: all of a table, and far away."""
+    """Scores of one query and one key at many positions, near and far."""
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, D_HEAD, generator=generator, dtype=torch.float64)
     tables = [turned_scores(q, k, torch.arange(first, first + TABLE)) for first in FAR]
@@ -170,7 +170,7 @@ def _rotated(x: Tensor, places: Tensor) -> Tensor:
 
 
 def _spread(table: Tensor, first: Tensor) -> float:
-    """How far scores of the same distance are from one another, at most."""
+    """Largest difference of scores at the same distance."""
     return max(
         float((table.diagonal(offset) - first.diagonal(offset)[0]).abs().max())
         for offset in range(-TABLE + 1, TABLE)

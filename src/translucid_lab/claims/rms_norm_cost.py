@@ -21,7 +21,7 @@ ROWS, COLUMNS = 4096, 512
 
 
 class _Seen(NoTrace):
-    """Someone looks at everything and keeps nothing: a norm then takes its plain operations."""
+    """A trace that asks for everything and stores nothing, which disables the fused kernel."""
 
     def wants(self, *names: str) -> bool:
         return True
@@ -31,7 +31,7 @@ TRACES: dict[str, NoTrace] = {"plain operations": _Seen(), "fused kernel": NO_TR
 
 
 def _cost(seed: int, quick: bool) -> Data:
-    """Times of both norms in turns, and the loss of a small language model with each."""
+    """Alternating times of both norms, and the loss of a small language model with each."""
     torch.manual_seed(seed)
     x = torch.randn(ROWS // 4 if quick else ROWS, COLUMNS)
     repeats = 15 if quick else 60
@@ -50,14 +50,14 @@ def _cost(seed: int, quick: bool) -> Data:
 
 
 def _seconds(work: Callable[[], Tensor]) -> float:
-    # Of this thread alone: what else the machine does is not counted.
+    # CPU time of this thread, independent of other load.
     began = time.thread_time()
     work()
     return time.thread_time() - began
 
 
 def _loss(seed: int, norm: NormName, steps: int) -> float:
-    """Of the last tenth of training a small language model on toyland."""
+    """Training loss of a small language model of Toyland, over the last tenth of the steps."""
     text = next_words(seed)
     torch.manual_seed(seed)
     net = build(TransformerConfig(

@@ -1,4 +1,4 @@
-"""What has to wait: the steps of a recurrent net (C23), the words of a text (C88)."""
+"""Sequential computation: steps of a recurrent network (C23), words of a text (C88)."""
 
 import time
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """The longest chains of operations by length; and seconds for a pass forward and backward, one
-    text at a time, by turns, the best of several, on one core and, where there is one, on a GPU.
-    Timings: no two runs give the same."""
+    """Longest chains of dependent operations by length; and the best time of several alternating
+    forward and backward passes over one text, on one core and on a GPU if there is one. Timings
+    differ between runs."""
     lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
     torch.manual_seed(seed)
     nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
@@ -55,8 +55,8 @@ def _seconds(net: nn.Module, x: Tensor) -> float:
 
 
 def dependent_operations(net: nn.Module, length: int) -> int:
-    """The longest chain of operations, each of which needs the one before: what no number of cores
-    can do at the same time. Both nets are looked at, so that each does its plain operations."""
+    """Length of the longest chain of dependent operations, which cannot run in parallel. The
+    network is traced, so that it does not use fused kernels."""
     x, trace = torch.randn(1, length, WIDTH), Trace("*")
     output = net(x, trace=trace)[0] if isinstance(net, Recurrent) else net(x, Layout(), trace=trace)
     chain: dict[Any, int] = {}
@@ -113,8 +113,8 @@ SPEEDS = ("reads", "trains", "writes")
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """Milliseconds, so not the same twice: reading, training on and writing one text, for a GRU
-    and a Transformer layer of width 64, the best of several turns that they take alternately."""
+    """Best milliseconds of several alternating runs: reading, training on and generating one text,
+    for a GRU and a Transformer layer of width 64. Timings differ between runs."""
     vocab, turns = 50, 2 if quick else 5
     nets = {"GRU": recurrent(vocab, wide=64), "Transformer": transformer(vocab, wide=64)}
     built = {name: made(config, seed) for name, config in nets.items()}

@@ -26,8 +26,8 @@ NAMED = {"0001": "AND", "0111": "OR", "0110": "XOR", "1001": "not XOR"}
 
 
 def _one_unit(seed: int, quick: bool) -> Data:
-    """All 16 functions of two bits: how many of the 4 corners one unit gets right, at the best of
-    a grid of weights, and after learning by its own rule."""
+    """For all 16 functions of two bits: corners that one unit gets right, at the best of a grid of
+    weights, and after learning by the perceptron rule."""
     steps, epochs = (9, 100) if quick else (17, 1000)
     reached = _outputs_on_a_grid(steps)
     return {
@@ -51,7 +51,7 @@ def _outputs_on_a_grid(steps: int) -> set[str]:
 
 
 def _learned(table: str, epochs: int) -> int:
-    """The most corners right at the end of an epoch."""
+    """Largest number of correct corners after an epoch."""
     wanted = torch.tensor([float(bit) for bit in table])
     unit, best = Perceptron(PerceptronConfig(inputs=2)), 0
     for _ in range(epochs):
@@ -101,7 +101,7 @@ BENDS: tuple[ActivationName, ...] = ("tanh", "relu", "identity")
 
 
 def _hidden(seed: int, quick: bool) -> Data:
-    """The fraction of starts from which training solves XOR; and a solution made by hand."""
+    """How many starts solve XOR by training, and the error of a solution by hand."""
     torch.manual_seed(seed)
     starts, steps = (10, 60) if quick else (20, 600)
     solved = {bend: [_solved(bend, width, starts, steps) for width in HIDDEN] for bend in BENDS}
@@ -118,7 +118,7 @@ def xor_by_hand() -> MLP:
 
 
 def _solved(bend: ActivationName, width: int, starts: int, steps: int) -> int:
-    """Of nets that are trained side by side, how many end with all four corners right."""
+    """How many networks, trained in parallel, get all four corners right."""
     nets = [MLP(MLPConfig(inputs=2, hidden=(width,), activation=bend)) for _ in range(starts)]
     stacked, _ = stack_module_state(nets)
     weights = nn.ParameterList(stacked.values())

@@ -31,7 +31,7 @@ from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
 WIDTHS = (4, 16)
-NEAR = 0.05  # closer than this, two places are hard to tell apart
+NEAR = 0.05  # closer positions are hard to distinguish
 RIVALS = {
     "sine": "sine alone",
     "cosine": "cosine alone",
@@ -41,8 +41,8 @@ RIVALS = {
 
 
 def _distinct(seed: int, quick: bool) -> Data:
-    """The smallest distance between two of the first places, how many pairs are near, and how far
-    the table moved by one place is from a linear map of the table."""
+    """Smallest distance between two positions, number of near pairs, and how far the table shifted
+    by one position is from a linear map of itself."""
     places = torch.arange(1000 if quick else 5000)
     measured: dict[str, Any] = {"places": len(places)}
     for name in ("both", *RIVALS):
@@ -57,8 +57,8 @@ def _distinct(seed: int, quick: bool) -> Data:
 
 
 def channels(name: str, width: int, places: Tensor) -> Tensor:
-    """(places, width): sine and cosine of each frequency; or one of them, of as many frequencies
-    (each in two channels) or of twice as many."""
+    """Encodings (places, width): sine and cosine of each frequency, or only one of them, with the
+    same frequencies (each in two channels) or with twice as many."""
     if name == "both":
         return Sinusoidal(width).encode(places)
     speeds = frequencies(2 * width) if name.startswith("own") else frequencies(width)
@@ -67,7 +67,7 @@ def channels(name: str, width: int, places: Tensor) -> Tensor:
 
 
 def not_linear(table: Tensor) -> float:
-    """The fraction of the next places that no linear map of the places gives."""
+    """Relative error of the best linear map from each position to the next."""
     here, following = table[:-1], table[1:]
     best = here @ (torch.linalg.pinv(here) @ following)
     return float((following - best).norm() / following.norm())
@@ -124,18 +124,18 @@ def _sawtooth(x: Tensor) -> Tensor:
     return 2 * (turns - (turns + 0.5).floor())
 
 
-WAVES: dict[str, tuple[Wave, float]] = {  # with a quarter of its period, for the odd channels
+WAVES: dict[str, tuple[Wave, float]] = {  # and a quarter of its period, for the odd channels
     "sine and cosine": (torch.sin, math.pi / 2),
     "tangent": (torch.tan, math.pi / 4),
     "triangle": (_triangle, math.pi / 2),
     "sawtooth": (_sawtooth, math.pi / 2),
 }
 WORSE = 0.05
-LEARNED = 0.9  # by sine and cosine, without which nothing can be compared
+LEARNED = 0.9  # accuracy of sine and cosine, required for the test
 
 
 class Waves(Sinusoidal):
-    """The sinusoidal table with another wave in the place of the sine."""
+    """The sinusoidal table with another wave instead of the sine."""
 
     def __init__(self, d_model: int, wave: str) -> None:
         super().__init__(d_model)
@@ -147,8 +147,8 @@ class Waves(Sinusoidal):
 
 
 def _waves(seed: int, quick: bool) -> Data:
-    """Inside the trained length: how well nets copy from three back, wave by wave; and what the
-    paper gives as its reason: is the table one place on a linear map of the table?"""
+    """For each wave: accuracy of copying from three back within the trained length; and the paper's
+    reason, whether a shift of the table is a linear map."""
     measured: dict[str, Any] = {}
     for wave in WAVES:
         torch.manual_seed(seed)
@@ -195,7 +195,7 @@ waves = Experiment.described("waves", _waves, _draw_waves, {"C41": _judge_waves}
 
 
 class Counted(Sinusoidal):
-    """Looks rows up in a table, and counts how often that had to be computed."""
+    """Looks rows up in a cached table, and counts how often it is computed."""
 
     computed = 0
     rows = torch.empty(0)
@@ -209,7 +209,7 @@ class Counted(Sinusoidal):
 
 
 def _once(seed: int, quick: bool) -> Data:
-    """What is added to texts before and after training, and how often it was computed."""
+    """Change of the added encodings by training, and how often they were computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
     measured: dict[str, float] = {}

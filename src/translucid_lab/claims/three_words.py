@@ -1,4 +1,4 @@
-"""C59: who looks at whom in a sentence of three words, "I am Tom"."""
+"""C59: attention in a sentence of three words, "I am Tom"."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ from translucid_lab.claims.attention_tasks import Batch, patterns, right, train
 from translucid_lab.engine.intervals import clearly, fraction_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
-# Each subject with its form of "to be" and the names it may have. The form tells one subject from
-# two others, and the name hangs on the subject alone: so there is a reason for either link.
+# Each subject with its form of "to be" and its possible names. The form narrows down the subject,
+# and the name depends on the subject alone, so that either link is useful.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
 SUBJECTS = {"I": ("am", MEN), "me": ("am", WOMEN), "he": ("is", MEN), "she": ("is", WOMEN)}
 SENTENCES = tuple((subject, verb, name) for subject, (verb, names) in SUBJECTS.items()
@@ -31,7 +31,7 @@ def numbers(sentences: Sequence[Sequence[str]]) -> Tensor:
 
 
 def _hidden(rows: int, generator: torch.Generator) -> Batch:
-    """Sentences in which one word is hidden; wanted is that word."""
+    """Sentences with one hidden word, which is the target."""
     whole = numbers(SENTENCES)[torch.randint(len(SENTENCES), (rows,), generator=generator)]
     hide = torch.randint(3, (rows, 1), generator=generator) == torch.arange(3)
     return whole.masked_fill(hide, 0), whole.masked_fill(~hide, IGNORE)
@@ -46,8 +46,8 @@ def _three_net(seed: int) -> Network:
 
 
 def _three_words(seed: int, quick: bool) -> Data:
-    """Several small nets learn to fill in a hidden word; which links are strongest when they read
-    "I am Tom"?"""
+    """Train several small networks to fill in a hidden word; which links are strongest in "I am
+    Tom"?"""
     nets, steps = (3, 50) if quick else (10, 300)
     maps, accuracy = [], []
     fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
@@ -66,14 +66,14 @@ def _three_words(seed: int, quick: bool) -> Data:
 
 
 def _looks(net: Network, place: int) -> Tensor:
-    """The weights of the word at this place when it is hidden, so that it is looked for."""
+    """Attention weights of the word at this position when it is hidden."""
     hidden = numbers(ASKED)
     hidden[:, place] = 0
     return patterns(net, hidden)[0][:, 0, place].mean(dim=0)
 
 
 def strongest(pattern: Tensor, word: int, other: int) -> bool:
-    """Of the other words, does a word look at this one most?"""
+    """Does a word attend to this one more than to any other word but itself?"""
     row = pattern[word].clone()
     row[word] = -1.0
     return int(row.argmax()) == other

@@ -24,13 +24,13 @@ KINDS, LENGTH = 8, 8
 
 
 def _previous(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; wanted is the one before the last."""
+    """Random words; the target is the one before the last."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     return x, x[:, -2]
 
 
 def _side_by_side(batch: Batch) -> Batch:
-    """The same for an MLP that sees all words at once, as ones and zeros in a long row."""
+    """The same for an MLP that reads all words at once, as one-hot vectors in a row."""
     x, wanted = batch
     return F.one_hot(x, KINDS).flatten(1).float(), wanted
 
@@ -48,8 +48,8 @@ def _reader(seed: int) -> Network:
 
 
 def _alone(seed: int, quick: bool) -> Data:
-    """The fraction of words before the last that are named, and how much an answer changes when
-    that word is another one."""
+    """Accuracy of predicting the word before the last, and how much an output changes with that
+    word."""
     torch.manual_seed(seed)
     whole = build(MLPConfig(inputs=KINDS * LENGTH, hidden=(64,), outputs=KINDS))
     nets: dict[str, tuple[Network, Callable[[Batch], Batch]]] = {
@@ -110,8 +110,8 @@ EXACT = 1e-12
 
 
 def _same_rows(seed: int, quick: bool) -> Data:
-    """The book's rows, random rows without and with negative numbers: how far an MLP of identity
-    weights and ReLU moves them, and whether attention hands over mixtures."""
+    """How far a ReLU MLP with identity weights moves the rows, and whether attention mixes them,
+    for the rows of the book and for random rows without and with negative numbers."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     inputs = {
@@ -141,7 +141,7 @@ def _through(x: Tensor, generator: torch.Generator) -> dict[str, Any]:
 
 
 def identity_mlp(width: int) -> FeedForward:
-    """max(0, x [I 0]) [I; 0]: what the book means by an identity MLP."""
+    """max(0, x [I 0]) [I; 0]: the identity MLP of the book."""
     made = FeedForward(width, 2 * width).double()
     with torch.no_grad():
         for linear in (made.expand, made.output):
@@ -160,8 +160,8 @@ def identity_attention(width: int) -> SelfAttention:
 
 
 def outside(points: Tensor, rows: Tensor, generator: torch.Generator) -> float:
-    """How far points lie outside of the convex hull of rows, in the worst of many directions; 0 or
-    less: inside."""
+    """Largest distance of points outside the convex hull of rows, over many directions; at most 0
+    if inside."""
     ways = torch.randn(1000, rows.shape[1], generator=generator, dtype=rows.dtype)
     ways /= ways.norm(dim=1, keepdim=True)
     farthest = (rows @ ways.T).max(dim=0).values

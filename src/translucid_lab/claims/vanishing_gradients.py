@@ -20,7 +20,7 @@ from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import column, decide
 
 LAYERS, WIDTH, BATCH = 20, 64, 16
-HE = math.sqrt(2)  # makes up for the half that ReLU takes away: He et al. 2015
+HE = math.sqrt(2)  # compensates for the half that ReLU removes: He et al. 2015
 GAINS: dict[ActivationName, tuple[float, ...]] = {
     "sigmoid": (1.0, 4.0, 16.0),
     "tanh": (0.5, 1.0, 2.0),
@@ -33,8 +33,8 @@ UNITS = 32
 
 
 def _gradients(seed: int, quick: bool) -> Data:
-    """How large the gradient of the output is at every layer, and by which factor a layer should
-    multiply it: the gain times the size of the activation's slopes."""
+    """Gradient norm at every layer, and its expected factor per layer: the gain times the size of
+    the activation's slopes."""
     torch.manual_seed(seed)
     nets = 1 if quick else 8
     measured: dict[str, Data] = {}
@@ -62,7 +62,8 @@ def slope(name: ActivationName, z: Tensor) -> Tensor:
 
 
 def deep_net(name: ActivationName, gain: float) -> MLP:
-    """Weights of deviation gain / √width: with unit slopes a layer multiplies by the gain."""
+    """Weights of standard deviation gain / √width: with unit slopes a layer multiplies by the
+    gain."""
     config = MLPConfig(inputs=WIDTH, hidden=(WIDTH,) * LAYERS, activation=name)
     net = MLP(config).double()
     for layer in layers_of(net):
@@ -91,7 +92,7 @@ def _gradient_by_layer(name: ActivationName, gain: float) -> tuple[list[float], 
 
 
 def _dead_units(rate: float, steps: int) -> int:
-    """Hidden ReLU units of a small net that no sample wakes any more after training."""
+    """Hidden ReLU units that are inactive for all samples after training."""
     x = torch.randn(128, 8)
     y = torch.sin(x.sum(dim=1, keepdim=True))
     net = MLP(MLPConfig(inputs=8, hidden=(UNITS,)))
@@ -100,7 +101,7 @@ def _dead_units(rate: float, steps: int) -> int:
     trace = Trace("*.activation")
     with torch.no_grad():
         net(x, trace=trace)
-    asleep = trace["layers.0.dense.activation"] <= 0  # (samples, units); what diverged is not dead
+    asleep = trace["layers.0.dense.activation"] <= 0  # (samples, units); NaN is not dead
     return int(asleep.all(dim=0).sum())
 
 
