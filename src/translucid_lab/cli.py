@@ -1,4 +1,4 @@
-"""`translucid lab ...`: what the textbooks say, measured."""
+"""`translucid lab ...`: claims of textbooks, measured."""
 
 import json
 import shlex
@@ -12,15 +12,15 @@ import typer
 from translucid.core import ConfigError, InputError
 from translucid_lab.cli_text import (
     RUNS,
-    counted,
+    count_verdicts,
     facts,
-    fitting,
+    fit_to_terminal,
     kept_as_dict,
+    print_findings,
+    print_summary,
+    print_wrapped,
     row_as_dict,
-    say,
     seed_meter,
-    tell,
-    tell_end,
     time_of,
 )
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from translucid_lab.engine.runner import Failure
 
 app = typer.Typer(
-    help="Claims of textbooks as experiments: run them, and see what they say.",
+    help="Test claims of textbooks by experiments.",
     epilog="Example: translucid lab run C46",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Results = Annotated[
-    Path, typer.Option("--results", help="Folder that `lab run` wrote; where it has no result, "
-                       "those that come with the package are shown.")
+    Path, typer.Option("--results", help="Output folder of `lab run`; the results that come with "
+                       "the package fill the gaps.")
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 
 
 @app.command("list")
 def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
-    """List all claims, with the verdict of the last run.
+    """List all claims with their latest verdicts.
 
     Example: translucid lab list --json
     """
@@ -65,11 +65,11 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
     for row, state in zip(rows, states, strict=True):
         start = f"{row.claim.key:{widths[0]}}  {row.claim.literature or '-':10}  "
         start += f"{state:{widths[1]}}  {time_of(row):>8}  "
-        typer.echo(start + fitting(row.claim.says, len(start)))
+        typer.echo(start + fit_to_terminal(row.claim.says, len(start)))
     counts = Counter(row.state for row in rows)
-    typer.echo(f"\n{len(rows)} claims: {counted(counts)}")
+    typer.echo(f"\n{len(rows)} claims: {count_verdicts(counts)}")
     if older := sum(row.older_rule for row in rows):
-        typer.echo(f"{older} of the verdicts were given by older rules than those of now")
+        typer.echo(f"{older} of the verdicts were given by older rules")
     runnable = next((row for row in rows if row.state == "not run"), None)
     typer.echo(f"next: translucid lab {f'run {runnable.claim.key}' if runnable else 'show C46'}")
 
@@ -78,33 +78,35 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
 def run(
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="Claims (C46), experiments (softmax-scale), files (mine.py)."),
+        typer.Argument(
+            help="Claim ids (C46), experiment names (softmax-scale) or your own files (mine.py)."
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All experiments of the lab.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run all experiments of the lab.")] = False,
     real: Annotated[
         bool,
-        typer.Option("--real", help="Beyond toys: on the files that TRANSLUCID_SHARED names."),
+        typer.Option("--real", help="Test on real data, in the folder TRANSLUCID_SHARED."),
     ] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="So many seeds, to look: a rule decides with its own number."),
+        typer.Option(min=1, help="Number of seeds; a verdict requires the number set by the rule."),
     ] = None,
     first_seed: Annotated[
-        int, typer.Option(min=0, help="Where seeds begin; no rule has seen those from 1000 on.")
+        int, typer.Option(min=0, help="First seed; rules were written without seeds from 1000 on.")
     ] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Less of the same: to see how it works.")
+        bool, typer.Option("--quick", help="Measure less; never refutes a claim.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="So many processes, one core each.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder for the numbers of every seed.")] = RUNS,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes, one core each.")] = 1,
+    out: Annotated[Path, typer.Option(help="Output folder for the numbers of every seed.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Run experiments, and say what follows for their claims.
+    """Run experiments and print the verdicts on their claims.
 
-    Every seed is kept: a run that was stopped goes on when the same command is given again, and
-    what is there already is not measured twice, unless the experiment's code has changed.
+    The numbers of every seed are stored. Run the same command again to resume a stopped run; seeds
+    are measured again only if the code of the experiment has changed.
 
-    Seeds that begin elsewhere take no verdict's place: `lab show` says beside it what they gave.
+    Results with another --first-seed do not replace a verdict; `lab show` prints them beside it.
 
     Example: translucid lab run C46 C34 --quick
 
@@ -132,7 +134,7 @@ def run(
                     continue
                 results.append(keep(out, answer))
                 if not as_json:
-                    tell(results[-1])
+                    print_findings(results[-1])
         except KeyboardInterrupt:
             stopped = True
     if as_json:
@@ -143,21 +145,21 @@ def run(
         done = sum(job.kept for job in todo)
         typer.echo(
             f"stopped: {done} of {len(todo)} seeds are in {out}; run the same command again to "
-            "go on", err=True,
+            "resume", err=True,
         )  # fmt: skip
         raise typer.Exit(130)
     if not as_json:
-        tell_end(results, out, watch.seconds)
+        print_summary(results, out, watch.seconds)
     _raise_first(failed)
 
 
 @app.command()
 def show(
-    claim: Annotated[str, typer.Argument(help="A claim (C46), or an experiment of your own.")],
+    claim: Annotated[str, typer.Argument(help="Claim id (C46) or name of your own experiment.")],
     results: Results = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Show a claim: how it is tested, by which rule, and what came out.
+    """Show a claim: its experiment, its rule and the result.
 
     Example: translucid lab show C46
     """
@@ -167,7 +169,7 @@ def show(
         return
     typer.echo(f"{row.claim.key}  {row.state}\n")
     for name, text in [*facts(row), *_look(row, results)]:
-        say(f"{name:11} {text}", indent=12)
+        print_wrapped(f"{name:11} {text}", indent=12)
     typer.echo("")
     if row.finding is not None:
         typer.echo("next: translucid lab report --out report")
@@ -178,26 +180,26 @@ def show(
 
 
 def _look(row: "Evidence", folder: Path) -> list[tuple[str, str]]:
-    """What a quick run or one of few seeds gave, beside the result that it does not replace."""
+    """The result of a quick run, or of another number of seeds, beside the verdict."""
     from translucid_lab.engine.results import QUICK, read
 
     look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None
     finding = look.findings.get(row.claim.key) if look is not None else None
     if look is None or finding is None or look == row.kept:
         return []
-    return [("your look", f"{look.when}: {finding.verdict}: {finding.why}")]
+    return [("quick look", f"{look.when}: {finding.verdict}: {finding.why}")]
 
 
 @app.command()
 def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
-    """Judge the stored numbers again, without measuring: does every verdict follow from them?
+    """Judge the stored numbers again, without measuring them.
 
-    Takes seconds, on any machine; ends with status 1 if a verdict does not follow.
+    Takes seconds, on any machine. Exits with status 1 if a verdict differs.
 
     Example: translucid lab verify --results runs/lab
     """
     from translucid_lab.claims import experiments, real_experiments
-    from translucid_lab.engine.evidence import surety
+    from translucid_lab.engine.evidence import expected_errors
     from translucid_lab.engine.results import AGAIN, ELSEWHERE, FILE, REAL, latest, verified
 
     known = {**experiments(), **real_experiments()}
@@ -219,26 +221,27 @@ def verify(results: Results = RUNS, as_json: AsJson = False) -> None:
             typer.echo(f"{file}: {len(several)} verdicts judged again: {summary or 'none'}")
             for one in several:
                 if one.state == "differs" and one.now is not None:
-                    say(f"{one.key}  {one.stored.verdict}, now {one.now.verdict}: {one.now.why}", 5)
+                    text = f"{one.key}  {one.stored.verdict}, now {one.now.verdict}: {one.now.why}"
+                    print_wrapped(text, indent=5)
         current = [one.stored for one in checked[FILE] if one.state != "older rule"]
-        if sentence := str(surety(current)):
-            say(sentence, 0)
+        if sentence := expected_errors(current):
+            print_wrapped(sentence, indent=0)
     if any(one.state == "differs" for several in checked.values() for one in several):
         raise typer.Exit(1)
 
 
 @app.command()
 def report(
-    out: Annotated[Path, typer.Option(help="Folder for the page, index.html.")],
+    out: Annotated[Path, typer.Option(help="Output folder for the page, index.html.")],
     figures: Annotated[
         bool,
-        typer.Option("--figures", help="Also each figure by itself, in OUT/figures: SVG and CSV."),
+        typer.Option("--figures", help="Also write each figure to OUT/figures, as SVG and CSV."),
     ] = False,
     results: Results = RUNS,
 ) -> None:
-    """Write one page with every claim: verdict, figure, numbers, rule, code.
+    """Write one page with every claim: verdict, figure, numbers, rule and code.
 
-    The page loads nothing from elsewhere; it can be mailed, printed and projected.
+    The page is a single file that loads nothing, so you can mail, print or project it.
 
     Example: translucid lab report --out report
     """
@@ -246,7 +249,7 @@ def report(
 
     rows = _rows(results)
     if not any(row.kept for row in rows):
-        raise InputError(f"nothing has run yet in {results}; begin with `translucid lab run C46`")
+        raise InputError(f"there are no results in {results}; start with `translucid lab run C46`")
     path = write(out, rows)
     size = path.stat().st_size / 1e6
     typer.echo(f"{path}: {len(rows)} claims, {size:.1f} MB, for any browser")
@@ -258,9 +261,9 @@ def report(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What to call it: letters, digits, _ and -.")],
+    name: Annotated[str, typer.Argument(help="Name of the experiment: letters, digits, _ and -.")],
 ) -> None:
-    """Write an experiment to begin from: NAME.py, commented, that runs as it is.
+    """Write an experiment to start from: NAME.py, which runs as it is.
 
     Example: translucid lab new longer-words
     """
@@ -268,7 +271,7 @@ def new(
     from translucid_lab.engine.experiment import write_template
 
     path = write_template(name, experiments())
-    typer.echo(f"{path}: an experiment that runs; change what it measures, and its rule")
+    typer.echo(f"{path}: an experiment that runs; change its measurement and its rule")
     typer.echo(f"next: translucid lab run {shlex.quote(str(path))} --quick")
 
 
@@ -280,7 +283,7 @@ def _chosen(words: Sequence[str], every: bool, real: bool) -> "list[Experiment]"
     from translucid_lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
-        raise InputError("say what to run: claims such as C46, a file of your own, or --all")
+        raise InputError("name what to run: claims such as C46, your own file, or --all")
     known = real_experiments() if real else experiments()
     chosen: dict[str, Experiment] = dict(known) if every else {}
     mistakes: list[str] = []
@@ -313,7 +316,7 @@ def _rows(results: Path) -> "list[Evidence]":
 
 
 def _row(claim: str, results: Path) -> "Evidence":
-    """By the claim's key, or by the name of an experiment: its first claim."""
+    """Find a claim by its id, or by the name of an experiment (its first claim)."""
     from translucid.core import nearest
 
     rows = _rows(results)
@@ -330,7 +333,7 @@ def _row(claim: str, results: Path) -> "Evidence":
 
 
 def _raise_first(failed: "Sequence[Failure]") -> None:
-    """The one that main() reports; the others have been told. What was measured is kept."""
+    """Raise the first error, for main() to report; all of them have been printed."""
     if not failed:
         return
     if len(failed) > 1:

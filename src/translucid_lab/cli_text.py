@@ -1,4 +1,4 @@
-"""What `translucid lab` prints: progress, results as they come, claims, and JSON for scripts."""
+"""Output of `translucid lab`: progress, results, claims, and JSON for scripts."""
 
 import shlex
 import shutil
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 RUNS = Path("runs") / "lab"
 
 
-def tell(kept: "Kept") -> None:
-    """One paragraph for each claim of an experiment that is done."""
+def print_findings(kept: "Kept") -> None:
+    """Print a paragraph for each claim of a finished experiment."""
     from translucid_lab.engine.evidence import claim_of, difference
 
     for key, finding in kept.findings.items():
         claim = claim_of(kept, key)
         quick = " (quick)" if kept.quick else ""
-        say(f"{key}  {finding.verdict}{quick}: {claim.says}", indent=5)
-        say(f"     {finding.why}", indent=5)
+        print_wrapped(f"{key}  {finding.verdict}{quick}: {claim.says}", indent=5)
+        print_wrapped(f"     {finding.why}", indent=5)
         if differs := difference(claim, finding.verdict):
-            say(f"     {differs}", indent=5)
+            print_wrapped(f"     {differs}", indent=5)
 
 
-def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
+def print_summary(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
     from translucid_lab.engine.results import QUICK, read
 
     if not results:
         return
     counts = Counter(finding.verdict for kept in results for finding in kept.findings.values())
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
-    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
+    typer.echo(f"\n{out}: {claims}, {count_verdicts(counts)}, in {duration(seconds)}")
     aside = read(out, QUICK)
     if any(kept.quick for kept in results):
-        typer.echo("a quick run measures less: it refutes nothing and replaces no full result")
+        typer.echo("a quick run measures less: it never refutes a claim or replaces a full result")
     elif any(aside.get(kept.experiment) == kept for kept in results):
-        typer.echo("other than the rule's number of seeds: a look, which replaces no full result")
+        typer.echo("not the number of seeds that the rule requires: full results are not replaced")
     first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:
@@ -80,13 +80,13 @@ def facts(row: "Evidence") -> list[tuple[str, str]]:
         if row.in_words != row.finding.why:
             lines.append(("in words", row.in_words))
         lines.append(("ran", kept.when))
-        lines += [("how sure" if not at else "", text) for at, text in enumerate(row.confidence)]
+        lines += [("confidence" if not at else "", text) for at, text in enumerate(row.confidence)]
         if made is not None and kept.stale(made):
-            lines.append(("", "the experiment's code has changed since; run it again"))
+            lines.append(("", "the code of the experiment has changed since; run it again"))
         if row.beyond_toys:
             lines += [("beyond toys", row.beyond_toys), ("", row.rule_beyond)]
         if row.limits:
-            lines.append(("not said", row.limits))
+            lines.append(("limits", row.limits))
     elif made is not None:
         seconds = duration(made.seconds * made.seeds)
         lines.append(("verdict", f"not run; all seeds take about {seconds}"))
@@ -101,12 +101,12 @@ def facts(row: "Evidence") -> list[tuple[str, str]]:
     return lines + [("see", address) for address in (about.references if about else ())]
 
 
-def say(text: str, indent: int) -> None:
+def print_wrapped(text: str, indent: int) -> None:
     typer.echo(textwrap.fill(text, _columns(), subsequent_indent=" " * indent))
 
 
-def fitting(text: str, before: int) -> str:
-    """On a terminal a row is one line; a pipe gets every word."""
+def fit_to_terminal(text: str, before: int) -> str:
+    """Shorten a row to one line of the terminal; not in a pipe."""
     room = _columns() - before
     if not sys.stdout.isatty() or len(text) <= room:
         return text
@@ -125,7 +125,7 @@ def time_of(row: "Evidence") -> str:
     return "-"
 
 
-def counted(counts: "Counter[Any]") -> str:
+def count_verdicts(counts: "Counter[Any]") -> str:
     order = ("supported", "refuted", "depends", "undecided", "not tested",
              "not run", "no experiment yet")  # fmt: skip
     return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
@@ -153,30 +153,30 @@ def row_as_dict(row: "Evidence") -> dict[str, Any]:
 
 
 def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
-    """For scripts: without the numbers of every seed, which are in the folder."""
-    from translucid_lab.engine.results import finite
+    """A result for scripts, without the numbers of every seed."""
+    from translucid_lab.engine.results import without_infinity
 
     values = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
     chosen = {key: finding for key, finding in kept.findings.items() if only in (None, key)}
     for name in ("rules", "labels", "hashes", "frozen"):
         values[name] = {key: text for key, text in values[name].items() if key in chosen}
-    values["findings"] = {key: finite(asdict(finding)) for key, finding in chosen.items()}
+    values["findings"] = {key: without_infinity(asdict(finding)) for key, finding in chosen.items()}
     return values
 
 
-EVERY = 5.0  # seconds between two lines where there is no terminal
+EVERY = 5.0  # seconds between two lines without a terminal
 
 
 class SeedMeter:
-    """One bar for all seeds, and one for each experiment that is at work."""
+    """A progress bar for all seeds, and one for each running experiment."""
 
     def __init__(self, jobs: "Sequence[Job]", processes: int, progress: Progress) -> None:
         self._progress, self._processes = progress, processes
         self._totals = Counter(job.experiment.name for job in jobs)
         self._done: Counter[str] = Counter()
         self._to_measure = sum(job.experiment.seconds for job in jobs if not job.kept)
-        self._measured = 0.0  # of the same sum
-        self._show_those_at_work()
+        self._measured = 0.0  # of those expected seconds
+        self._show_running()
 
     @property
     def seconds(self) -> float:
@@ -187,18 +187,18 @@ class SeedMeter:
         if not step.kept:
             self._measured += step.experiment.seconds
         self._progress.move(self._done.total(), self._left())
-        self._show_those_at_work()
+        self._show_running()
 
     def _left(self) -> str:
-        """The seeds' expected times say how they share what is left; the clock says the rest."""
+        """The remaining time, from the expected seconds of the seeds and the pace so far."""
         if not self._measured:
             return ""
         rest = (self._to_measure - self._measured) * self.seconds / self._measured
         return f"{duration(max(rest, 0.0))} left"
 
-    def _show_those_at_work(self) -> None:
+    def _show_running(self) -> None:
         unfinished = [name for name in self._totals if self._done[name] < self._totals[name]]
-        at_work = unfinished[: self._processes]  # seeds are taken in this order
+        at_work = unfinished[: self._processes]  # seeds run in this order
         for name, total in self._totals.items():
             self._progress.move_part(name, self._done[name], total, visible=name in at_work)
 

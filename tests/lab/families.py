@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid_lab.engine.experiment import Experiment
+import pytest
+
+from translucid_lab.claims import experiments
+from translucid_lab.engine.experiment import Experiment, for_claim
 from translucid_lab.engine.runner import jobs_of, measure
 from translucid_lab.engine.verdict import Data, Finding, Verdict
 
@@ -20,6 +23,11 @@ def quick_data(experiment: Experiment, seed: int = 0) -> Data:
     (job,) = jobs_of(experiment, folder, seeds=1, first=seed, quick=True)
     found: Data = measure(job)["data"]
     return found
+
+
+def measured(name: str) -> Data:
+    """What the experiment with this name measures quickly."""
+    return quick_data(experiments()[name])
 
 
 def changed_data(experiment: Experiment, seed: int = 0) -> Data:
@@ -51,13 +59,30 @@ def verdict(experiment: Experiment, key: str, data: Rows) -> Verdict:
     return experiment.claims[key].finding(data).verdict
 
 
+def judge(key: str, data: Rows) -> Finding:
+    """The finding on a claim, by the rule of its experiment on toys."""
+    return for_claim(key, experiments()).claims[key].finding(data)
+
+
+def rule_test(cases: Mapping[str, Sequence[tuple[Any, ...]]]) -> Callable[..., None]:
+    """A test of rules. cases: by claim, rows of numbers, the verdict that follows from them, and
+    words that its reason must contain."""
+    parameters = [
+        pytest.param(key, data, expected, words, id=f"{key}-{number}-{expected}")
+        for key, rows in cases.items()
+        for number, (data, expected, *words) in enumerate(rows)
+    ]
+
+    @pytest.mark.parametrize(("key", "data", "expected", "words"), parameters)
+    def test(key: str, data: Rows, expected: Verdict, words: Sequence[str]) -> None:
+        finding = judge(key, data)
+        assert finding.verdict == expected, finding.why
+        assert all(word in finding.why for word in words), finding.why
+
+    return test
+
+
 JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds, from -1 to 1
-
-
-def judging(experiments: Mapping[str, Experiment]) -> Callable[[str, Rows], Finding]:
-    """By the rule that one of these experiments has for a claim."""
-    rules = {key: rule for each in experiments.values() for key, rule in each.claims.items()}
-    return lambda key, data: rules[key].finding(data)
 
 
 def around(value: float, spread: float = 0.0, seeds: int = 10) -> list[float]:

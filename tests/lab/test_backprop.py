@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, changed_data, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, rule_test
 
 from translucid_lab.claims import activation_slopes, gradient_descent
 
@@ -43,7 +43,6 @@ def kinks(**changed: list[float]) -> list[dict[str, Any]]:
 
 def test_kinks() -> None:
     data = quick_data(activation_slopes.relu_kinks)
-    check(activation_slopes.relu_kinks, [data])
     drawn = activation_slopes.relu_kinks.draw([data, data]).series
     np.testing.assert_allclose(drawn["output ŷ"], data["along"]["output"])
     at = {float(b): place for place, b in enumerate(activation_slopes.BIASES)}
@@ -61,21 +60,6 @@ def test_curvature_and_jumps_have_their_closed_forms() -> None:
     assert float(problem.loss().detach()) == 8  # left as it was
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (kinks(), "supported"),
-        (kinks(curvature_loss=around(1.0)), "refuted"),
-        (kinks(negative=around(0.4)), "refuted"),
-        (kinks(kink=around(0.0)), "refuted"),
-        (kinks(elsewhere=around(1.0)), "refuted"),
-        (kinks(curvature_loss=around(1e-3, 1e-3)), "undecided"),
-    ],
-)
-def test_the_rule_of_kinks(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(activation_slopes.relu_kinks, "C8", data) == expected
-
-
 # ---- output weights ----
 
 
@@ -89,7 +73,6 @@ def distances(v: float, autograd: float = 0.0, spread: float = 0.0) -> list[dict
 
 def test_output_weights() -> None:
     data = quick_data(gradient_descent.output_gradient)
-    check(gradient_descent.output_gradient, [data])
     numbers = data["worked"]
     np.testing.assert_allclose(numbers["numeric"], [-4, -12], atol=1e-8)
     assert numbers["delta_v"] == [-8, 4]
@@ -97,15 +80,6 @@ def test_output_weights() -> None:
     assert data["delta_h"] < 1e-6
     drawn = gradient_descent.output_gradient.draw([data]).values
     np.testing.assert_allclose(drawn, [-4, -8, -4, -12, 4, -12], atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(distances(1e-9), "supported"), (distances(1.2), "refuted"), (distances(1e-3), "undecided"),
-     (distances(0.02, spread=0.04), "undecided"), (distances(1.2, autograd=0.5), "undecided")],
-)  # fmt: skip
-def test_the_rule_of_output_weights(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gradient_descent.output_gradient, "C9", data) == expected
 
 
 # ---- the first step ----
@@ -119,20 +93,10 @@ def first(loss: float = 0.28758528, fell: int = 100, rose: int = 0) -> list[dict
 @pytest.mark.slow
 def test_the_first_step() -> None:
     data = quick_data(gradient_descent.first_step)
-    check(gradient_descent.first_step, [data])
     known = [8.0, 0.28758528, 0.009709576233656043, 0.0002803543903998847, 7.813891698862153e-06]
     np.testing.assert_allclose(data["worked"][:5], known, rtol=1e-7)
     drawn = gradient_descent.first_step.draw([data, data]).series["loss fell"]
     np.testing.assert_allclose(drawn, np.array(data["fell"]) / data["starts"])
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(first(), "supported"), (first(loss=0.3), "refuted"), (first(fell=99, rose=1), "refuted"),
-     (first(fell=99), "undecided")],
-)  # fmt: skip
-def test_the_rule_of_the_first_step(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gradient_descent.first_step, "C10", data) == expected
 
 
 # ---- learning rates ----
@@ -194,14 +158,37 @@ def test_outcomes(errors: list[float], active: int, expected: str) -> None:
     assert gradient_descent.outcome(errors, active) == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(ended(20, 20, 0), "supported"), (ended(20, 1, 0), "refuted"), (ended(1, 20, 0), "refuted"),
-     (ended(20, 20, 20), "depends"), (ended(20, 10, 0), "undecided"),
-     (ended(20, 20, 10), "undecided"), (ended(0, 0, 0, settles=0), "undecided")],
-)  # fmt: skip
-def test_the_rule_of_learning_rates(data: list[dict[str, Any]], expected: str) -> None:
-    finding = gradient_descent.learning_rates.claims["C11"].judge(data)
-    assert finding.verdict == expected
-    if expected == "depends":
-        assert "how much too large" in finding.why
+test_rules = rule_test(
+    {
+        "C8": [
+            (kinks(), "supported"),
+            (kinks(curvature_loss=around(1.0)), "refuted"),
+            (kinks(negative=around(0.4)), "refuted"),
+            (kinks(kink=around(0.0)), "refuted"),
+            (kinks(elsewhere=around(1.0)), "refuted"),
+            (kinks(curvature_loss=around(1e-3, 1e-3)), "undecided"),
+        ],
+        "C9": [
+            (distances(1e-9), "supported"),
+            (distances(1.2), "refuted"),
+            (distances(1e-3), "undecided"),
+            (distances(0.02, spread=0.04), "undecided"),
+            (distances(1.2, autograd=0.5), "undecided"),
+        ],
+        "C10": [
+            (first(), "supported"),
+            (first(loss=0.3), "refuted"),
+            (first(fell=99, rose=1), "refuted"),
+            (first(fell=99), "undecided"),
+        ],
+        "C11": [
+            (ended(20, 20, 0), "supported"),
+            (ended(20, 1, 0), "refuted"),
+            (ended(1, 20, 0), "refuted"),
+            (ended(20, 20, 20), "depends", "how much too large"),
+            (ended(20, 10, 0), "undecided"),
+            (ended(20, 20, 10), "undecided"),
+            (ended(0, 0, 0, settles=0), "undecided"),
+        ],
+    }
+)

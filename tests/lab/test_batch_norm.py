@@ -3,21 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import JITTER, judging, quick_data
+from tests.lab.families import JITTER, measured, quick_data, rule_test
 
-from translucid_lab.claims import batch_norm
+from translucid_lab.claims import batch_norm, experiments
 from translucid_lab.claims.batch_norm import ALIKE, BATCHES, LENGTHS, MIN_LENGTHS, TRAINED, WAYS
-from translucid_lab.engine.experiment import of_module
-
-EXPERIMENTS = {each.name: each for each in of_module(batch_norm)}
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
-
-
-judge = judging(EXPERIMENTS)
 
 
 def small_batches(power, small_gap, spread=0.01):
@@ -28,20 +17,6 @@ def small_batches(power, small_gap, spread=0.01):
         }
         for j in JITTER
     ]
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (small_batches(-1.0, 0.2), "supported"),
-        (small_batches(-0.5, 0.2), "refuted"),  # falls too slowly
-        (small_batches(-1.5, 0.2), "refuted"),  # too fast
-        (small_batches(-1.0, 0.005), "refuted"),  # the net does not care
-        (small_batches(-0.75, 0.2, spread=0.3), "undecided"),
-    ],
-)
-def test_c69(data, verdict):
-    assert judge("C69", data).verdict == verdict
 
 
 def long_sequences(worse, spread=0.01, power=-1.0):
@@ -58,22 +33,6 @@ def long_sequences(worse, spread=0.01, power=-1.0):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (long_sequences([9, 9, 9, 9]), "supported"),
-        (long_sequences([1, 1, 1, 1]), "refuted"),
-        (long_sequences([9, 9, 9, 9], power=-0.5), "refuted"),  # the batch does not fall enough
-        (long_sequences([9, 9, 1, 9]), "depends"),
-        (long_sequences([9, 9, 1.5, 9], spread=1.0), "undecided"),
-    ],
-)
-def test_c70(data, verdict):
-    found = judge("C70", data)
-    assert found.verdict == verdict
-    assert ("depends on whether attention keeps its scores" in found.why) == (verdict == "depends")
-
-
 def padding(counted, masked, spread=0.1):
     """Errors of the mean, in sampling errors."""
     same = [0.1] * len(MIN_LENGTHS)
@@ -87,49 +46,59 @@ def padding(counted, masked, spread=0.1):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (padding(15, 1), "supported"),
-        (padding(1, 1), "refuted"),
-        (padding(15, 9), "refuted"),  # something else than padding is wrong
-        (padding(3, 1, spread=2), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C69": [
+            (small_batches(-1.0, 0.2), "supported"),
+            (small_batches(-0.5, 0.2), "refuted"),  # falls too slowly
+            (small_batches(-1.5, 0.2), "refuted"),  # too fast
+            (small_batches(-1.0, 0.005), "refuted"),  # the net does not care
+            (small_batches(-0.75, 0.2, spread=0.3), "undecided"),
+        ],
+        "C71": [
+            (padding(15, 1), "supported"),
+            (padding(1, 1), "refuted"),
+            (padding(15, 9), "refuted"),  # something else than padding is wrong
+            (padding(3, 1, spread=2), "undecided"),
+        ],
+        "C70": [
+            (long_sequences([9, 9, 9, 9]), "supported"),
+            (long_sequences([1, 1, 1, 1]), "refuted"),
+            (long_sequences([9, 9, 9, 9], power=-0.5), "refuted"),  # the batch does not fall enough
+            (long_sequences([9, 9, 1, 9]), "depends", "whether attention keeps its scores"),
+            (long_sequences([9, 9, 1.5, 9], spread=1.0), "undecided"),
+        ],
+    }
 )
-def test_c71(data, verdict):
-    assert judge("C71", data).verdict == verdict
 
 
 @pytest.mark.slow
-def test_shapes_and_rules(measured):
-    found = measured["small-batches"]
+def test_one_number_for_each_setting():
+    found = measured("small-batches")
     assert (len(found["error"]), len(found["gap"])) == (len(BATCHES), len(TRAINED))
-    assert len(measured["padding"]["counted"]) == len(MIN_LENGTHS)
+    assert len(measured("padding")["counted"]) == len(MIN_LENGTHS)
     for way in WAYS:
-        assert len(measured["long-sequences"][way]) == len(LENGTHS)
-    for name, each in EXPERIMENTS.items():
-        for rule in each.claims.values():
-            assert rule.finding([measured[name]] * 10).why
+        assert len(measured("long-sequences")[way]) == len(LENGTHS)
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param("padding", marks=pytest.mark.slow), "long-sequences"]
 )
-def test_another_seed_other_numbers(name, measured):
-    assert quick_data(EXPERIMENTS[name], 1) != measured[name]
+def test_another_seed_other_numbers(name):
+    assert quick_data(experiments()[name], 1) != measured(name)
 
 
-def test_pictures_show_the_means(measured):
-    error = np.array(measured["small-batches"]["error"])
-    drawn = EXPERIMENTS["small-batches"].draw(
-        [measured["small-batches"], {"error": (3 * error).tolist()}]
+def test_pictures_show_the_means():
+    error = np.array(measured("small-batches")["error"])
+    drawn = experiments()["small-batches"].draw(
+        [measured("small-batches"), {"error": (3 * error).tolist()}]
     )
     assert np.allclose(drawn.series["measured"], 2 * error)
-    drawn = EXPERIMENTS["padding"].draw([measured["padding"]])
-    assert np.allclose(drawn.series["mean, padding counted"], measured["padding"]["counted"])
-    drawn = EXPERIMENTS["long-sequences"].draw([measured["long-sequences"]])
+    drawn = experiments()["padding"].draw([measured("padding")])
+    assert np.allclose(drawn.series["mean, padding counted"], measured("padding")["counted"])
+    drawn = experiments()["long-sequences"].draw([measured("long-sequences")])
     assert np.allclose(
-        drawn.series["fused, words alike"], measured["long-sequences"]["fused, alike"]
+        drawn.series["fused, words alike"], measured("long-sequences")["fused, alike"]
     )
 
 
@@ -149,8 +118,8 @@ def test_kept_bytes_by_count():
     assert kept[1] / kept[0] > 2.5
 
 
-def test_counted_padding_moves_the_mean_by_its_share(measured):
-    found = measured["padding"]
+def test_counted_padding_moves_the_mean_by_its_share():
+    found = measured("padding")
     assert found["counted"][-1] == pytest.approx(
         batch_norm.TRUE_MEAN * found["padded"][-1], abs=0.1
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, rule_test
 
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims import cross_attention
@@ -53,35 +53,6 @@ def picked(spread=0.0, **changed):
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (picked(), "supported"),
-        (picked(aligned=0.2), "refuted"),  # it looks elsewhere
-        (picked(query=0.1), "refuted"),  # whoever asks gets the same
-        (picked(value=0.1), "refuted"),  # something else is handed over
-        (picked(aligned=0.5, right=1.2, spread=0.1), "undecided"),
-        (picked(right=0.5), "not tested"),
-    ],
-)
-def test_c81(data, wanted):
-    assert verdict(context_vector, "C81", data) == wanted
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (matches(), "supported"),  # lengths that were not trained do not count
-        (matches(ends=0.5), "refuted"),
-        (matches(right=0.5), "refuted"),
-        (matches(ends=0.95, spread=0.04), "undecided"),
-        (matches(right=NAN), "undecided"),
-    ],
-)
-def test_c83(data, wanted):
-    assert verdict(context_vector, "C83", data) == wanted
-
-
 def gaps(both=(1.0, 1.0), left=(1.0, 0.125), spread=0.0):
     return [
         {"both sides": [each + jitter for each in both],
@@ -90,19 +61,33 @@ def gaps(both=(1.0, 1.0), left=(1.0, 0.125), spread=0.0):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (gaps(), "supported"),
-        (gaps(left=(1.0, 0.99)), "refuted"),  # the left side is enough
-        (gaps(both=(1.0, 0.2)), "refuted"),
-        (gaps(both=(0.2, 1.0)), "refuted"),
-        (gaps(both=(0.9, 0.9), spread=0.05), "undecided"),
-        (gaps(left=(0.2, 0.125)), "not tested"),  # it has learned nothing
-    ],
+test_rules = rule_test(
+    {
+        "C81": [
+            (picked(), "supported"),
+            (picked(aligned=0.2), "refuted"),  # it looks elsewhere
+            (picked(query=0.1), "refuted"),  # whoever asks gets the same
+            (picked(value=0.1), "refuted"),  # something else is handed over
+            (picked(aligned=0.5, right=1.2, spread=0.1), "undecided"),
+            (picked(right=0.5), "not tested"),
+        ],
+        "C83": [
+            (matches(), "supported"),  # lengths that were not trained do not count
+            (matches(ends=0.5), "refuted"),
+            (matches(right=0.5), "refuted"),
+            (matches(ends=0.95, spread=0.04), "undecided"),
+            (matches(right=NAN), "undecided"),
+        ],
+        "C82": [
+            (gaps(), "supported"),
+            (gaps(left=(1.0, 0.99)), "refuted"),  # the left side is enough
+            (gaps(both=(1.0, 0.2)), "refuted"),
+            (gaps(both=(0.2, 1.0)), "refuted"),
+            (gaps(both=(0.9, 0.9), spread=0.05), "undecided"),
+            (gaps(left=(0.2, 0.125)), "not tested"),  # it has learned nothing
+        ],
+    }
 )
-def test_c82(data, wanted):
-    assert verdict(cloze, "C82", data) == wanted
 
 
 # ---- the measuring ----
@@ -156,7 +141,7 @@ class Planted:
         return texts
 
 
-def test_shares_of_what_is_right_and_of_what_ends(monkeypatch):
+def test_fractions_of_right_and_finished_translations(monkeypatch):
     _, target = pairs(cross_attention.TESTS, 3, generator())
     monkeypatch.setattr(cross_attention, "_written", Planted(target.tolist()))
     share = 1 - 1 / cross_attention.TESTS
@@ -212,9 +197,3 @@ def test_pictures_show_the_means():
     drawn = cloze.draw(gaps(spread=0.05))
     assert np.allclose(drawn.values, [1.0, 1.0, 1.0, 0.125, 1 / CLUES])
     assert len(drawn.labels) == len(READERS) * len(SIDES) + 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("experiment", [context_vector, cloze], ids=lambda each: each.name)
-def test_quick_runs(experiment):
-    check(experiment, [quick_data(experiment)] * 10)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.lab.families import around, check, quick_data, verdict
-from tests.tiny.dealt import chosen
+from tests.lab.families import around, rule_test
 
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.worked.beam import EXAMPLE
@@ -58,37 +57,9 @@ def shares(above=0.8, greedy=0.2, wide=0.7, spread=0.0):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (shares(), "supported"),
-        (shares(above=0.01), "refuted"),  # greedy misses next to nothing
-        (shares(wide=0.1), "refuted"),  # a beam finds the optimum less often
-        (shares(above=0.05, spread=0.04), "undecided"),
-        (shares(above=NAN), "undecided"),
-    ],
-)
-def test_c85(data, wanted):
-    assert verdict(beam_optimum, "C85", data) == wanted
-
-
 def ends(hard=20, soft=0, ungrammatical=30, tries=100):
     hits = dict(zip(KINDS.values(), (hard, soft, ungrammatical), strict=True))
     return [{"tries": tries, **hits}] * 10
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (ends(), "depends"),
-        (ends(soft=30), "supported"),
-        (ends(0, 0, 0), "refuted"),
-        (ends(1, 1, 1), "undecided"),
-        (ends(0, 0, 0, tries=20), "undecided"),  # too few to say never
-    ],
-)
-def test_c86(data, wanted):
-    assert verdict(dead_ends, "C86", data) == wanted
 
 
 def lengths(plain=(1, 1, 4), divided=(1, 4, 4), trained=(-2.0, 1.0), spread=0.0):
@@ -102,40 +73,10 @@ def lengths(plain=(1, 1, 4), divided=(1, 4, 4), trained=(-2.0, 1.0), spread=0.0)
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (lengths(), "depends"),
-        (lengths((4, 4, 4), (4, 4, 4), (1.0, 1.0)), "supported"),
-        (lengths((1, 1, 1), (1, 1, 1), (-1.0, -1.0)), "refuted"),
-        (lengths((1, 1, 1), (1, 1, 1), (0.0, -1.0), spread=0.5), "undecided"),
-        (lengths((4, 4, 4), (4, 4, 4), (NAN, 1.0)), "undecided"),
-    ],
-)
-def test_c87(data, wanted):
-    assert verdict(beam_length, "C87", data) == wanted
-
-
 def steps(linear=1e-6, total=1e-7, negative=0.0, taken=1.0):
     text = {"new pairs": 0.5, "log p": -1.0}
     return [{"linear": linear, "sum": total, "negative": negative, "taken": taken,
              "greedy": text, "drawn": text, "toyland": text}] * 10  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (steps(), "supported"),
-        (steps(linear=0.1), "refuted"),
-        (steps(total=0.1), "refuted"),
-        (steps(negative=0.1), "refuted"),
-        (steps(taken=0.99), "refuted"),
-        (steps(linear=NAN), "undecided"),
-        (steps(taken=NAN), "undecided"),
-    ],
-)
-def test_c84(data, wanted):
-    assert verdict(most_likely_word, "C84", data) == wanted
 
 
 def honesty(few=-0.1, many=0.1, spread=0.0):
@@ -148,20 +89,6 @@ def honesty(few=-0.1, many=0.1, spread=0.0):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (honesty(), "depends"),
-        (honesty(many=-0.1), "supported"),
-        (honesty(few=0.1), "refuted"),
-        (honesty(few=0.0, spread=0.05), "undecided"),
-        (honesty(few=NAN), "undecided"),
-    ],
-)
-def test_label_smoothing(data, wanted):
-    assert verdict(label_smoothing, "label-smoothing", data) == wanted
-
-
 def shorter(plain=-1.0, divided=0.0, spread=0.0):
     return [
         {"0": {score: [5.0] * 4 for score in SCORES},
@@ -171,18 +98,54 @@ def shorter(plain=-1.0, divided=0.0, spread=0.0):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (shorter(), "depends"),
-        (shorter(divided=-1.0), "supported"),
-        (shorter(plain=1.0), "refuted"),
-        (shorter(plain=-0.1, spread=0.3), "undecided"),
-        (shorter(plain=NAN), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C85": [
+            (shares(), "supported"),
+            (shares(above=0.01), "refuted"),  # greedy misses next to nothing
+            (shares(wide=0.1), "refuted"),  # a beam finds the optimum less often
+            (shares(above=0.05, spread=0.04), "undecided"),
+            (shares(above=NAN), "undecided"),
+        ],
+        "C86": [
+            (ends(), "depends"),
+            (ends(soft=30), "supported"),
+            (ends(0, 0, 0), "refuted"),
+            (ends(1, 1, 1), "undecided"),
+            (ends(0, 0, 0, tries=20), "undecided"),  # too few to say never
+        ],
+        "C87": [
+            (lengths(), "depends"),
+            (lengths((4, 4, 4), (4, 4, 4), (1.0, 1.0)), "supported"),
+            (lengths((1, 1, 1), (1, 1, 1), (-1.0, -1.0)), "refuted"),
+            (lengths((1, 1, 1), (1, 1, 1), (0.0, -1.0), spread=0.5), "undecided"),
+            (lengths((4, 4, 4), (4, 4, 4), (NAN, 1.0)), "undecided"),
+        ],
+        "C84": [
+            (steps(), "supported"),
+            (steps(linear=0.1), "refuted"),
+            (steps(total=0.1), "refuted"),
+            (steps(negative=0.1), "refuted"),
+            (steps(taken=0.99), "refuted"),
+            (steps(linear=NAN), "undecided"),
+            (steps(taken=NAN), "undecided"),
+        ],
+        "label-smoothing": [
+            (honesty(), "depends"),
+            (honesty(many=-0.1), "supported"),
+            (honesty(few=0.1), "refuted"),
+            (honesty(few=0.0, spread=0.05), "undecided"),
+            (honesty(few=NAN), "undecided"),
+        ],
+        "label-smoothing-length": [
+            (shorter(), "depends"),
+            (shorter(divided=-1.0), "supported"),
+            (shorter(plain=1.0), "refuted"),
+            (shorter(plain=-0.1, spread=0.3), "undecided"),
+            (shorter(plain=NAN), "undecided"),
+        ],
+    }
 )
-def test_label_smoothing_length(data, wanted):
-    assert verdict(smoothing_length, "label-smoothing-length", data) == wanted
 
 
 # ---- the measuring: searches ----
@@ -214,7 +177,7 @@ def test_viterbi_and_a_beam_that_holds_all_find_what_listing_all_texts_finds():
         assert wide[number].log_probability == pytest.approx(listed[best], abs=1e-9)
 
 
-def test_greedy_takes_the_likeliest_next_word():
+def test_greedy_chooses_the_likeliest_next_word():
     made = models()
     for number, text in enumerate(Tables(made).find(0, 5, GenerationConfig(beam_size=1), eos=3)):
         last = (0, 0)
@@ -308,7 +271,7 @@ def test_the_example_is_the_worked_one():
     assert example(0.4).table == EXAMPLE
 
 
-def test_the_example_goes_over_to_the_long_sentence_where_it_should():
+def test_the_example_switches_to_the_long_sentence_at_its_threshold():
     """0.95^4 p against 0.5 * 0.5, and divided by the number of tokens."""
     for p in (0.29, 0.3, 0.31, 0.4):
         long, short = np.log(p * 0.95**4), np.log(0.25)
@@ -383,12 +346,6 @@ def test_checks_notice_a_head_that_is_not_linear(writer, monkeypatch):
 CHEAP = [beam_optimum, dead_ends, smoothing_length]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", CHEAP, ids=lambda each: each.name)
-def test_quick_runs(experiment):
-    check(experiment, [quick_data(experiment)] * 10)
-
-
 def test_pictures_show_the_means():
     drawn = beam_optimum.draw(shares(spread=0.1))
     assert np.allclose(drawn.series["the likeliest of all"], [0.2, 0.2, 0.2, 0.7, 0.2])
@@ -400,13 +357,3 @@ def test_pictures_show_the_means():
     assert np.allclose(drawn.series["few sentences: how sure"], [0.6, 0.5])
     drawn = smoothing_length.draw(shorter(spread=0.1))
     assert np.allclose(drawn.series["smoothing 0.1, by probability"], [5, 5, 5, 4])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "experiment",
-    chosen([most_likely_word, beam_length, label_smoothing], most_likely_word, beam_length),
-    ids=lambda each: each.name,
-)
-def test_quick_runs_of_authors(experiment):
-    check(experiment, [quick_data(experiment)] * 10)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, changed_data, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, rule_test
 
 from translucid_lab.claims import activation_slopes, vanishing_gradients
 
@@ -41,48 +41,14 @@ def fallen(
 @pytest.mark.slow
 def test_gradients_by_layer() -> None:
     data = quick_data(vanishing_gradients.gradient_by_layer)
-    check(vanishing_gradients.gradient_by_layer, [data])
     assert len(data["settings"]) == 9
     drawn = vanishing_gradients.gradient_by_layer.draw([data, data]).series
     said = vanishing_gradients._setting("sigmoid", 1.0)
     np.testing.assert_allclose(np.log10(drawn[said]), data["settings"][said]["norms"])
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (fallen(), "supported"),
-        (fallen({"sigmoid, gain 1": -0.1}), "refuted"),
-        (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided"),
-        (fallen(factors={"relu, gain 0.5": 1.0}), "undecided"),  # no small weights among them
-        (fallen(bent=True), "undecided"),  # falls, but in one layer
-        (fallen(factors={"tanh, gain 1": 0.5}), "refuted"),  # should fall and does not
-    ],
-)
-def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(vanishing_gradients.gradient_by_layer, "C4", data) == expected
-
-
 NEVER = {"relu, gain 0.5": 0.0}
 ALWAYS = {"relu, gain 0.5": -9.0, "relu, gain 1.41": -5.0, "relu, gain 3": -5.0}
-
-
-@pytest.mark.parametrize(
-    ("data", "expected", "on"),
-    [
-        (fallen(NEVER), "supported", ""),
-        (fallen(), "depends", "the gain of the weights"),
-        (fallen(NEVER, dead=(0, 32)), "depends", "the learning rate"),
-        (fallen(dead=(0, 32)), "depends", "the gain of the weights and on the learning rate"),
-        (fallen(ALWAYS), "refuted", "every gain"),
-        (fallen(NEVER, dead=(32, 32)), "refuted", "rate"),
-        (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided", ""),
-    ],
-)
-def test_the_rule_of_relu(data: list[dict[str, Any]], expected: str, on: str) -> None:
-    finding = vanishing_gradients.gradient_by_layer.claims["C7"].judge(data)
-    assert finding.verdict == expected
-    assert on in finding.why
 
 
 def test_gradient_norms_against_differences() -> None:
@@ -127,7 +93,6 @@ def test_dead_units_are_those_that_nothing_wakes(monkeypatch: pytest.MonkeyPatch
 
 def test_slopes() -> None:
     data = quick_data(activation_slopes.slopes)
-    check(activation_slopes.slopes, [data])
     assert data["largest"] == {"sigmoid": 0.25, "tanh": 1.0}
     z = activation_slopes.SEEN
     np.testing.assert_allclose(data["curves"]["tanh"], 1 - np.tanh(z) ** 2, atol=1e-12)
@@ -178,10 +143,30 @@ def test_steps_against_the_formula() -> None:
         assert activation_slopes._steps(3.0, loss) == count
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(steps(50, 5000), "supported"), (steps(50, 90), "refuted"), (steps(50, 170), "undecided"),
-     (steps(50, 5000, slope=0.2), "refuted")],
-)  # fmt: skip
-def test_the_rule_of_saturation(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(activation_slopes.saturation, "C6", data) == expected
+test_rules = rule_test(
+    {
+        "C4": [
+            (fallen(), "supported"),
+            (fallen({"sigmoid, gain 1": -0.1}), "refuted"),
+            (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided"),
+            (fallen(factors={"relu, gain 0.5": 1.0}), "undecided"),  # no small weights among them
+            (fallen(bent=True), "undecided"),  # falls, but in one layer
+            (fallen(factors={"tanh, gain 1": 0.5}), "refuted"),  # should fall and does not
+        ],
+        "C6": [
+            (steps(50, 5000), "supported"),
+            (steps(50, 90), "refuted"),
+            (steps(50, 170), "undecided"),
+            (steps(50, 5000, slope=0.2), "refuted"),
+        ],
+        "C7": [
+            (fallen(NEVER), "supported", ""),
+            (fallen(), "depends", "the gain of the weights"),
+            (fallen(NEVER, dead=(0, 32)), "depends", "the learning rate"),
+            (fallen(dead=(0, 32)), "depends", "the gain of the weights and on the learning rate"),
+            (fallen(ALWAYS), "refuted", "every gain"),
+            (fallen(NEVER, dead=(32, 32)), "refuted", "rate"),
+            (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided", ""),
+        ],
+    }
+)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.lab.families import around, changed_data, check, quick_data, verdict
+from tests.lab.families import around, changed_data, quick_data, rule_test
 
 from translucid_lab.claims import context_length, long_range_recall, sequence_tasks
 from translucid_lab.claims.long_range_recall import (
@@ -32,23 +32,8 @@ def reached(*orders: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (reached(0, 0, 1, 1), "supported"),
-        (reached(-9, -8, -5, -3), "refuted"),
-        (reached(-9, -3, 1, 1), "depends"),
-        (reached(-1, -1, -1, -1, spread=2.0), "undecided"),
-        (reached(1, 1, 1, -1, spread=0.5), "undecided"),
-    ],
-)
-def test_the_rule_of_the_lstm(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(long_range_recall.gradients_in_time, "C26", data) == expected
-
-
 def test_gradients() -> None:
     data = quick_data(long_range_recall.gradients_in_time)
-    check(long_range_recall.gradients_in_time, [data])
     assert all(len(values) == SPAN and values[0] == 0 for values in data.values())
     drawn = long_range_recall.gradients_in_time.draw([data, data]).series
     for name, values in drawn.items():
@@ -121,38 +106,7 @@ def recalled(
 BOTH_FAR = {RNN: (1.0, 1.0), RNN_UNIFORM: (1.0, 1.0)}
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (recalled(), "supported"),
-        (recalled(BOTH_FAR), "refuted"),
-        (recalled(reach={RNN: -1.0, RNN_UNIFORM: 0.0}), "refuted"),
-        (recalled({RNN: (1.0, 1.0)}), "depends"),
-        (recalled(reach={RNN: -1.0}), "depends"),
-        (recalled({RNN: (1.0, 0.5), RNN_UNIFORM: (1.0, 0.5)}, spread=0.4), "undecided"),
-        (recalled({RNN: (0.1, 0.1), RNN_UNIFORM: (0.1, 0.1)}), "not tested"),  # nothing learned
-    ],
-)
-def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(long_range_recall.recall_by_distance, "C21", data) == expected
-
-
 NO_BETTER = {GRU: (1.0, 0.1), GRU_UNIFORM: (1.0, 0.1)}
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (recalled(), "supported"),
-        (recalled(NO_BETTER, reach={GRU: -19.0, GRU_UNIFORM: -30.0}), "refuted"),
-        (recalled(parameters=400), "refuted"),  # no simpler
-        (recalled(reach={GRU: -19.0}), "depends"),
-        (recalled(NO_BETTER), "depends"),
-        (recalled(BOTH_FAR | {RNN: (1.0, 0.9), RNN_UNIFORM: (1.0, 0.9)}, spread=0.3), "undecided"),
-    ],
-)
-def test_the_rule_of_the_gru(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(long_range_recall.recall_by_distance, "C27", data) == expected
 
 
 @pytest.mark.thorough
@@ -185,17 +139,43 @@ def moved(share: float, spread: float = 0.0, close: float = 1.0) -> list[dict[st
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (moved(1e-6), "supported"),
-        (moved(0.5), "refuted"),
-        (moved(0.05, 0.04), "undecided"),
-        (moved(1e-6, close=0.1), "not tested"),  # not learned near by either
-    ],
+test_rules = rule_test(
+    {
+        "C26": [
+            (reached(0, 0, 1, 1), "supported"),
+            (reached(-9, -8, -5, -3), "refuted"),
+            (reached(-9, -3, 1, 1), "depends"),
+            (reached(-1, -1, -1, -1, spread=2.0), "undecided"),
+            (reached(1, 1, 1, -1, spread=0.5), "undecided"),
+        ],
+        "C21": [
+            (recalled(), "supported"),
+            (recalled(BOTH_FAR), "refuted"),
+            (recalled(reach={RNN: -1.0, RNN_UNIFORM: 0.0}), "refuted"),
+            (recalled({RNN: (1.0, 1.0)}), "depends"),
+            (recalled(reach={RNN: -1.0}), "depends"),
+            (recalled({RNN: (1.0, 0.5), RNN_UNIFORM: (1.0, 0.5)}, spread=0.4), "undecided"),
+            (recalled({RNN: (0.1, 0.1), RNN_UNIFORM: (0.1, 0.1)}), "not tested"),  # nothing learned
+        ],
+        "C27": [
+            (recalled(), "supported"),
+            (recalled(NO_BETTER, reach={GRU: -19.0, GRU_UNIFORM: -30.0}), "refuted"),
+            (recalled(parameters=400), "refuted"),  # no simpler
+            (recalled(reach={GRU: -19.0}), "depends"),
+            (recalled(NO_BETTER), "depends"),
+            (
+                recalled(BOTH_FAR | {RNN: (1.0, 0.9), RNN_UNIFORM: (1.0, 0.9)}, spread=0.3),
+                "undecided",
+            ),
+        ],
+        "C24": [
+            (moved(1e-6), "supported"),
+            (moved(0.5), "refuted"),
+            (moved(0.05, 0.04), "undecided"),
+            (moved(1e-6, close=0.1), "not tested"),  # not learned near by either
+        ],
+    }
 )
-def test_the_rule_of_far_words(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(context_length.far_words, "C24", data) == expected
 
 
 @torch.no_grad()
@@ -225,7 +205,6 @@ def test_texts_hang_on_both_words() -> None:
 @pytest.mark.slow
 def test_far_words() -> None:
     data = quick_data(context_length.far_words)
-    check(context_length.far_words, [data])
     near, far = map(str, context_length.BACK)
     drawn = context_length.far_words.draw([data, data]).series
     for name in (*context_length.READERS, "truth"):

@@ -8,7 +8,7 @@ from bench import lab_freeze
 
 from translucid_lab.claims import attention_scores, experiments, real_experiments
 from translucid_lab.engine import evidence, fingerprints, results
-from translucid_lab.engine.evidence import surety
+from translucid_lab.engine.evidence import expected_errors
 from translucid_lab.engine.experiment import UNSEEN, Experiment, of_file
 from translucid_lab.engine.results import verified
 from translucid_lab.engine.runner import ExperimentResult, run
@@ -80,21 +80,20 @@ def row(kept: results.Kept) -> evidence.Evidence:
 
 
 @pytest.mark.slow
-def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
+def test_a_verdict_names_its_rule(kept: results.Kept) -> None:
     now = row(kept)
     assert not now.older_rule
-    frozen_since = f"The rule {kept.hashes['C46']} is frozen since {kept.frozen['C46']}."
-    assert row(replace(kept, first_seed=UNSEEN)).rule_text == frozen_since
-    assert now.rule_text.startswith(f"{frozen_since} These seeds were seen while it was made")
+    frozen = f"The rule {kept.hashes['C46']} was frozen on {kept.frozen['C46']}."
+    assert row(replace(kept, first_seed=UNSEEN)).rule_text == frozen
+    assert now.rule_text.startswith(frozen)
+    assert "--first-seed 1000" in now.rule_text
     assert (now.label, kept.labels["C46"]) == ("simulation", "simulation")
     for changed in (replace(kept, hashes={}), replace(kept, hashes={"C46": "of before"})):
         assert row(changed).older_rule
-        assert row(changed).confidence[0].startswith("Judged by an older rule")
+        assert row(changed).confidence[0].startswith("Judged by an older")
 
 
-def test_the_run_that_counts_takes_seeds_that_no_rule_has_seen(
-    kept: results.Kept, tmp_path: Path
-) -> None:
+def test_results_are_stored_by_first_seed(kept: results.Kept, tmp_path: Path) -> None:
     files = {0: results.FILE, UNSEEN: results.FILE, 100: results.AGAIN, 2 * UNSEEN: results.AGAIN}
     for first, file in files.items():
         out = tmp_path / str(first)
@@ -160,12 +159,10 @@ def test_repetitions_compare_cases_and_sizes_not_the_word_alone(kept: results.Ke
 
 def test_how_many_verdicts_may_be_false() -> None:
     findings = [Finding("supported", "", p=p) for p in (0.001, 0.002, 0.04)]
-    every = surety([*findings, Finding("supported", ""), Finding("undecided", "")])
-    assert (every.verdicts, every.rate) == (3, pytest.approx(0.04))
-    assert every.false == pytest.approx(0.12)
-    assert "3 verdicts rest on" in str(every)
-    assert "at most 0.1 may be expected" in str(every)
-    assert str(surety([])) == ""
+    sentence = expected_errors([*findings, Finding("supported", ""), Finding("undecided", "")])
+    assert sentence.startswith("3 verdicts rest on")
+    assert "at most 0.1 may be expected" in sentence  # 3 verdicts at a rate of 0.04
+    assert expected_errors([]) == ""
 
 
 def test_rules_without_chance_need_no_level() -> None:

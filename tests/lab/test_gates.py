@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, quick_data, rule_test
 
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims import lstm_gates
@@ -35,21 +35,6 @@ def forgetting(
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (forgetting(), "supported"),
-        (forgetting(left=0.5), "refuted"),
-        (forgetting(moved=0.5), "refuted"),
-        (forgetting(held=1.0), "refuted"),  # the net does not need it
-        (forgetting(held=0.9, spread=0.1), "undecided"),
-        (forgetting(accuracy=0.7), "not tested"),  # nothing was learned
-    ],
-)
-def test_the_rule_of_forgetting(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(lstm_gates.forget_gate, "C28", data) == expected
-
-
 def test_counting_starts_again_at_resets() -> None:
     batch = lstm_gates.counting(torch.Generator().manual_seed(0), 40)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
@@ -71,7 +56,6 @@ def test_only_rows_with_a_reset_are_held_open() -> None:
 @pytest.mark.slow
 def test_forgetting() -> None:
     data = quick_data(lstm_gates.forget_gate)
-    check(lstm_gates.forget_gate, [data])
     assert data["accuracy"] > 0.9
     falls = np.subtract(data["gates"]["elsewhere"], data["gates"]["at resets"])
     assert (np.diff(falls) <= 1e-6).all()  # the one that drops most first
@@ -108,38 +92,38 @@ def _spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (stored(), "supported"),
-        (stored(input_gate_open=1.0), "refuted"),
-        (stored(other_candidate=0.1), "refuted"),
-        (stored(other_input_gate=0.1), "refuted"),
-        (stored(input_gate_open=0.9, spread=0.09), "undecided"),
-        (stored(accuracy=0.5), "not tested"),
-    ],
+test_rules = rule_test(
+    {
+        "C28": [
+            (forgetting(), "supported"),
+            (forgetting(left=0.5), "refuted"),
+            (forgetting(moved=0.5), "refuted"),
+            (forgetting(held=1.0), "refuted"),  # the net does not need it
+            (forgetting(held=0.9, spread=0.1), "undecided"),
+            (forgetting(accuracy=0.7), "not tested"),  # nothing was learned
+        ],
+        "C29": [
+            (stored(), "supported"),
+            (stored(input_gate_open=1.0), "refuted"),
+            (stored(other_candidate=0.1), "refuted"),
+            (stored(other_input_gate=0.1), "refuted"),
+            (stored(input_gate_open=0.9, spread=0.09), "undecided"),
+            (stored(accuracy=0.5), "not tested"),
+        ],
+        "C30": [
+            (stored(), "supported"),
+            (stored(cell=0.5), "refuted"),
+            (stored(erased=0.9), "refuted"),
+            (stored(not_shown=0.9), "refuted"),
+            (stored(alone=0.3), "refuted"),
+            (stored(hidden=1.0), "depends"),
+            (stored(hidden=1.0, alone=0.3), "refuted"),
+            (stored(hidden=0.5, hidden_spread=0.3), "undecided"),
+            (stored(erased=0.5, spread=0.3), "undecided"),
+            (stored(accuracy=0.5), "not tested"),
+        ],
+    }
 )
-def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(lstm_gates.store_and_show, "C29", data) == expected
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (stored(), "supported"),
-        (stored(cell=0.5), "refuted"),
-        (stored(erased=0.9), "refuted"),
-        (stored(not_shown=0.9), "refuted"),
-        (stored(alone=0.3), "refuted"),
-        (stored(hidden=1.0), "depends"),
-        (stored(hidden=1.0, alone=0.3), "refuted"),
-        (stored(hidden=0.5, hidden_spread=0.3), "undecided"),
-        (stored(erased=0.5, spread=0.3), "undecided"),
-        (stored(accuracy=0.5), "not tested"),
-    ],
-)
-def test_the_rule_of_memory_and_exposure(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(lstm_gates.store_and_show, "C30", data) == expected
 
 
 def test_answers_are_drawn_as_they_are() -> None:
@@ -151,7 +135,7 @@ def test_answers_are_drawn_as_they_are() -> None:
     assert told["as it is, while waiting: a probe of h"] == pytest.approx(0.6)
 
 
-def test_what_is_stored_follows_the_mark() -> None:
+def test_the_stored_symbol_follows_the_mark() -> None:
     batch = lstm_gates.storing(torch.Generator().manual_seed(0), 100)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
         place, asked = row.index(lstm_gates.STORE) + 1, row.index(lstm_gates.ASK)
@@ -161,7 +145,7 @@ def test_what_is_stored_follows_the_mark() -> None:
         assert rest <= {lstm_gates.BLANK, IGNORE}
 
 
-def test_probe_reads_what_is_there_and_nothing_else() -> None:
+def test_probe_reads_only_what_the_rows_contain() -> None:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(lstm_gates.KINDS, (400,), generator=generator)
     noise = torch.randn(400, 8, generator=generator)
@@ -188,6 +172,5 @@ def test_edits_reach_the_cell() -> None:
 @pytest.mark.slow
 def test_store_and_show() -> None:
     data = quick_data(lstm_gates.store_and_show)
-    check(lstm_gates.store_and_show, [data])
     assert data["accuracy"] > 0.9
     assert data["probe"]["cell"][0] < 0.5  # nothing is stored yet

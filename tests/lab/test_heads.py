@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, quick_data, rule_test, verdict
 
 from translucid.models import TransformerConfig, build
 from translucid.tasks.batch import IGNORE
@@ -26,42 +26,13 @@ from translucid_lab.claims.multi_head import (
 # ---- the rules ----
 
 
-def levels(one, two=0.99, four=0.99, between=0.6, single=0.3, spread=0.005):
+def levels(one, four=0.99, between=0.6, single=0.3, spread=0.005, several=None):
+    """several: accuracy of two and of four heads, without spread."""
     return [
-        {"accuracy": [one + j, two + j, four + j / 2], "apart": [0.0, between + j, between + j],
-         "single": {"other positions": single + j}}
+        {"accuracy": [one + j, *([several] * 2 if several else [0.99 + j, four + j / 2])],
+         "apart": [0.0, between + j, between + j], "single": {"other positions": single + j}}
         for j in around(0.0, spread)
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (levels(0.3), "supported"),
-        (levels(0.99), "refuted"),  # one head does as well
-        (levels(0.3, between=0.02), "refuted"),  # all heads look alike
-        (levels(0.3, four=0.5), "not tested"),  # not learned yet
-        (levels(0.97, spread=0.05), "undecided"),
-    ],
-)
-def test_c50(data, wanted):
-    if data[0]["accuracy"][0] > 0.9 and wanted == "undecided":
-        data = [{**each, "accuracy": [each["accuracy"][0], 0.99, 0.99]} for each in data]
-    assert verdict(relations, "C50", data) == wanted
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (levels(0.3), "supported"),
-        (levels(0.3, single=0.99), "refuted"),  # one way that gets there is enough
-        (levels(0.99), "refuted"),
-        (levels(0.97, spread=0.05), "undecided"),
-        (levels(0.3, four=0.5), "not tested"),
-    ],
-)
-def test_c51(data, wanted):
-    assert verdict(relations, "C51", data) == wanted
 
 
 def test_c51_counts_runs():
@@ -85,37 +56,9 @@ def pruned(spare, early=0.0, late=0.0, spread=0.001):
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (pruned(4, 0.05, 0.02), "supported"),
-        (pruned(0), "refuted"),
-        (pruned(4), "depends"),
-        (pruned(1.5, 0.005, 0.005), "undecided"),
-        (pruned(4, 0.005, 0.005), "undecided"),
-    ],
-)
-def test_c52(data, wanted):
-    assert verdict(pruning, "C52", data) == wanted
-
-
 def counted(width=64, weights=9, multiplications=7):
     return [{"heads": [6, 12], "width": [128, width], "weights": [9, weights],
              "multiplications": [7, multiplications]}]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (counted(), "supported"),
-        (counted(width=128), "refuted"),
-        (counted(weights=18), "refuted"),
-        (counted(multiplications=8), "refuted"),
-    ],
-)
-def test_c53(data, wanted):
-    """Nothing is left to chance, so nothing stays undecided."""
-    assert verdict(sizes, "C53", data) == wanted
 
 
 def losses(*more, spread=0.005):
@@ -125,19 +68,43 @@ def losses(*more, spread=0.005):
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (losses(0.0, 0.01, 0.02), "supported"),
-        (losses(0.1, 0.2, 0.3), "refuted"),
-        (losses(0.0, 0.01, 0.2), "depends"),
-        (losses(0.05, 0.05, 0.05, spread=0.1), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C51": [
+            (levels(0.3), "supported"),
+            (levels(0.3, single=0.99), "refuted"),  # one way that gets there is enough
+            (levels(0.99), "refuted"),
+            (levels(0.97, spread=0.05), "undecided"),
+            (levels(0.3, four=0.5), "not tested"),
+        ],
+        "C52": [
+            (pruned(4, 0.05, 0.02), "supported"),
+            (pruned(0), "refuted"),
+            (pruned(4), "depends"),
+            (pruned(1.5, 0.005, 0.005), "undecided"),
+            (pruned(4, 0.005, 0.005), "undecided"),
+        ],
+        "C53": [
+            (counted(), "supported"),
+            (counted(width=128), "refuted"),
+            (counted(weights=18), "refuted"),
+            (counted(multiplications=8), "refuted"),
+        ],
+        "grouped-heads": [
+            (losses(0.0, 0.01, 0.02), "supported", "0.25 of the cache"),
+            (losses(0.1, 0.2, 0.3), "refuted"),
+            (losses(0.0, 0.01, 0.2), "depends"),
+            (losses(0.05, 0.05, 0.05, spread=0.1), "undecided"),
+        ],
+        "C50": [
+            (levels(0.3), "supported"),
+            (levels(0.99), "refuted"),  # one head does as well
+            (levels(0.3, between=0.02), "refuted"),  # all heads look alike
+            (levels(0.3, four=0.5), "not tested"),  # not learned yet
+            (levels(0.97, spread=0.05, several=0.99), "undecided"),
+        ],
+    }
 )
-def test_grouped_heads(data, wanted):
-    found = grouped.claims["grouped-heads"].judge(data)
-    assert found.verdict == wanted
-    assert "0.25 of the cache" in found.why
 
 
 # ---- the measuring ----
@@ -186,7 +153,7 @@ def test_removing_a_head_is_zeroing_what_it_hands_to_the_output():
     assert right(net, batch) == without
 
 
-def test_who_goes_next_is_missed_least():
+def test_the_least_important_head_is_removed_next():
     net = multi_head._net(0, MANY).eval()
     batch = two_back(50, torch.Generator().manual_seed(0))
     (gone,) = multi_head._next_to_go(net, [], batch)
@@ -214,7 +181,6 @@ def test_multiplications_by_hand():
 
 def test_head_width_quick():
     found = quick_data(sizes)
-    check(sizes, [found])
     assert found["weights"][0] == 1_769_472
     assert found["heads"] == [1, 2, 3, 4, 6, 8, 12]
     assert np.allclose(sizes.draw([found]).values * 1e6, found["weights"])
@@ -223,7 +189,6 @@ def test_head_width_quick():
 @pytest.mark.slow
 def test_two_relations_quick():
     found = quick_data(relations)
-    check(relations, [found] * 10)
     drawn = relations.draw([found, {**found, "accuracy": [0.0, 0.0, 0.0]}])
     assert all(np.allclose(heat.values, back)
                for heat, back in zip(drawn.heats, found["back"], strict=True))  # fmt: skip
@@ -233,7 +198,6 @@ def test_two_relations_quick():
 @pytest.mark.slow
 def test_removing_heads_quick():
     found = quick_data(pruning)
-    check(pruning, [found] * 10)
     assert len(found["curve"]) == MANY
     drawn = pruning.draw([found, {**found, "curve": [0.0] * MANY}])
     assert np.allclose(drawn.series[f"{MANY} heads"], np.array(found["curve"]) / 2)
@@ -242,6 +206,5 @@ def test_removing_heads_quick():
 @pytest.mark.slow
 def test_grouped_heads_quick():
     found = quick_data(grouped)
-    check(grouped, [found] * 10)
     assert found["numbers"] == [128, 64, 32, 16]
     assert np.allclose(grouped.draw([found]).series["loss"], found["loss"])

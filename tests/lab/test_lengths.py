@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import changed_data, check, quick_data, verdict
+from tests.lab.families import JITTER, changed_data, check, quick_data, rule_test
 
 from translucid.parts.positions import Sinusoidal
 from translucid.tasks.batch import IGNORE
@@ -35,8 +35,6 @@ from translucid_lab.claims.position_tasks import (
 )
 from translucid_lab.claims.sinusoidal_encoding import WAVES, Waves
 
-JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
-
 
 def places(inside=1.0, twice=1.0, four=1.0):
     """An accuracy for each place of a text."""
@@ -58,54 +56,7 @@ def nets(spread=0.01, **tasks):
 LOST = (1.0, 0.2, 0.2)
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (nets(), "supported"),
-        (nets(sinusoidal_latest=LOST, sinusoidal_copy_back=LOST), "refuted"),
-        (nets(sinusoidal_copy_back=LOST), "depends"),
-        (nets(sinusoidal_latest=(1.0, 1.0, 0.5)), "depends"),
-        (nets(sinusoidal_latest=(1.0, 0.9, 0.9), spread=0.2), "undecided"),
-        # What was not learned inside cannot be kept.
-        (nets(sinusoidal_latest=(0.5, 0.5, 0.5), sinusoidal_copy_back=LOST), "undecided"),
-        (nets(learned_latest=LOST, alibi_latest=LOST), "supported"),
-    ],
-)
-def test_c34(data, expected):
-    assert verdict(length_extrapolation.beyond_length, "C34", data) == expected
-
-
 CHANCE_BEYOND = (1.0, 0.13, 0.13)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (nets(learned_latest=LOST, learned_copy_back=CHANCE_BEYOND), "supported"),
-        (nets(), "refuted"),
-        (nets(learned_latest=LOST), "refuted"),  # three back is kept
-        (nets(learned_copy_back=CHANCE_BEYOND), "refuted"),  # the last letter is kept
-        (nets(learned_latest=(0.92, 0.2, 0.2), learned_copy_back=CHANCE_BEYOND), "refuted"),
-        (nets(learned_latest=LOST, learned_copy_back=(1.0, 0.2, 0.25), spread=0.1), "undecided"),
-        (nets(learned_latest=(0.5, 0.1, 0.1), learned_copy_back=CHANCE_BEYOND), "not tested"),
-    ],
-)
-def test_c35(data, expected):
-    assert verdict(length_extrapolation.beyond_length, "C35", data) == expected
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (nets(), "supported"),
-        (nets(alibi_latest=LOST, alibi_far_letter=LOST), "refuted"),
-        (nets(alibi_far_letter=LOST), "depends"),
-        (nets(alibi_latest=(1.0, 0.9, 0.9), spread=0.2), "undecided"),
-        (nets(alibi_latest=(0.5, 0.5, 0.5)), "undecided"),
-    ],
-)
-def test_alibi(data, expected):
-    assert verdict(length_extrapolation.beyond_length, "alibi", data) == expected
 
 
 def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
@@ -122,38 +73,7 @@ def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
     return found
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (rotary(time=0.5), "supported"),
-        (rotary(copy_back=LOST, far_letter=LOST), "refuted"),
-        (rotary(), "depends"),
-        (rotary(time=0.5, copy_back=LOST, far_letter=LOST), "depends"),
-        (rotary(time=0.8, spread=0.1), "undecided"),
-        (rotary(copy_back=(0.5, 0.5, 0.5), far_letter=LOST), "undecided"),
-    ],
-)
-def test_c38(data, expected):
-    found = length_extrapolation.rotary_scaling.claims["C38"].judge(data)
-    assert found.verdict == expected
-    assert ("it depends on what is asked" in found.why) == (expected == "depends")
-
-
 GAINS = {"copy_back": -0.3, "latest": 0.3, "far_letter": 0.3}
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (rotary(copy_back=LOST, latest=LOST, far_letter=LOST, divided=0.3), "supported"),
-        (rotary(divided=-0.3), "refuted"),
-        (rotary(divided=GAINS), "depends"),
-        (rotary(divided=0.0, spread=0.2), "undecided"),
-        (rotary(divided=0.3, latest=(0.5, 0.1, 0.1)), "undecided"),
-    ],
-)
-def test_rotary_scaling(data, expected):
-    assert verdict(length_extrapolation.rotary_scaling, "rotary-scaling", data) == expected
 
 
 def orders(unmasked=(1e-15, 0.14), causal=(0.5, 0.9), spread=0.01):
@@ -162,38 +82,9 @@ def orders(unmasked=(1e-15, 0.14), causal=(0.5, 0.9), spread=0.01):
             for j in JITTER]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (orders(causal=(1e-15, 0.14)), "supported"),
-        (orders(unmasked=(0.5, 0.9)), "refuted"),
-        (orders(), "depends"),
-        (orders(causal=(0.5, 0.14)), "undecided"),  # outputs change, but tell nothing
-        (orders(unmasked=(1e-15, 0.2), spread=0.1), "undecided"),
-        (orders(unmasked=(1e-6, 0.14)), "undecided"),
-    ],
-)
-def test_c33(data, expected):
-    assert verdict(permutation.order, "C33", data) == expected
-
-
 def tables(sinusoidal=0.0, learned=0.1, computed=1, trained=0):
     return [{"sinusoidal": sinusoidal, "learned": learned, "computed": computed,
              "sinusoidal_trained": trained, "learned_trained": 2048}] * 10  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (tables(), "supported"),
-        (tables(sinusoidal=1e-6), "refuted"),
-        (tables(computed=6), "refuted"),
-        (tables(trained=2048), "refuted"),
-        (tables(learned=0.0), "undecided"),  # nothing was trained
-    ],
-)
-def test_c39(data, expected):
-    assert verdict(sinusoidal_encoding.once, "C39", data) == expected
 
 
 def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
@@ -203,18 +94,76 @@ def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
              for wave, share in shares.items()} for j in JITTER]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (waved(0.5, 0.5, 0.5), "supported"),
-        (waved(1.0, 1.0, 1.0), "refuted"),
-        (waved(0.5, 1.0, 1.0), "depends"),
-        (waved(0.95, 1.0, 1.0, spread=0.1), "undecided"),
-        (waved(0.3, 0.3, 0.3, sine=0.5), "not tested"),  # sine and cosine did not learn it
-    ],
+test_rules = rule_test(
+    {
+        "C34": [
+            (nets(), "supported"),
+            (nets(sinusoidal_latest=LOST, sinusoidal_copy_back=LOST), "refuted"),
+            (nets(sinusoidal_copy_back=LOST), "depends"),
+            (nets(sinusoidal_latest=(1.0, 1.0, 0.5)), "depends"),
+            (nets(sinusoidal_latest=(1.0, 0.9, 0.9), spread=0.2), "undecided"),
+            # What was not learned inside cannot be kept.
+            (nets(sinusoidal_latest=(0.5, 0.5, 0.5), sinusoidal_copy_back=LOST), "undecided"),
+            (nets(learned_latest=LOST, alibi_latest=LOST), "supported"),
+        ],
+        "C35": [
+            (nets(learned_latest=LOST, learned_copy_back=CHANCE_BEYOND), "supported"),
+            (nets(), "refuted"),
+            (nets(learned_latest=LOST), "refuted"),  # three back is kept
+            (nets(learned_copy_back=CHANCE_BEYOND), "refuted"),  # the last letter is kept
+            (nets(learned_latest=(0.92, 0.2, 0.2), learned_copy_back=CHANCE_BEYOND), "refuted"),
+            (
+                nets(learned_latest=LOST, learned_copy_back=(1.0, 0.2, 0.25), spread=0.1),
+                "undecided",
+            ),
+            (nets(learned_latest=(0.5, 0.1, 0.1), learned_copy_back=CHANCE_BEYOND), "not tested"),
+        ],
+        "alibi": [
+            (nets(), "supported"),
+            (nets(alibi_latest=LOST, alibi_far_letter=LOST), "refuted"),
+            (nets(alibi_far_letter=LOST), "depends"),
+            (nets(alibi_latest=(1.0, 0.9, 0.9), spread=0.2), "undecided"),
+            (nets(alibi_latest=(0.5, 0.5, 0.5)), "undecided"),
+        ],
+        "rotary-scaling": [
+            (rotary(copy_back=LOST, latest=LOST, far_letter=LOST, divided=0.3), "supported"),
+            (rotary(divided=-0.3), "refuted"),
+            (rotary(divided=GAINS), "depends"),
+            (rotary(divided=0.0, spread=0.2), "undecided"),
+            (rotary(divided=0.3, latest=(0.5, 0.1, 0.1)), "undecided"),
+        ],
+        "C33": [
+            (orders(causal=(1e-15, 0.14)), "supported"),
+            (orders(unmasked=(0.5, 0.9)), "refuted"),
+            (orders(), "depends"),
+            (orders(causal=(0.5, 0.14)), "undecided"),  # outputs change, but tell nothing
+            (orders(unmasked=(1e-15, 0.2), spread=0.1), "undecided"),
+            (orders(unmasked=(1e-6, 0.14)), "undecided"),
+        ],
+        "C39": [
+            (tables(), "supported"),
+            (tables(sinusoidal=1e-6), "refuted"),
+            (tables(computed=6), "refuted"),
+            (tables(trained=2048), "refuted"),
+            (tables(learned=0.0), "undecided"),  # nothing was trained
+        ],
+        "C41": [
+            (waved(0.5, 0.5, 0.5), "supported"),
+            (waved(1.0, 1.0, 1.0), "refuted"),
+            (waved(0.5, 1.0, 1.0), "depends"),
+            (waved(0.95, 1.0, 1.0, spread=0.1), "undecided"),
+            (waved(0.3, 0.3, 0.3, sine=0.5), "not tested"),  # sine and cosine did not learn it
+        ],
+        "C38": [
+            (rotary(time=0.5), "supported"),
+            (rotary(copy_back=LOST, far_letter=LOST), "refuted"),
+            (rotary(), "depends", "depends on what is asked"),
+            (rotary(time=0.5, copy_back=LOST, far_letter=LOST), "depends"),
+            (rotary(time=0.8, spread=0.1), "undecided"),
+            (rotary(copy_back=(0.5, 0.5, 0.5), far_letter=LOST), "undecided"),
+        ],
+    }
 )
-def test_c41(data, expected):
-    assert verdict(sinusoidal_encoding.waves, "C41", data) == expected
 
 
 # ---- the tasks ----
@@ -236,7 +185,7 @@ def test_tasks_by_reading_them(task):
     assert task is not far_letter or bool((ids[:, 1:] >= 8).all())
 
 
-def test_both_near_and_far_letters_are_asked_for():
+def test_targets_include_near_and_far_letters():
     ids, _ = latest(500, TRAINED, torch.Generator().manual_seed(0))
     only_first = (ids[:, 1:] >= 8).all(dim=1).double().mean()
     expected = np.mean([(1 - share) ** (TRAINED - 1) for share in position_tasks.DENSITIES])
@@ -322,7 +271,6 @@ def test_counting_computations():
 
 def test_encoding_once_runs():
     found = quick_data(sinusoidal_encoding.once)
-    check(sinusoidal_encoding.once, [found] * 10)
     assert np.allclose(
         sinusoidal_encoding.once.draw([found]).values, [found["sinusoidal"], found["learned"]]
     )
@@ -332,7 +280,6 @@ def test_encoding_once_runs():
 @pytest.mark.slow
 def test_order_runs():
     found = quick_data(permutation.order)
-    check(permutation.order, [found] * 10)
     drawn = permutation.order.draw([found, {**found, "told": [0.0, 0.0]}])
     assert np.allclose(drawn.values[:2], np.array(found["told"]) / 2)
     assert found["told"][0] < 0.3 < found["told"][1]
@@ -341,7 +288,6 @@ def test_order_runs():
 @pytest.mark.thorough
 def test_waves_run():
     found = quick_data(sinusoidal_encoding.waves)
-    check(sinusoidal_encoding.waves, [found] * 10)
     drawn = sinusoidal_encoding.waves.draw([found])
     assert np.allclose(drawn.values, [found[wave]["right"] for wave in WAVES])
     assert found["sine and cosine"]["right"] > 0.9
@@ -351,7 +297,6 @@ def test_waves_run():
 @pytest.mark.thorough
 def test_beyond_length_runs():
     found = quick_data(length_extrapolation.beyond_length)
-    check(length_extrapolation.beyond_length, [found] * 10)
     drawn = length_extrapolation.beyond_length.draw([found]).series["ALiBi"]
     assert len(drawn) == TESTED // length_extrapolation.BLOCK
     assert drawn[1] == pytest.approx(np.mean(found["alibi"]["latest"][4:8]))

@@ -6,77 +6,65 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import Rows, around, check, rule_test
 
 from translucid.models.autoregressive import GenerationInputs
 from translucid_lab.claims import next_word_prediction
-from translucid_lab.claims.next_word_prediction import (
-    WIDTHS,
-    amount_of_text,
-    one_target,
-    vector_sizes,
-)
 from translucid_lab.claims.sequential_time import LENGTHS, SPEEDS, all_at_once
 from translucid_lab.claims.toyland_text import Sentences, sentences
 
 
-@pytest.mark.parametrize(
-    ("one", "spread", "prefix", "wanted"),
-    [
-        (3.02, 0.01, 0.0, "supported"),
-        (3.5, 0.01, 0.0, "depends"),
-        (3.5, 0.01, 0.1, "refuted"),
-        (3.1, 0.05, 0.0, "undecided"),
-    ],
-)
-def test_one_target(one: float, spread: float, prefix: float, wanted: str) -> None:
-    data = [{"every word": 3.0, "one word": value, "prefix": prefix}
+def targets(one: float, spread: float = 0.01, prefix: float = 0.0) -> Rows:
+    return [{"every word": 3.0, "one word": value, "prefix": prefix}
             for value in around(one, spread)]  # fmt: skip
-    assert verdict(one_target, "C14", data) == wanted
 
 
-@pytest.mark.parametrize(
-    ("gaps", "wanted"),
-    [((-0.2, 0.2), "supported"), ((0.2, 0.3), "refuted"), ((-0.2, -0.3), "refuted"),
-     ((0.0, 0.2), "undecided"), ((0.0, 0.0), "undecided")],
-)  # fmt: skip
-def test_amounts(gaps: tuple[float, float], wanted: str) -> None:
-    data = [{"sizes": [1, 2], "LSTM": [3 + gap + noise for gap in gaps], "Transformer": [3.0, 3.0]}
+def amounts(*gaps: float) -> Rows:
+    return [{"sizes": [1, 2], "LSTM": [3 + gap + noise for gap in gaps], "Transformer": [3.0, 3.0]}
             for noise in around(0, 0.02)]  # fmt: skip
-    assert verdict(amount_of_text, "C25", data) == wanted
 
 
-@pytest.mark.parametrize(
-    ("losses", "counts", "wanted"),
-    [
-        ((3.5, 3.3, 3.1, 3.0), 4.0, "supported"),
-        ((4.5, 3.3, 3.1, 3.0), 4.0, "refuted"),
-        ((3.03, 3.02, 3.01, 3.0), 4.0, "refuted"),
-        ((4.0, 3.3, 3.1, 3.0), 4.0, "undecided"),
-    ],
-)
-def test_widths(losses: tuple[float, ...], counts: float, wanted: str) -> None:
-    data = [{"loss": [loss + noise for loss in losses], "counts": counts}
-            for noise in around(0, 0.02)]  # fmt: skip
-    assert verdict(vector_sizes, "C89", data) == wanted
+def widths(*losses: float) -> Rows:
+    return [{"loss": [loss + noise for loss in losses], "counts": 4.0} for noise in around(0, 0.02)]
 
 
-def timed(gru: float, transformer: float, writes: float, noise: float) -> dict[str, object]:
+def timed(gru: float, writes: float = 30.0) -> Rows:
     def times(reads: float, writing: float) -> dict[str, list[float]]:
         return {"reads": [reads] * 2, "trains": [2 * reads] * 2, "writes": [writing] * 2}
 
-    return {"lengths": [32, 128], "GRU": times(gru * (1 + noise), 30.0),
-            "Transformer": times(transformer, writes)}  # fmt: skip
+    return [{"lengths": [32, 128], "GRU": times(gru * (1 + noise), 30.0),
+             "Transformer": times(1.0, writes)} for noise in around(0, 0.1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("gru", "writes", "wanted"),
-    [(3.0, 30.0, "supported"), (0.5, 30.0, "refuted"), (3.0, 2.0, "refuted"),
-     (1.0, 30.0, "undecided")],
-)  # fmt: skip
-def test_all_at_once(gru: float, writes: float, wanted: str) -> None:
-    data = [timed(gru, 1.0, writes, noise) for noise in around(0, 0.1)]
-    assert verdict(all_at_once, "C88", data) == wanted
+test_rules = rule_test(
+    {
+        "C14": [
+            (targets(3.02), "supported"),
+            (targets(3.5), "depends"),
+            (targets(3.5, prefix=0.1), "refuted"),
+            (targets(3.1, spread=0.05), "undecided"),
+        ],
+        "C25": [
+            (amounts(-0.2, 0.2), "supported"),
+            (amounts(0.2, 0.3), "refuted"),
+            (amounts(-0.2, -0.3), "refuted"),
+            (amounts(0.0, 0.2), "undecided"),
+            (amounts(0.0, 0.0), "undecided"),
+        ],
+        "C88": [
+            (timed(3.0), "supported"),
+            (timed(0.5), "refuted"),
+            (timed(3.0, writes=2.0), "refuted"),
+            (timed(1.0), "undecided"),
+        ],
+        "C89": [
+            (widths(3.5, 3.3, 3.1, 3.0), "supported"),
+            (widths(4.5, 3.3, 3.1, 3.0), "refuted"),
+            (widths(3.03, 3.02, 3.01, 3.0), "refuted"),
+            (widths(4.0, 3.3, 3.1, 3.0), "undecided"),
+        ],
+    }
+)
 
 
 def test_one_target_is_one_of_the_text() -> None:
@@ -87,7 +75,7 @@ def test_one_target_is_one_of_the_text() -> None:
     assert {int(row.argmax()) for row in chosen[::3]} == {0, 1, 2}
 
 
-def test_what_word_counts_say() -> None:
+def test_loss_of_word_counts_by_hand() -> None:
     """Beside the same by hand: add one to every count, take the logarithm of the share."""
     texts = Sentences(torch.tensor([[2, 3, 3], [2, 4, 0]]), torch.tensor([[2, 3, 1], [4, 2, 0]]), 5)
     counts = Counter([3, 3, 4])
@@ -111,22 +99,6 @@ def test_writing_reads_the_same_words() -> None:
     with torch.no_grad():
         steps = torch.cat([net.step(ids[:, at : at + 1], state) for at in range(8)], dim=1)
         torch.testing.assert_close(steps, net(ids))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("experiment", [one_target, amount_of_text, vector_sizes],
-                         ids=lambda each: each.name)  # fmt: skip
-def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
-    data = [quick_data(experiment)] * 10
-    check(experiment, data)
-    drawn = experiment.draw(data)
-    if experiment is one_target:
-        np.testing.assert_allclose(drawn.values, [data[0][name] for name in drawn.labels])
-    elif experiment is vector_sizes:
-        assert len(drawn.x.labels) == len(WIDTHS)
-        np.testing.assert_allclose(drawn.series["GRU"], data[0]["loss"])
-    else:
-        np.testing.assert_allclose(drawn.series["LSTM"], data[0]["LSTM"])
 
 
 @pytest.mark.slow

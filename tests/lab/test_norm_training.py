@@ -3,22 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import JITTER, judging, quick_data
+from tests.lab.families import JITTER, judge, measured, rule_test
 
-from translucid_lab.claims import training_with_norms
+from translucid_lab.claims import experiments, training_with_norms
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.claims.training_with_norms import ARMS, BATCHES, DEPTH, GAINS, KINDS, NORMS
-from translucid_lab.engine.experiment import of_module
-
-EXPERIMENTS = {each.name: each for each in of_module(training_with_norms)}
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
-
-
-judge = judging(EXPERIMENTS)
 
 
 def gradients(layer=0.0, batch=0.0, layer_residual=0.0, batch_residual=0.0, spread=0.1):
@@ -29,19 +18,6 @@ def gradients(layer=0.0, batch=0.0, layer_residual=0.0, batch_residual=0.0, spre
          for kind, order in orders.items()}
         for j in JITTER
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (gradients(), "supported"),
-        (gradients(4, 4, 4, -4), "refuted"),  # explodes or vanishes: both
-        (gradients(batch=4), "depends"),
-        (gradients(batch=1, spread=0.9), "undecided"),
-    ],
-)
-def test_c66(data, verdict):
-    assert judge("C66", data).verdict == verdict
 
 
 def test_c66_at_every_scale_of_the_weights():
@@ -69,36 +45,6 @@ def new_data(layer, batch, radius=(0.0, 0.0), spread=0.001):
 LESS, MORE = [-0.1] * 3, [0.1] * 3
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (new_data(LESS, LESS, (-0.1, -0.1)), "supported"),
-        (new_data(MORE, [0.0] * 3, (0.1, 0.1)), "refuted"),
-        (new_data(LESS, LESS, (0.1, -0.1)), "depends"),
-        (new_data(LESS, [-0.1, 0.1, -0.1], (-0.1, -0.1)), "depends"),
-        (new_data(LESS, [-0.02] * 3, (-0.1, -0.1), spread=0.09), "undecided"),
-        (new_data([float("nan")] * 3, LESS, (-0.1, -0.1)), "undecided"),  # did not come so far
-    ],
-)
-def test_c65(data, verdict):
-    assert judge("C65", data).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (new_data(LESS, LESS), "supported"),  # the same for every batch
-        (new_data(LESS, MORE), "refuted"),
-        (new_data(LESS, [-0.3, -0.2, -0.1]), "depends"),  # more with noisier batches
-        (new_data(LESS, [-0.1, 0.0, 0.0]), "depends"),
-        (new_data(LESS, [-0.02] * 3, spread=0.09), "undecided"),
-        (new_data(LESS, [float("nan"), -0.1, -0.1]), "undecided"),
-    ],
-)
-def test_c68(data, verdict):
-    assert judge("C68", data).verdict == verdict
-
-
 def shaken(gentle, hard=1.0, *, plain=1.0, gentle_drift=0.08, hard_drift=0.4, spread=0.01):
     loss = dict(zip(ARMS, (plain, 0.2, gentle, hard), strict=True))
     drift = dict(zip(ARMS, (0.05, 0.001, gentle_drift, hard_drift), strict=True))
@@ -109,47 +55,61 @@ def shaken(gentle, hard=1.0, *, plain=1.0, gentle_drift=0.08, hard_drift=0.4, sp
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (shaken(0.9), "supported"),
-        (shaken(0.25), "refuted"),
-        (shaken(0.25, 0.9, gentle_drift=0.01), "supported"),  # the hard one counts then
-        (shaken(0.6, spread=0.2), "undecided"),
-        (shaken(0.9, plain=0.1), "not tested"),  # batch norm is no faster
-        (shaken(0.9, gentle_drift=0.01, hard_drift=0.01), "not tested"),  # nothing was shaken
-    ],
+test_rules = rule_test(
+    {
+        "C66": [
+            (gradients(), "supported"),
+            (gradients(4, 4, 4, -4), "refuted"),  # explodes or vanishes: both
+            (gradients(batch=4), "depends"),
+            (gradients(batch=1, spread=0.9), "undecided"),
+        ],
+        "C65": [
+            (new_data(LESS, LESS, (-0.1, -0.1)), "supported"),
+            (new_data(MORE, [0.0] * 3, (0.1, 0.1)), "refuted"),
+            (new_data(LESS, LESS, (0.1, -0.1)), "depends"),
+            (new_data(LESS, [-0.1, 0.1, -0.1], (-0.1, -0.1)), "depends"),
+            (new_data(LESS, [-0.02] * 3, (-0.1, -0.1), spread=0.09), "undecided"),
+            (new_data([float("nan")] * 3, LESS, (-0.1, -0.1)), "undecided"),  # did not come so far
+        ],
+        "C68": [
+            (new_data(LESS, LESS), "supported"),  # the same for every batch
+            (new_data(LESS, MORE), "refuted"),
+            (new_data(LESS, [-0.3, -0.2, -0.1]), "depends"),  # more with noisier batches
+            (new_data(LESS, [-0.1, 0.0, 0.0]), "depends"),
+            (new_data(LESS, [-0.02] * 3, spread=0.09), "undecided"),
+            (new_data(LESS, [float("nan"), -0.1, -0.1]), "undecided"),
+        ],
+        "C67": [
+            (shaken(0.9), "supported"),
+            (shaken(0.25), "refuted"),
+            (shaken(0.25, 0.9, gentle_drift=0.01), "supported"),  # the hard one counts then
+            (shaken(0.6, spread=0.2), "undecided"),
+            (shaken(0.9, plain=0.1), "not tested"),  # batch norm is no faster
+            (shaken(0.9, gentle_drift=0.01, hard_drift=0.01), "not tested"),  # nothing was shaken
+        ],
+    }
 )
-def test_c67(data, verdict):
-    assert judge("C67", data).verdict == verdict
 
 
-def test_c67_one_wild_seed_does_not_choose_what_is_asked():
+def test_c67_ignores_one_outlier_seed():
     data = shaken(0.25)
     data[3]["plain"]["drift"] = 50.0
     assert judge("C67", data).verdict == "refuted"
 
 
 @pytest.mark.thorough
-def test_rules_read_what_is_measured(measured):
-    for name, each in EXPERIMENTS.items():
-        for rule in each.claims.values():
-            assert rule.finding([measured[name]] * 10).why
-
-
-@pytest.mark.thorough
-def test_pictures_show_the_means(measured):
-    found = measured["gradients-by-layer"]
-    drawn = EXPERIMENTS["gradients-by-layer"].draw([found, found])
+def test_pictures_show_the_means():
+    found = measured("gradients-by-layer")
+    drawn = experiments()["gradients-by-layer"].draw([found, found])
     middle = GAINS.index(1.0)
     assert all(np.allclose(drawn.series[kind], found[kind][middle][::7]) for kind in KINDS)
-    found = measured["norm-new-data"]
-    drawn = EXPERIMENTS["norm-new-data"].draw([found])
+    found = measured("norm-new-data")
+    drawn = experiments()["norm-new-data"].draw([found])
     for said, norm in zip(drawn.series, NORMS, strict=True):
         assert np.allclose(drawn.series[said], found[norm]["signs"], equal_nan=True)
         assert len(found[norm]["signs"]) == len(BATCHES)
-    found = measured["why-batch-norm"]
-    drawn = EXPERIMENTS["why-batch-norm"].draw([found])
+    found = measured("why-batch-norm")
+    drawn = experiments()["why-batch-norm"].draw([found])
     for said, arm in zip(drawn.series, ARMS, strict=True):
         assert np.allclose(drawn.series[said], found[arm]["loss"][::2])
 

@@ -3,21 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import JITTER, judging, quick_data
+from tests.lab.families import JITTER, measured, rule_test
 
-from translucid_lab.claims import norm_invariance, rms_norm_cost
+from translucid_lab.claims import experiments, norm_invariance, rms_norm_cost
 from translucid_lab.claims.norm_invariance import CHANGES, FAIR, METHODS, NORMS
-from translucid_lab.engine.experiment import of_module
-
-EXPERIMENTS = {each.name: each for each in of_module(norm_invariance) + of_module(rms_norm_cost)}
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
-
-
-judge = judging(EXPERIMENTS)
 
 
 def scales(raw, standardised, spread=1.0):
@@ -25,18 +14,6 @@ def scales(raw, standardised, spread=1.0):
         {"scales": [1.0, 30.0], "raw": [3.0, raw + spread * j], "standardised": [3.0, standardised]}
         for j in JITTER
     ]
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (scales(4000, 3), "supported"),
-        (scales(3, 40), "refuted"),
-        (scales(40, 40, spread=20), "undecided"),
-    ],
-)
-def test_c64(data, verdict):
-    assert judge("C64", data).verdict == verdict
 
 
 def changes(**cells):
@@ -50,55 +27,11 @@ def changes(**cells):
     return [{"change": table, "parameters": parameters, "width": 512}] * 10
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (changes(), "supported"),
-        (changes(layer_0=0.1), "refuted"),
-        (changes(layer_1=0.1), "refuted"),
-        (changes(batch_0=0.0), "refuted"),
-        (changes(layer_0=1e-7), "undecided"),  # rounding
-    ],
-)
-def test_c72(data, verdict):
-    assert judge("C72", data).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (changes(), "supported"),
-        (changes(rms_2=0.5), "refuted"),
-        (changes(rms_3=0.0), "refuted"),
-        (changes(parameters=[1024, 1024]), "refuted"),
-        (changes(rms_2=1e-3), "undecided"),
-    ],
-)
-def test_c75(data, verdict):
-    found = judge("C75", data)
-    assert found.verdict == verdict
-    assert "not measured" in found.why
-
-
 def shares(*after, spread=0.001):
     return [
         {"share": [0.95, *(each + spread * j for each in after)], "ranges": [100.0, 1.4, 1.4, 4.0]}
         for j in JITTER
     ]
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (shares(FAIR, FAIR, FAIR), "supported"),
-        (shares(0.9, 0.9, 0.9), "refuted"),
-        (shares(FAIR, FAIR, 0.9), "depends"),
-        (shares(FAIR, FAIR, 3 * FAIR), "undecided"),
-        (shares(FAIR, FAIR, 2 * FAIR, spread=0.1), "undecided"),
-    ],
-)
-def test_c73(data, verdict):
-    assert judge("C73", data).verdict == verdict
 
 
 def costs(plain, fused, worse=0.0, spread=0.02):
@@ -108,39 +41,57 @@ def costs(plain, fused, worse=0.0, spread=0.02):
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (costs(0.5, 0.9), "supported"),
-        (costs(1.5, 1.2), "refuted"),
-        (costs(0.5, 0.9, worse=1.0), "refuted"),  # cheaper, but not as good
-        (costs(0.5, 1.2), "depends"),
-        (costs(0.5, 1.0, spread=0.2), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C64": [
+            (scales(4000, 3), "supported"),
+            (scales(3, 40), "refuted"),
+            (scales(40, 40, spread=20), "undecided"),
+        ],
+        "C72": [
+            (changes(), "supported"),
+            (changes(layer_0=0.1), "refuted"),
+            (changes(layer_1=0.1), "refuted"),
+            (changes(batch_0=0.0), "refuted"),
+            (changes(layer_0=1e-7), "undecided"),  # rounding
+        ],
+        "C73": [
+            (shares(FAIR, FAIR, FAIR), "supported"),
+            (shares(0.9, 0.9, 0.9), "refuted"),
+            (shares(FAIR, FAIR, 0.9), "depends"),
+            (shares(FAIR, FAIR, 3 * FAIR), "undecided"),
+            (shares(FAIR, FAIR, 2 * FAIR, spread=0.1), "undecided"),
+        ],
+        "C74": [
+            (costs(0.5, 0.9), "supported"),
+            (costs(1.5, 1.2), "refuted"),
+            (costs(0.5, 0.9, worse=1.0), "refuted"),  # cheaper, but not as good
+            (costs(0.5, 1.2), "depends"),
+            (costs(0.5, 1.0, spread=0.2), "undecided"),
+        ],
+        "C75": [
+            (changes(), "supported"),
+            (changes(rms_2=0.5), "refuted"),
+            (changes(rms_3=0.0), "refuted"),
+            (changes(parameters=[1024, 1024]), "refuted", "not measured"),
+            (changes(rms_2=1e-3), "undecided"),
+        ],
+    }
 )
-def test_c74(data, verdict):
-    assert judge("C74", data).verdict == verdict
 
 
-@pytest.mark.slow
-def test_rules_read_what_is_measured(measured):
-    for name, each in EXPERIMENTS.items():
-        for rule in each.claims.values():
-            assert rule.finding([measured[name]] * 10).why
-
-
-def test_pictures_show_the_means(measured):
-    found = measured["feature-scales"]
+def test_pictures_show_the_means():
+    found = measured("feature-scales")
     other = {**found, "raw": [3 * each for each in found["raw"]]}
-    drawn = EXPERIMENTS["feature-scales"].draw([found, other])
+    drawn = experiments()["feature-scales"].draw([found, other])
     assert np.allclose(drawn.series["as they are"], 2 * np.array(found["raw"]))
     assert np.allclose(drawn.series["standardised"], found["standardised"])
-    drawn = EXPERIMENTS["norm-invariance"].draw([measured["norm-invariance"]])
-    assert np.allclose(drawn.values, measured["norm-invariance"]["change"])
-    drawn = EXPERIMENTS["large-feature"].draw([measured["large-feature"]])
-    assert np.allclose(drawn.values, [*measured["large-feature"]["share"], FAIR])
-    drawn = EXPERIMENTS["norm-cost"].draw([measured["norm-cost"]])
-    assert np.allclose(drawn.values, [*measured["norm-cost"]["ratio"], 1.0])
+    drawn = experiments()["norm-invariance"].draw([measured("norm-invariance")])
+    assert np.allclose(drawn.values, measured("norm-invariance")["change"])
+    drawn = experiments()["large-feature"].draw([measured("large-feature")])
+    assert np.allclose(drawn.values, [*measured("large-feature")["share"], FAIR])
+    drawn = experiments()["norm-cost"].draw([measured("norm-cost")])
+    assert np.allclose(drawn.values, [*measured("norm-cost")["ratio"], 1.0])
 
 
 @pytest.mark.parametrize("standardise", [False, True])
@@ -167,7 +118,7 @@ def test_a_rate_that_diverges_never_wins():
     assert norm_invariance._steps(x, x.sum(1, keepdim=True), 1.0, 500, standardise=False) == 500
 
 
-def test_looking_is_asked_for(monkeypatch):
+def test_the_plain_way_does_not_use_the_fused_kernel(monkeypatch):
     monkeypatch.setattr(torch.nn.functional, "layer_norm", None)  # the fused kernel is not there
     norm, x = rms_norm_cost.LayerNorm(4), torch.ones(1, 4)
     assert norm(x, trace=rms_norm_cost.TRACES["plain operations"]).shape == x.shape
@@ -175,7 +126,7 @@ def test_looking_is_asked_for(monkeypatch):
         norm(x, trace=rms_norm_cost.TRACES["fused kernel"])
 
 
-def test_looking_takes_the_plain_operations():
+def test_plain_and_fused_norms_agree():
     """The two ways of the cost give the same values, to rounding; looking is what decides."""
     x = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
     for norm in (rms_norm_cost.LayerNorm(16), rms_norm_cost.RMSNorm(16)):
@@ -183,9 +134,9 @@ def test_looking_takes_the_plain_operations():
         assert torch.allclose(plain, fused, atol=1e-5)
 
 
-def test_methods_and_their_numbers(measured):
-    assert len(measured["large-feature"]["share"]) == len(METHODS)
-    share = measured["large-feature"]["share"]
+def test_methods_and_their_numbers():
+    assert len(measured("large-feature")["share"]) == len(METHODS)
+    share = measured("large-feature")["share"]
     # A feature of deviation 100 among fifteen of 1: mean of s / (s + chi² of 15), s = 10⁴ chi² of 1
     assert share[0] == pytest.approx(0.95, abs=0.03)
     assert share[1] == pytest.approx(FAIR, abs=0.02)

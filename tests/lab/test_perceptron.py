@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, quick_data, rule_test
 
 from translucid.models.mlp import MLP, MLPConfig
 from translucid_lab.claims import single_units, small_nets, universal_approximation
@@ -21,22 +21,12 @@ def corners(**right: int) -> list[dict[str, Any]]:
 
 def test_one_unit() -> None:
     data = quick_data(single_units.one_unit)
-    check(single_units.one_unit, [data])
     # Cover 1965: 4 points in general position in the plane have 14 linear splits.
     assert data["reached"] == sum(right == 4 for right in data["grid"]) == 14
     # The convergence theorem: the rule finds whatever is separable.
     assert [right == 4 for right in data["learned"]] == [right == 4 for right in data["grid"]]
     assert single_units.one_unit.draw([data]).values.tolist() == data["grid"]
     assert single_units.one_unit.draw([data]).marked == (6, 9)
-
-
-@pytest.mark.parametrize(
-    ("right", "expected"),
-    [({}, "supported"), ({"XOR": 4}, "refuted"), ({"AND": 3}, "undecided"),
-     ({"OR": 3}, "undecided"), ({"OR": 3, "XOR": 4}, "refuted")],
-)  # fmt: skip
-def test_the_rule_of_one_unit(right: dict[str, int], expected: str) -> None:
-    assert verdict(single_units.one_unit, "C1", corners(**right)) == expected
 
 
 # ---- a hidden layer ----
@@ -50,7 +40,6 @@ def solved(bent: int, straight: int = 0, by_hand: float = 0.0) -> list[dict[str,
 @pytest.mark.slow
 def test_a_hidden_layer() -> None:
     data = quick_data(single_units.xor_hidden)
-    check(single_units.xor_hidden, [data])
     assert data["solved"]["identity"] == [0, 0, 0]
     assert data["by_hand"] == 0.0
     drawn = single_units.xor_hidden.draw([data, data]).series
@@ -61,16 +50,6 @@ def test_a_hidden_layer() -> None:
 def test_the_solution_by_hand() -> None:
     with torch.no_grad():
         assert single_units.xor_by_hand()(single_units.CORNERS)[:, 0].tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(solved(20), "supported"), (solved(1), "refuted"), (solved(10), "undecided"),
-     (solved(20, straight=20), "refuted"), (solved(20, straight=10), "undecided"),
-     (solved(20, by_hand=0.5), "refuted")],
-)  # fmt: skip
-def test_the_rule_of_the_hidden_layer(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(single_units.xor_hidden, "C2", data) == expected
 
 
 # ---- linear layers ----
@@ -89,19 +68,37 @@ def left(
 @pytest.mark.slow
 def test_linear_layers() -> None:
     data = quick_data(universal_approximation.linear_stack)
-    check(universal_approximation.linear_stack, [data])
     drawn = universal_approximation.linear_stack.draw([data]).values
     np.testing.assert_allclose(drawn, [data["least_squares"], *data["linear"], data["relu"]])
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(left(), "supported"), (left(linear=0.5), "refuted"), (left(linear=1.5), "undecided"),
-     (left(linear=1.0, spread=0.1), "undecided"), (left(relu=0.9), "undecided"),
-     (left(collapse=0.1), "refuted")],
-)  # fmt: skip
-def test_the_rule_of_linear_layers(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(universal_approximation.linear_stack, "C3", data) == expected
+test_rules = rule_test(
+    {
+        "C2": [
+            (solved(20), "supported"),
+            (solved(1), "refuted"),
+            (solved(10), "undecided"),
+            (solved(20, straight=20), "refuted"),
+            (solved(20, straight=10), "undecided"),
+            (solved(20, by_hand=0.5), "refuted"),
+        ],
+        "C3": [
+            (left(), "supported"),
+            (left(linear=0.5), "refuted"),
+            (left(linear=1.5), "undecided"),
+            (left(linear=1.0, spread=0.1), "undecided"),
+            (left(relu=0.9), "undecided"),
+            (left(collapse=0.1), "refuted"),
+        ],
+        "C1": [
+            (corners(), "supported"),
+            (corners(XOR=4), "refuted"),
+            (corners(AND=3), "undecided"),
+            (corners(OR=3), "undecided"),
+            (corners(OR=3, XOR=4), "refuted"),
+        ],
+    }
+)
 
 
 def test_two_affine_layers_are_one() -> None:

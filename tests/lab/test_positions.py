@@ -5,33 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import check, quick_data, verdict
+from tests.lab.families import JITTER, measured, rule_test
 
 from translucid.parts.positions import Sinusoidal
-from translucid_lab.claims import position_frequencies, relative_positions, sinusoidal_encoding
+from translucid_lab.claims import (
+    experiments,
+    position_frequencies,
+    relative_positions,
+)
 from translucid_lab.claims.position_frequencies import HALVES
 from translucid_lab.claims.position_tasks import small_transformer, stack
 from translucid_lab.claims.sinusoidal_encoding import RIVALS, WIDTHS, channels
-from translucid_lab.engine.experiment import of_module
-
-JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds
-EXPERIMENTS = {
-    each.name: each
-    for module in (relative_positions, sinusoidal_encoding, position_frequencies)
-    for each in of_module(module)
-    if each.name not in ("waves", "encoding-once")  # these train: test_lengths.py
-}
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_rules_and_pictures_take_what_is_measured(name, measured):
-    check(EXPERIMENTS[name], [measured[name]] * 10)
-
 
 # ---- rules ----
 
@@ -41,39 +25,8 @@ def moved(sinusoidal, learned=0.1):
              "rotary": [1e-15] * 3, "alibi": [0.0] * 3}] * 10  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (moved(1e-15), "supported"),
-        (moved(2.0), "refuted"),
-        (moved(1e-5), "undecided"),
-        (moved(2.0, learned=1e-5), "undecided"),
-        (moved(2.0, learned=0.0), "undecided"),  # what is called absolute is not
-        ([*moved(2.0)[:4], *moved(1e-5)[:1]], "undecided"),
-    ],
-)
-def test_c36(data, expected):
-    assert verdict(relative_positions.absolute, "C36", data) == expected
-
-
 def turned(same=1e-14, norm=1e-16, by_distance=0.5):
     return [{"same_distance": same, "norm": norm, "by_distance": by_distance, "scores": []}] * 10
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (turned(), "supported"),
-        (turned(same=0.1), "refuted"),
-        (turned(norm=0.1), "refuted"),
-        (turned(by_distance=0.0), "refuted"),  # a score that never changes tells no distance
-        (turned(same=1e-6), "undecided"),
-        (turned(norm=1e-6), "undecided"),
-        (turned(by_distance=1e-6), "undecided"),
-    ],
-)
-def test_c37(data, expected):
-    assert verdict(relative_positions.turned, "C37", data) == expected
 
 
 def dots(straight=0.0, projected=0.5, other_side=0.0):
@@ -84,39 +37,11 @@ def dots(straight=0.0, projected=0.5, other_side=0.0):
              "before": (10 + other_side + 10 * straight * wave).tolist()}] * 10  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (dots(projected=0.0, other_side=1.0), "supported"),
-        (dots(straight=0.5), "refuted"),
-        (dots(), "depends"),
-        (dots(projected=0.0), "depends"),  # no direction
-        (dots(straight=0.5, projected=0.05), "undecided"),
-        (dots(straight=1e-5, projected=1e-5, other_side=1.0), "undecided"),
-    ],
-)
-def test_c44(data, expected):
-    assert verdict(relative_positions.dot_product, "C44", data) == expected
-
-
 def least(both, same=0.01, own=0.02):
     rivals = {rival: own if rival.startswith("own") else same for rival in RIVALS}
     return [{"places": 9, **{name: {"least": [value] * len(WIDTHS), "near": [0] * len(WIDTHS),
                                     "shift": [0.1] * len(WIDTHS)}
                              for name, value in {"both": both, **rivals}.items()}}]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (least(0.05), "supported"),
-        (least(0.001), "refuted"),
-        (least(0.015), "depends"),
-        (least(0.02), "undecided"),  # as far apart as a rival
-    ],
-)
-def test_c40(data, expected):
-    assert verdict(sinusoidal_encoding.distinct, "C40", data) == expected
 
 
 def speeds(fast=(0.95, 0.5), slow=(0.5, 0.9), together=(0.95, 0.9), spread=0.01, rising=False):
@@ -127,37 +52,60 @@ def speeds(fast=(0.95, 0.5), slow=(0.5, 0.9), together=(0.95, 0.9), spread=0.01,
             for j in JITTER]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (speeds(), "supported"),
-        (speeds(rising=True), "refuted"),
-        (speeds(fast=(0.5, 0.5)), "refuted"),
-        (speeds(fast=(0.95, 0.9)), "refuted"),  # the fast half would do alone
-        (speeds(together=(0.95, 0.6)), "refuted"),
-        (speeds(together=(0.75, 0.9), spread=0.1), "undecided"),
-    ],
-)
-def test_c42(data, expected):
-    assert verdict(position_frequencies.speeds, "C42", data) == expected
-
-
 def returns(first, second=0.0, between=1e-13):
     return [{"period": [6.28, 628.3], "closest": [first, second], "closest_at": [710, 1885],
              "between": [between, between]}]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (returns(1e-12), "supported"),
-        (returns(1e-12, 1e-4), "depends"),  # on whether positions are whole numbers
-        (returns(1e-4, 1e-4, between=1e-4), "refuted"),
-        (returns(1e-7), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C36": [
+            (moved(1e-15), "supported"),
+            (moved(2.0), "refuted"),
+            (moved(1e-5), "undecided"),
+            (moved(2.0, learned=1e-5), "undecided"),
+            (moved(2.0, learned=0.0), "undecided"),  # what is called absolute is not
+            ([*moved(2.0)[:4], *moved(1e-5)[:1]], "undecided"),
+        ],
+        "C37": [
+            (turned(), "supported"),
+            (turned(same=0.1), "refuted"),
+            (turned(norm=0.1), "refuted"),
+            (turned(by_distance=0.0), "refuted"),  # a score that never changes tells no distance
+            (turned(same=1e-6), "undecided"),
+            (turned(norm=1e-6), "undecided"),
+            (turned(by_distance=1e-6), "undecided"),
+        ],
+        "C44": [
+            (dots(projected=0.0, other_side=1.0), "supported"),
+            (dots(straight=0.5), "refuted"),
+            (dots(), "depends"),
+            (dots(projected=0.0), "depends"),  # no direction
+            (dots(straight=0.5, projected=0.05), "undecided"),
+            (dots(straight=1e-5, projected=1e-5, other_side=1.0), "undecided"),
+        ],
+        "C40": [
+            (least(0.05), "supported"),
+            (least(0.001), "refuted"),
+            (least(0.015), "depends"),
+            (least(0.02), "undecided"),  # as far apart as a rival
+        ],
+        "C42": [
+            (speeds(), "supported"),
+            (speeds(rising=True), "refuted"),
+            (speeds(fast=(0.5, 0.5)), "refuted"),
+            (speeds(fast=(0.95, 0.9)), "refuted"),  # the fast half would do alone
+            (speeds(together=(0.95, 0.6)), "refuted"),
+            (speeds(together=(0.75, 0.9), spread=0.1), "undecided"),
+        ],
+        "C43": [
+            (returns(1e-12), "supported"),
+            (returns(1e-12, 1e-4), "depends"),  # on whether positions are whole numbers
+            (returns(1e-4, 1e-4, between=1e-4), "refuted"),
+            (returns(1e-7), "undecided"),
+        ],
+    }
 )
-def test_c43(data, expected):
-    assert verdict(position_frequencies.repeats, "C43", data) == expected
 
 
 # ---- measuring, a second way ----
@@ -194,12 +142,12 @@ def test_spread_sees_one_wrong_score():
     assert relative_positions._spread(wrong, table) == 1
 
 
-def test_dot_product_by_the_identity(measured):
+def test_dot_product_by_the_identity():
     """The sum of cosines of the distance, by frequency."""
     speeds = 10000.0 ** -(np.arange(32) * 2 / 64)
     expected = np.cos(3 * speeds).sum()
-    assert np.allclose(measured["relative-term"]["as they are"], expected, atol=1e-12)
-    assert np.allclose(measured["relative-term"]["before"], expected, atol=1e-12)
+    assert np.allclose(measured("relative-term")["as they are"], expected, atol=1e-12)
+    assert np.allclose(measured("relative-term")["before"], expected, atol=1e-12)
 
 
 def test_channels():
@@ -215,42 +163,42 @@ def test_channels():
     assert torch.allclose(squares, torch.ones_like(squares))
 
 
-def test_least_distance_by_looking(measured):
+def test_least_distance_by_looking():
     table = Sinusoidal(4).encode(torch.arange(1000)).numpy()
     apart = [np.linalg.norm(table[p] - table[:p], axis=1) for p in range(1, 1000)]
-    found = measured["sine-and-cosine"]["both"]
+    found = measured("sine-and-cosine")["both"]
     assert found["least"][0] == pytest.approx(min(each.min() for each in apart))
     assert found["near"][0] == sum(int((each < 0.05).sum()) for each in apart)
 
 
-def test_a_step_is_a_rotation_of_both_only(measured):
-    found = measured["sine-and-cosine"]
+def test_a_step_is_a_rotation_of_both_only():
+    found = measured("sine-and-cosine")
     assert max(found["both"]["shift"]) < 1e-9
     assert min(found["sine"]["shift"][-1], found["cosine"]["shift"][-1]) > 0.1
 
 
-def test_peaks_are_the_frequencies(measured):
-    peaks = np.array(measured["fast-and-slow"]["peaks"])
+def test_peaks_are_the_frequencies():
+    peaks = np.array(measured("fast-and-slow")["peaks"])
     speeds = 10000.0 ** -(np.arange(32) * 2 / 64) / (2 * math.pi)
     assert np.allclose(peaks, speeds, atol=1 / 4096)
 
 
-def test_without_noise_near_places_are_told_by_all(monkeypatch):
+def test_without_noise_all_channels_distinguish_near_positions(monkeypatch):
     monkeypatch.setattr(position_frequencies, "NOISE", 0.0)
     generator = torch.Generator().manual_seed(0)
     assert position_frequencies._nearer("near", HALVES["all"], 300, generator) > 0.99
     assert position_frequencies._nearer("near", HALVES["slow half"], 300, generator) > 0.99
 
 
-def test_each_half_is_what_it_says(measured):
+def test_fast_channels_resolve_near_and_slow_ones_far_positions():
     """Of noisy encodings: the slow half cannot tell neighbours, the fast half no far places."""
-    found = measured["fast-and-slow"]
+    found = measured("fast-and-slow")
     assert found["slow half"]["near"] < 0.6 < 0.9 < found["fast half"]["near"]
     assert found["fast half"]["far"] < 0.75 < 0.85 < found["slow half"]["far"]
 
 
-def test_repeats_by_known_near_misses(measured):
-    found = measured["exact-repeats"]
+def test_repeats_by_known_near_misses():
+    found = measured("exact-repeats")
     assert found["closest_at"] == [710, 1885]  # 113 turns of 2π; three of 200π
     assert found["closest"][0] == pytest.approx(2 * math.sin(abs(710 - 226 * math.pi) / 2))
     assert found["closest"][1] == pytest.approx(2 * math.sin(abs(18.85 - 6 * math.pi) / 2))
@@ -260,25 +208,26 @@ def test_repeats_by_known_near_misses(measured):
 # ---- pictures ----
 
 
-def test_pictures_show_the_means(measured):
-    draw = {name: each.draw([measured[name]]) for name, each in EXPERIMENTS.items()}
-    assert np.allclose(draw["rotary-distance"].values, measured["rotary-distance"]["scores"])
-    found = measured["fast-and-slow"]
+def test_pictures_show_the_means():
+    names = ("rotary-distance", "sine-and-cosine", "relative-term", "exact-repeats")
+    draw = {name: experiments()[name].draw([measured(name)]) for name in names}
+    assert np.allclose(draw["rotary-distance"].values, measured("rotary-distance")["scores"])
+    found = measured("fast-and-slow")
     other = {**found, "all": {"near": 0.0, "far": 1.0}}
-    drawn = EXPERIMENTS["fast-and-slow"].draw([found, other])
+    drawn = experiments()["fast-and-slow"].draw([found, other])
     near, far = found["all"]["near"], found["all"]["far"]
     assert np.allclose(drawn.series["all"], [near / 2, (far + 1) / 2])
-    found = measured["sine-and-cosine"]
+    found = measured("sine-and-cosine")
     assert draw["sine-and-cosine"].values[0] == found["both"]["least"][0]
     assert draw["sine-and-cosine"].values[-1] == found["own cosine"]["least"][1]
     assert len(draw["sine-and-cosine"].labels) == len(draw["sine-and-cosine"].values)
-    moved_on = measured["absolute-positions"]
+    moved_on = measured("absolute-positions")
     twice = {**moved_on, "learned": [3 * each for each in moved_on["learned"]]}
     drawn = relative_positions.absolute.draw([moved_on, twice])
     assert np.allclose(drawn.series["learned"], 2 * np.array(moved_on["learned"]))
     assert np.allclose(drawn.series["sinusoidal"], moved_on["sinusoidal"])
     for name, drawn in draw["relative-term"].series.items():
-        values = np.array(measured["relative-term"][name])
+        values = np.array(measured("relative-term")[name])
         assert np.allclose(drawn * np.abs(values).mean(), values[:: relative_positions.EVERY])
     drawn = draw["exact-repeats"].series["pair 1, nearest whole step"]
-    assert np.allclose(drawn, measured["exact-repeats"]["whole_turns"][1])
+    assert np.allclose(drawn, measured("exact-repeats")["whole_turns"][1])

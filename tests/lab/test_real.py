@@ -63,7 +63,7 @@ def test_the_rule_of_reviews(whole: float, half: float, bag: float, expected: st
     assert verdict(real_reviews.reviews, "C15", data) == expected
 
 
-def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
+def test_a_verdict_on_real_data_is_shown_beside_the_first(tmp_path: Path) -> None:
     (result,) = run(of_file(Path(__file__).with_name("planted.py"))[:1], tmp_path, quick=True)
     assert isinstance(result, ExperimentResult)
     kept = results.Kept.of(result)
@@ -81,7 +81,7 @@ def test_a_second_answer_stands_beside_the_first(tmp_path: Path) -> None:
     told = page([replace(row, experiment=None)])
     assert "holds beyond the toy?" in told
     assert "refuted: in truth" in told
-    assert row.rule_beyond.startswith("Refuted if not. The rule abc is frozen since 2026-11-17. ")
+    assert row.rule_beyond.startswith("Refuted if not. The rule abc was frozen on 2026-11-17. ")
     assert row.rule_beyond in told
 
 

@@ -149,7 +149,7 @@ def test_an_encoder_without_positions_ignores_order_and_a_masked_decoder_does_no
     assert changes["decoder"] > real_order.OTHER
 
 
-def test_only_batch_norm_asks_who_else_is_in_the_batch() -> None:
+def test_only_batch_norm_depends_on_the_batch() -> None:
     for norm in ("layer", "rms"):
         assert real_order._company(outputs(tiny("encoder", norm=norm)), TEXTS) < real_order.SAME
     assert real_order._company(outputs(tiny("decoder")), TEXTS) < real_order.SAME
@@ -186,7 +186,7 @@ def test_heads_that_can_go_are_counted() -> None:
     assert real_parts.removable([3.0, 2.9, 3.0]) == 2
 
 
-def test_without_a_gpu_it_says_so() -> None:
+def test_without_a_gpu_nothing_is_tested() -> None:
     finding = gpu_time.times.claims["C23"].finding([{"gpu": ""}] * 10)
     assert finding.why.startswith("no GPU here")
     assert gpu_time.times.real

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, check, quick_data, rule_test, verdict
 from torch import nn
 
 from translucid.tasks.batch import IGNORE, Batch
@@ -55,7 +55,7 @@ def test_clipping_is_the_loops_own() -> None:
     assert _one_step(sequence_tasks.NEVER_CLIP) == pytest.approx(norm, rel=1e-3)
 
 
-def test_a_net_that_breaks_is_told() -> None:
+def test_a_run_with_a_nan_loss_is_marked() -> None:
     def broken(network: nn.Module, batch: Batch) -> torch.Tensor:
         return sequence_tasks.summed_loss(network, batch) * torch.nan
 
@@ -77,23 +77,8 @@ def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str,
     return rows
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (unrolled(), "supported"),
-        (unrolled(copies=1e-2), "refuted"),
-        (unrolled(differences=1e-2), "refuted"),
-        (unrolled(copies=1e-5), "undecided"),
-        (unrolled(differences=float("nan")), "undecided"),
-    ],
-)
-def test_the_rule_of_unrolling(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrent_unrolling.unrolling, "C18", data) == expected
-
-
 def test_unrolling() -> None:
     data = quick_data(recurrent_unrolling.unrolling)
-    check(recurrent_unrolling.unrolling, [data] * 10)
     assert verdict(recurrent_unrolling.unrolling, "C18", [data] * 10) == "supported"
     assert len(data["rnn"]["adds"]) == 6
     drawn = recurrent_unrolling.unrolling.draw([data, data]).series
@@ -138,22 +123,6 @@ def shared(
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (shared(), "supported"),
-        (shared(rnn=(0.5, 0.5)), "refuted"),
-        (shared(mlp=(1.0, 1.0)), "refuted"),  # then it is not the sharing
-        (shared(parameters=300), "refuted"),
-        (shared(rnn=(1.0, 0.5)), "depends"),
-        (shared(rnn=(0.8, 0.8), spread=0.15), "undecided"),
-        (shared(trained=0.6), "not tested"),  # nothing was learned
-    ],
-)
-def test_the_rule_of_sharing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrent_unrolling.sharing, "C19", data) == expected
-
-
 @pytest.mark.parametrize("half", recurrent_unrolling.HALVES)
 @pytest.mark.parametrize("question", recurrent_unrolling.QUESTIONS)
 def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
@@ -188,7 +157,6 @@ def test_yes_and_no_count_alike() -> None:
 @pytest.mark.slow
 def test_sharing() -> None:
     data = quick_data(recurrent_unrolling.sharing)
-    check(recurrent_unrolling.sharing, [data])
     drawn = recurrent_unrolling.sharing.draw([data, data])
     told = [
         data[q][net][half]
@@ -207,23 +175,9 @@ def counted(accuracy: float, spread: float = 0.0) -> list[dict[str, Any]]:
             for each in around(accuracy, spread)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (counted(0.41), "supported"),
-        (counted(0.99), "refuted"),
-        (counted(0.7), "undecided"),  # neither
-        (counted(0.93, 0.06), "undecided"),
-    ],
-)
-def test_the_rule_of_places(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrent_unrolling.positions, "C20", data) == expected
-
-
 @pytest.mark.slow
 def test_places() -> None:
     data = quick_data(recurrent_unrolling.positions)
-    check(recurrent_unrolling.positions, [data])
     assert np.mean(data["places"]) == pytest.approx(data["accuracy"])
     assert data["blind"] * 10 == pytest.approx(round(data["blind"] * 10))
     drawn = recurrent_unrolling.positions.draw([data, data]).series
@@ -238,16 +192,37 @@ def chained(rnn: list[int], attention: list[int]) -> list[dict[str, Any]]:
              "lengths": [64], "seconds": {"cpu": {"RNN": [2.0], "attention": [1.0]}}}]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (chained([50, 98, 194], [34, 34, 34]), "supported"),
-        (chained([50, 50, 50], [34, 34, 34]), "refuted"),
-        (chained([50, 98, 194], [34, 66, 130]), "refuted"),  # then it waits as well
-    ],
+test_rules = rule_test(
+    {
+        "C18": [
+            (unrolled(), "supported"),
+            (unrolled(copies=1e-2), "refuted"),
+            (unrolled(differences=1e-2), "refuted"),
+            (unrolled(copies=1e-5), "undecided"),
+            (unrolled(differences=float("nan")), "undecided"),
+        ],
+        "C19": [
+            (shared(), "supported"),
+            (shared(rnn=(0.5, 0.5)), "refuted"),
+            (shared(mlp=(1.0, 1.0)), "refuted"),  # then it is not the sharing
+            (shared(parameters=300), "refuted"),
+            (shared(rnn=(1.0, 0.5)), "depends"),
+            (shared(rnn=(0.8, 0.8), spread=0.15), "undecided"),
+            (shared(trained=0.6), "not tested"),  # nothing was learned
+        ],
+        "C20": [
+            (counted(0.41), "supported"),
+            (counted(0.99), "refuted"),
+            (counted(0.7), "undecided"),  # neither
+            (counted(0.93, 0.06), "undecided"),
+        ],
+        "C23": [
+            (chained([50, 98, 194], [34, 34, 34]), "supported"),
+            (chained([50, 50, 50], [34, 34, 34]), "refuted"),
+            (chained([50, 98, 194], [34, 66, 130]), "refuted"),  # then it waits as well
+        ],
+    }
 )
-def test_the_rule_of_time(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(sequential_time.times, "C23", data) == expected
 
 
 def test_chains_of_operations() -> None:

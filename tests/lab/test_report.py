@@ -131,7 +131,7 @@ def test_differences_are_a_plain_sentence(measured: list[Evidence]) -> None:
     assert sentence not in page([row])
 
 
-def test_what_surprises_stands_first_with_a_sentence_and_a_small_figure(
+def test_surprising_claims_come_first_with_a_sentence_and_a_small_figure(
     measured: list[Evidence],
 ) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
@@ -168,7 +168,7 @@ def test_sentences_belong_to_claims_and_verdicts() -> None:
             assert in_plain_words(row.claim.key, row.finding.verdict), row.claim.key
 
 
-def test_how_sure_says_where_else_it_was_measured(measured: list[Evidence]) -> None:
+def test_confidence_lists_the_repetitions(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
     full = replace(row.kept, quick=False, seeds=10)
@@ -176,7 +176,7 @@ def test_how_sure_says_where_else_it_was_measured(measured: list[Evidence]) -> N
     assert alone.confidence[-3:] == [
         "Not measured again with other seeds.",
         "Not measured on another kind of machine.",
-        "Not asked at another size than what was varied here.",
+        "Not tested at another size than what was varied here.",
     ]
     moved = replace(full, machine="a mainframe", first_seed=3000)
     real = replace(full, findings={"C48": Finding("depends", "in truth")})
@@ -185,7 +185,7 @@ def test_how_sure_says_where_else_it_was_measured(measured: list[Evidence]) -> N
     assert again.startswith("Measured again with 10 seeds from 2000 on: the same verdict.")
     assert elsewhere.startswith("On another kind of machine (a mainframe; 10 seeds from 3000 on): "
                                 "the same verdict.")  # fmt: skip
-    assert size == "Asked at another size, beyond the toy: depends."
+    assert size == "Tested at another size, beyond the toy: depends."
     other = replace(moved, findings={"C48": Finding("undecided", "too close")})
     assert "undecided. too close" in replace(sure, elsewhere=other).other_machine
     moved_only = replace(alone, elsewhere=other)
@@ -220,11 +220,11 @@ def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Evidence]) -> N
     assert "Measured again with" not in page([row])
     told = page([replace(row, again=same)])
     assert told.count("from 100 on: the same verdict.") == 1
-    assert "did not repeat" not in told
+    assert "did not reproduce" not in told
     told = page([replace(row, again=other)])
-    assert "Verdicts that other seeds did not repeat" in told
+    assert "did not reproduce" in told
     assert "refuted, then undecided" in told
-    assert "Of 1 measured again with other seeds 0 got the same verdict" in told
+    assert "Of 1 claims measured again with other seeds, 0 got" in told
     assert "from 100 on: undecided. too close" in told
 
 
@@ -247,15 +247,15 @@ def test_everything_is_escaped(measured: list[Evidence]) -> None:
     assert HOSTILE in " ".join(found.words)
 
 
-def test_a_figure_that_cannot_be_drawn_any_more_says_so(measured: list[Evidence]) -> None:
+def test_a_figure_that_cannot_be_drawn_is_explained(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "planted"]
     assert row.kept is not None
     gone = replace(row, kept=replace(row.kept, file="/nowhere/mine.py"))
-    assert "No figure: mine.py cannot be loaded any more." in page([gone])
+    assert "No figure: mine.py" in page([gone])
     made = of_file(FILE)[0]
     other = replace(row.kept, data=({},), code="of before")
     assert "the experiment has changed since it ran" in page([Evidence(row.claim, made, other)])
-    with pytest.raises(KeyError):  # a mistake, which nobody hides
+    with pytest.raises(KeyError):  # a mistake in the experiment is not hidden
         page([Evidence(row.claim, made, replace(row.kept, data=({},)))])
 
 

@@ -3,30 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import JITTER, judging, quick_data
+from tests.lab.families import JITTER, judge, measured, rule_test
 
 from translucid.models import TransformerConfig, build
-from translucid_lab.claims import block_contributions, residual_connections, small_nets
+from translucid_lab.claims import block_contributions, experiments, residual_connections, small_nets
 from translucid_lab.claims.block_contributions import NETS
 from translucid_lab.claims.residual_connections import KINDS, ORDERS, SETTINGS
 from translucid_lab.claims.small_nets import Deep
 from translucid_lab.claims.toyland_text import next_words
-from translucid_lab.engine.experiment import of_module
 from translucid_lab.engine.verdict import by_case
-
-EXPERIMENTS = {
-    each.name: each
-    for module in (residual_connections, block_contributions)
-    for each in of_module(module)
-}
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
-
-
-judge = judging(EXPERIMENTS)
 
 
 def depths(*ends, spread=0.01, shallow=0.01):
@@ -39,22 +24,6 @@ def depths(*ends, spread=0.01, shallow=0.01):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (depths(1, 0.02, 0.02, 0.9, 0.02), "supported"),
-        (depths(1, 1.2, 1.2, 0.9, 1.1), "refuted"),
-        (depths(1, 0.9, 0.9, 0.9, 0.8), "undecided"),  # better, but not by half
-        (depths(1, 1.2, 0.02, 0.9, 0.02), "depends"),
-        (depths(1, 0.5, 0.02, 0.9, 0.02, spread=0.05), "undecided"),
-        (depths(1, 1e3, 0.02, 0.9, 0.02), "depends"),  # what is no number counts by its rank
-        (depths(1, 0.02, 0.02, 0.9, 0.02, shallow=0.9), "not tested"),
-    ],
-)
-def test_c61(data, verdict):
-    assert judge("C61", data).verdict == verdict
-
-
 def costs(residual, small, plain, loss=0.01, spread=0.01):
     return [
         {depth: {name: {"loss": loss, "cost": [cost + spread * j] * int(depth)}
@@ -62,21 +31,6 @@ def costs(residual, small, plain, loss=0.01, spread=0.01):
          for depth in ("12", "36")}
         for j in JITTER
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (costs(0.05, 0.05, 2.0), "supported"),
-        (costs(1.0, 1.0, 2.0), "refuted"),
-        (costs(0.05, 0.05, 0.2), "refuted"),  # the plain net can skip them too
-        (costs(1.0, 0.05, 2.0), "depends"),
-        (costs(0.25, 0.25, 2.0, spread=0.2), "undecided"),
-        (costs(0.05, 0.05, 2.0, loss=0.9), "not tested"),  # nothing was learned to be lost
-    ],
-)
-def test_c62(data, verdict):
-    assert judge("C62", data).verdict == verdict
 
 
 def test_c62_asks_where_blocks_are_to_spare():
@@ -99,25 +53,6 @@ def orders(post=(2.0, 2.0, 2.0), pre=(2.0, 2.0, 2.0), none=(3.0, 3.0, 3.0), spre
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict", "on"),
-    [
-        (orders(), "supported", ""),
-        (orders(post=(4.3, 4.0, 4.0), wide=0.9), "refuted", ""),
-        (orders(post=(2.5, 2.0, 2.0)), "depends", "fails: no more warm-up than pre-norm"),
-        (orders(post=(4.0, 2.0, 2.0)), "depends", "fails: lower loss, no warm-up"),
-        (orders(post=(2.0, 2.0, 4.0)), "depends", "fails: lower loss, other starts"),
-        (orders(wide=0.9), "depends", "fails: less sensitive to the rate"),
-        (orders(post=(2.5, 2.0, 2.0), pre=(2.5, 2.0, 2.0)), "supported", ""),  # both need it
-        (orders(post=(3.0, 2.0, 2.0), pre=(3.0, 2.0, 2.0), spread=0.5), "undecided", ""),
-    ],
-)
-def test_c63(data, verdict, on):
-    found = judge("C63", data)
-    assert found.verdict == verdict
-    assert on in found.why
-
-
 def sums(relu, none, wider, linear, spread=0.01):
     return [
         {"accuracy": {"none": none, "none, but wider": wider, "linear": linear,
@@ -126,25 +61,51 @@ def sums(relu, none, wider, linear, spread=0.01):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (sums(0.98, 0.5, 0.6, 0.4), "supported"),
-        (sums(0.97, 0.99, 0.99, 0.99), "refuted"),
-        (
-            sums(0.98, 0.94, 0.94, 0.94, spread=0.0),
-            "supported",
-        ),  # a third of the mistakes
-        (sums(0.3, 0.5, 0.6, 0.4), "not tested"),
-        (sums(0.97, 0.5, 0.995, 0.4), "depends"),
-        (sums(0.95, 0.9, 0.9, 0.9, spread=0.03), "undecided"),
-    ],
+test_rules = rule_test(
+    {
+        "C61": [
+            (depths(1, 0.02, 0.02, 0.9, 0.02), "supported"),
+            (depths(1, 1.2, 1.2, 0.9, 1.1), "refuted"),
+            (depths(1, 0.9, 0.9, 0.9, 0.8), "undecided"),  # better, but not by half
+            (depths(1, 1.2, 0.02, 0.9, 0.02), "depends"),
+            (depths(1, 0.5, 0.02, 0.9, 0.02, spread=0.05), "undecided"),
+            (depths(1, 1e3, 0.02, 0.9, 0.02), "depends"),  # what is no number counts by its rank
+            (depths(1, 0.02, 0.02, 0.9, 0.02, shallow=0.9), "not tested"),
+        ],
+        "C62": [
+            (costs(0.05, 0.05, 2.0), "supported"),
+            (costs(1.0, 1.0, 2.0), "refuted"),
+            (costs(0.05, 0.05, 0.2), "refuted"),  # the plain net can skip them too
+            (costs(1.0, 0.05, 2.0), "depends"),
+            (costs(0.25, 0.25, 2.0, spread=0.2), "undecided"),
+            (costs(0.05, 0.05, 2.0, loss=0.9), "not tested"),  # nothing was learned to be lost
+        ],
+        "C76": [
+            (sums(0.98, 0.5, 0.6, 0.4), "supported"),
+            (sums(0.97, 0.99, 0.99, 0.99), "refuted"),
+            (
+                sums(0.98, 0.94, 0.94, 0.94, spread=0.0),
+                "supported",
+            ),  # a third of the mistakes
+            (sums(0.3, 0.5, 0.6, 0.4), "not tested"),
+            (sums(0.97, 0.5, 0.995, 0.4), "depends"),
+            (sums(0.95, 0.9, 0.9, 0.9, spread=0.03), "undecided"),
+        ],
+        "C63": [
+            (orders(), "supported", ""),
+            (orders(post=(4.3, 4.0, 4.0), wide=0.9), "refuted", ""),
+            (orders(post=(2.5, 2.0, 2.0)), "depends", "fails: no more warm-up than pre-norm"),
+            (orders(post=(4.0, 2.0, 2.0)), "depends", "fails: lower loss, no warm-up"),
+            (orders(post=(2.0, 2.0, 4.0)), "depends", "fails: lower loss, other starts"),
+            (orders(wide=0.9), "depends", "fails: less sensitive to the rate"),
+            (orders(post=(2.5, 2.0, 2.0), pre=(2.5, 2.0, 2.0)), "supported", ""),  # both need it
+            (orders(post=(3.0, 2.0, 2.0), pre=(3.0, 2.0, 2.0), spread=0.5), "undecided", ""),
+        ],
+    }
 )
-def test_c76(data, verdict):
-    assert judge("C76", data).verdict == verdict
 
 
-def test_by_case_says_where_it_holds_and_where_not():
+def test_by_case_lists_the_cases():
     found = by_case({"a": True, "b": False, "c": None}, "numbers", "the weather")
     assert found.verdict == "depends"
     assert found.why == "numbers (it depends on the weather; holds: a; fails: b; open: c)"
@@ -153,27 +114,20 @@ def test_by_case_says_where_it_holds_and_where_not():
 
 
 @pytest.mark.thorough
-def test_rules_read_what_is_measured(measured):
-    for name, each in EXPERIMENTS.items():
-        for rule in each.claims.values():
-            assert rule.finding([measured[name]] * 10).why
-
-
-@pytest.mark.thorough
-def test_pictures_show_the_means(measured):
-    found = measured["depth"]
-    drawn = EXPERIMENTS["depth"].draw([found, found])
+def test_pictures_show_the_means():
+    found = measured("depth")
+    drawn = experiments()["depth"].draw([found, found])
     assert all(np.allclose(drawn.series[kind], found[kind]["loss"]) for kind in KINDS)
-    found = measured["leaving-out-blocks"]
-    drawn = EXPERIMENTS["leaving-out-blocks"].draw([found])
+    found = measured("leaving-out-blocks")
+    drawn = experiments()["leaving-out-blocks"].draw([found])
     for name in NETS:
         assert np.allclose(drawn.series[f"{name} net"], np.median(found["12"][name]["cost"]))
-    found = measured["norm-order"]
-    drawn = EXPERIMENTS["norm-order"].draw([found])
+    found = measured("norm-order")
+    drawn = experiments()["norm-order"].draw([found])
     assert np.allclose(drawn.series["norm after the sum, warm-up"], found["post"]["warm-up"])
     assert np.allclose(drawn.series["no norm, no warm-up"], found["none"]["no warm-up"])
-    found = measured["feed-forward"]
-    drawn = EXPERIMENTS["feed-forward"].draw([found])
+    found = measured("feed-forward")
+    drawn = experiments()["feed-forward"].draw([found])
     assert np.allclose(drawn.values, list(found["accuracy"].values()))
 
 
@@ -211,19 +165,6 @@ def test_the_target_has_variance_one():
     x, y = small_nets.smooth_target(100, 4, torch.Generator().manual_seed(0))
     assert x.shape == (100, 4)
     assert float(y.var()) == pytest.approx(1, rel=1e-4)
-
-
-def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
-    torch.manual_seed(0)
-    net = build(
-        TransformerConfig(
-            shape="encoder", head="classify", outputs=3, vocab=5, d_model=8, heads=2, layers=1
-        )
-    )  # fmt: skip
-    block_contributions._silence(net)
-    block = net.encoder.layers[0].feedforward
-    assert not block(torch.randn(2, 3, 8)).any()
-    assert not any(each.requires_grad for each in block.parameters())
 
 
 def test_layers_of_the_feedforward_comparison_are_about_equal():

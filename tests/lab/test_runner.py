@@ -141,7 +141,7 @@ def test_the_code_of_an_experiment_may_move(tmp_path: Path) -> None:
     assert used == {"_made", "WIDE"}  # no argument, no attribute
 
 
-def test_an_interrupted_run_goes_on(
+def test_an_interrupted_run_resumes(
     planted: Experiment, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_TROUBLE", "stop at 3")
@@ -180,12 +180,12 @@ def test_a_failing_seed_is_named_and_the_others_are_kept(
     assert len(only(ended(planted, tmp_path)).data) == 10
 
 
-def test_what_json_cannot_hold_is_told(
+def test_a_value_that_json_cannot_store_is_reported(
     planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_TROUBLE", "tensor at 0")
     (failure,) = ended(planted, tmp_path)
-    assert "planted, seed 0: run() returned something that JSON cannot hold" in str(failure)
+    assert str(failure).startswith("planted, seed 0: run() returned")
 
 
 def test_a_failing_rule_keeps_the_seeds(
@@ -204,13 +204,14 @@ def test_only_the_number_of_seeds_that_the_rule_names_decides(
     for seeds in (2, 11):
         finding = only(ended(planted, tmp_path, seeds=seeds)).findings["planted"]
         assert finding.verdict == "undecided"
-        assert finding.why.startswith(f"{seeds} seeds measured, and the rule asks for 10, neither")
+        assert finding.why.startswith(f"{seeds} seeds measured")
+        assert "10" in finding.why
     without = replace(planted, seeds=1)  # nothing is left to chance
     assert only(ended(without, tmp_path, seeds=9)).data == only(ended(without, tmp_path)).data
 
 
 @pytest.mark.parametrize("verdict", ["supported", "refuted", "depends", "not tested"])
-def test_a_quick_run_says_nowhere_that_a_claim_fails(planted: Experiment, verdict: Verdict) -> None:
+def test_a_quick_run_never_refutes(planted: Experiment, verdict: Verdict) -> None:
     sure = replace(
         planted, claims={"planted": Rule("as it is", lambda data: Finding(verdict, "x"))}
     )
@@ -272,11 +273,11 @@ def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
     assert line_of(wrapped) == line_of(planted)
     assert digest(wrapped) == digest(planted)
     cases = {
-        "none.py": (None, "no such file; `translucid lab new NAME`"),
-        "empty.py": ("x = 1\n", "no Experiment is made in it"),
-        "broken.py": ("def (:\n", "cannot be loaded: SyntaxError"),
-        "raises.py": ("1 / 0\n", "cannot be loaded: ZeroDivisionError"),
-        "words.txt": ("x = 1\n", "its name must end in .py"),
+        "none.py": (None, "no such file.*lab new NAME"),
+        "empty.py": ("x = 1\n", "no Experiment"),
+        "broken.py": ("def (:\n", "SyntaxError"),
+        "raises.py": ("1 / 0\n", "ZeroDivisionError"),
+        "words.txt": ("x = 1\n", "must end in .py"),
         "taken.py": (
             FILE.read_text("utf-8").replace('"planted"', '"own-token"'),
             "own-token is taken",
@@ -349,7 +350,7 @@ def test_ones_own_results_come_before_the_shipped(
     assert evidence.rows({}, {})[0].state == "no experiment yet"
 
 
-def test_other_seeds_stand_beside_a_verdict(
+def test_other_seeds_are_stored_beside_a_verdict(
     planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "SHIPPED", ())
@@ -405,7 +406,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
         ("wrong", "supported", "The literature calls this wrong; these measurements support it."),
         ("right", "undecided", "these measurements do not decide it."),
         ("partly", "supported", "calls this partly right; these measurements support it."),
-        ("vague", "supported", "the nearest measurable question was asked"),
+        ("vague", "supported", "nearest measurable question"),
         (None, "supported", ""),
     ],
 )

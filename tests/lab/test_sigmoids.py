@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import check, quick_data, verdict
+from tests.lab.families import quick_data, rule_test
 
 from translucid_lab.claims import universal_approximation
 
@@ -22,23 +22,12 @@ def built(*errors: float) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_staircases() -> None:
     data = quick_data(universal_approximation.staircases)
-    check(universal_approximation.staircases, [data])
     expected = [0.2928116950935672, 0.11597349978629534, 0.054286290481253385,
                 0.02666766347642944, 0.01325207468945891, 0.006630245001021717]  # fmt: skip
     np.testing.assert_allclose(data["built"]["sin 2πx"], expected, rtol=1e-9)
     drawn = list(universal_approximation.staircases.draw([data, data]).series.values())
     np.testing.assert_allclose(drawn[1:], data["curves"])
     assert drawn[0][10] == pytest.approx(1.0)  # sin at a quarter
-
-
-@pytest.mark.parametrize(
-    ("errors", "expected"),
-    [((), "supported"), ((0.5, 0.4, 0.3, 0.3, 0.3, 0.3), "refuted"),
-     ((0.5, 0.25, 0.12, 0.06, 0.03, 0.0285), "undecided"),
-     ((0.5, 0.5, 0.12, 0.06, 0.03, 0.015), "undecided")],
-)  # fmt: skip
-def test_the_rule_of_staircases(errors: tuple[float, ...], expected: str) -> None:
-    assert verdict(universal_approximation.staircases, "C12", built(*errors)) == expected
 
 
 # ---- steps ----
@@ -52,7 +41,6 @@ def errors(anywhere: float) -> list[dict[str, Any]]:
 
 def test_steep_sigmoids() -> None:
     data = quick_data(universal_approximation.steep_sigmoids)
-    check(universal_approximation.steep_sigmoids, [data])
     one = data["one step"]
     assert [row["anywhere"] for row in one] == [0.5] * 5
     for row, steep in zip(one, universal_approximation.STEEPNESS, strict=True):
@@ -62,11 +50,21 @@ def test_steep_sigmoids() -> None:
     assert drawn["area between the two"].tolist() == [row["area"] for row in one]
 
 
-@pytest.mark.parametrize(
-    ("anywhere", "expected"), [(0.001, "supported"), (0.5, "refuted"), (0.2, "undecided")]
+test_rules = rule_test(
+    {
+        "C12": [
+            (built(), "supported"),
+            (built(0.5, 0.4, 0.3, 0.3, 0.3, 0.3), "refuted"),
+            (built(0.5, 0.25, 0.12, 0.06, 0.03, 0.0285), "undecided"),
+            (built(0.5, 0.5, 0.12, 0.06, 0.03, 0.015), "undecided"),
+        ],
+        "C13": [
+            (errors(0.001), "supported"),
+            (errors(0.5), "refuted"),
+            (errors(0.2), "undecided"),
+        ],
+    }
 )
-def test_the_rule_of_steps(anywhere: float, expected: str) -> None:
-    assert verdict(universal_approximation.steep_sigmoids, "C13", errors(anywhere)) == expected
 
 
 def test_sigmoids_at_their_jumps() -> None:

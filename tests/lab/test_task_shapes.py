@@ -1,23 +1,11 @@
 """The shapes of tasks: rules on made-up data, quick runs, and the data they are about."""
 
-import numpy as np
-import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import Rows, around, rule_test
 
 from translucid.tasks.batch import IGNORE
 from translucid_lab.claims import task_shapes
-from translucid_lab.claims.task_shapes import (
-    READERS,
-    SYSTEMS,
-    TAGGERS,
-    tag_each_word,
-    translated,
-    unequal_lengths,
-    whole_sentence,
-)
-
-EVERY = (whole_sentence, tag_each_word, unequal_lengths)
+from translucid_lab.claims.task_shapes import READERS, SYSTEMS, TAGGERS, translated
 
 
 def rows(**columns: list[float]) -> list[dict[str, float]]:
@@ -26,55 +14,46 @@ def rows(**columns: list[float]) -> list[dict[str, float]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("whole", "half", "bag", "wanted"),
-    [
-        (0.95, 0.7, 0.6, "supported"),
-        (0.95, 0.9, 0.6, "refuted"),
-        (0.95, 0.7, 0.94, "refuted"),
-        (0.85, 0.75, 0.6, "undecided"),
-        (0.6, 0.4, 0.3, "not tested"),
-    ],
-)
-def test_the_whole_sentence(whole: float, half: float, bag: float, wanted: str) -> None:
-    spread = (0.0, 0.02, 0.0)
-    data = rows(**{name: around(value, each) for name, value, each in
-                   zip(READERS, (whole, half, bag), spread, strict=True)})  # fmt: skip
-    assert verdict(whole_sentence, "C15", data) == wanted
+def read(whole: float, half: float, bag: float) -> Rows:
+    return rows(**dict(zip(READERS, (around(whole), around(half, 0.02), around(bag)), strict=True)))
 
 
-@pytest.mark.parametrize(
-    ("both", "spread", "aligned", "wanted"),
-    [
-        (0.97, 0.01, 1.0, "supported"),
-        (0.7, 0.01, 1.0, "refuted"),
-        (0.97, 0.01, 0.0, "refuted"),
-        (0.85, 0.01, 1.0, "undecided"),
-        (0.9, 0.05, 1.0, "undecided"),
-    ],
-)
-def test_a_tag_for_each_word(both: float, spread: float, aligned: float, wanted: str) -> None:
-    data = rows(**{TAGGERS[0]: around(both, spread), TAGGERS[1]: around(0.6),
+def tagged(both: float, spread: float = 0.01, aligned: float = 1.0) -> Rows:
+    return rows(**{TAGGERS[0]: around(both, spread), TAGGERS[1]: around(0.6),
                    "aligned": around(aligned)})  # fmt: skip
-    assert verdict(tag_each_word, "C16", data) == wanted
 
 
-@pytest.mark.parametrize(
-    ("aligned", "two", "one", "wanted"),
-    [
-        (0.2, 0.98, 0.3, "supported"),
-        (0.2, 0.98, 0.99, "depends"),
-        (0.2, 0.5, 0.3, "not tested"),
-        (0.9, 0.98, 0.3, "refuted"),
-        (0.2, 0.98, 0.9, "undecided"),
-        (0.5, 0.98, 0.3, "undecided"),
-    ],
+def written(aligned: float, two: float, one: float) -> Rows:
+    values = [around(value, 0.005) for value in (aligned, two, one)]
+    return rows(**dict(zip(SYSTEMS, values, strict=True)), **{"equal lengths": around(0.2)})
+
+
+test_rules = rule_test(
+    {
+        "C15": [
+            (read(0.95, 0.7, 0.6), "supported"),
+            (read(0.95, 0.9, 0.6), "refuted"),
+            (read(0.95, 0.7, 0.94), "refuted"),
+            (read(0.85, 0.75, 0.6), "undecided"),
+            (read(0.6, 0.4, 0.3), "not tested"),
+        ],
+        "C16": [
+            (tagged(0.97), "supported"),
+            (tagged(0.7), "refuted"),
+            (tagged(0.97, aligned=0.0), "refuted"),
+            (tagged(0.85), "undecided"),
+            (tagged(0.9, spread=0.05), "undecided"),
+        ],
+        "C17": [
+            (written(0.2, 0.98, 0.3), "supported"),
+            (written(0.2, 0.98, 0.99), "depends"),
+            (written(0.2, 0.5, 0.3), "not tested"),
+            (written(0.9, 0.98, 0.3), "refuted"),
+            (written(0.2, 0.98, 0.9), "undecided"),
+            (written(0.5, 0.98, 0.3), "undecided"),
+        ],
+    }
 )
-def test_a_text_for_a_text(aligned: float, two: float, one: float, wanted: str) -> None:
-    data = rows(**{name: around(value, 0.005) for name, value in
-                   zip(SYSTEMS, (aligned, two, one), strict=True)},
-                **{"equal lengths": around(0.2)})  # fmt: skip
-    assert verdict(unequal_lengths, "C17", data) == wanted
 
 
 def test_the_made_up_language() -> None:
@@ -93,7 +72,7 @@ def test_new_sentences_are_new() -> None:
         assert [word for word in wanted if word > task_shapes.END] == translated(words)
 
 
-def test_each_system_is_asked_for_the_same_words() -> None:
+def test_each_system_has_the_same_targets() -> None:
     """What the three nets should answer, put together again, is the same translation; and none is
     given a word that it should write."""
     source, target = task_shapes._pairs(40, torch.Generator().manual_seed(0))
@@ -114,12 +93,3 @@ def test_each_system_is_asked_for_the_same_words() -> None:
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
     assert task_shapes.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("experiment", EVERY, ids=lambda each: each.name)
-def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
-    data = [quick_data(experiment)] * 10
-    check(experiment, data)
-    names = experiment.draw(data).labels
-    np.testing.assert_allclose(experiment.draw(data).values, [data[0][name] for name in names])

@@ -6,8 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from translucid_lab.engine.statistics import holm, t_interval, t_test
-from translucid_lab.engine.verdict import (
+from translucid_lab import (
     Finding,
     Interval,
     Rule,
@@ -24,6 +23,7 @@ from translucid_lab.engine.verdict import (
     ratio_of,
     seeds_above,
 )
+from translucid_lab.engine.statistics import holm, t_interval, t_test
 
 # ---- shares ----
 
@@ -66,7 +66,7 @@ def test_shares_are_known_numbers() -> None:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.83])
-def test_shares_hold_the_truth_at_least_as_often_as_they_say(p: float) -> None:
+def test_intervals_of_fractions_have_at_least_their_nominal_coverage(p: float) -> None:
     tries = 12
     inside = 0.0
     for k in range(tries + 1):
@@ -77,8 +77,8 @@ def test_shares_hold_the_truth_at_least_as_often_as_they_say(p: float) -> None:
 
 
 @pytest.mark.parametrize(("successes", "tries"), [(-1, 3), (4, 3), (0, 0)])
-def test_what_is_no_share(successes: int, tries: int) -> None:
-    with pytest.raises(ValueError, match="is no fraction"):
+def test_an_impossible_fraction_is_refused(successes: int, tries: int) -> None:
+    with pytest.raises(ValueError, match=f"{successes} of {tries}"):
         fraction_of(successes, tries)
 
 
@@ -105,7 +105,7 @@ def test_what_seeds_agree_on_is_judged_by_ranks() -> None:
     assert mean_of([0.0, *range(1, 10)], "log").method == "rank"  # a zero has no logarithm
 
 
-def test_what_is_not_finite_decides_nothing() -> None:
+def test_infinite_and_nan_values_are_undecided() -> None:
     for values in ([], [1.0, math.nan], [1.0, math.inf]):
         interval = mean_of(values)
         assert math.isnan(interval.mean)
@@ -197,7 +197,7 @@ def test_wrong_verdicts_at_the_bar_stay_below_five_in_a_hundred() -> None:
     assert wrong["corrected"] < 0.05 * 300
 
 
-def test_what_is_not_learned_is_not_tested() -> None:
+def test_a_claim_about_an_unlearned_task_is_not_tested() -> None:
     assert decide({"x": False}, "", learned={"the task": False}).verdict == "not tested"
     assert decide({"x": False}, "", learned={"the task": True}).verdict == "refuted"
     cases: dict[str, bool | None] = {"a": True, "b": False}

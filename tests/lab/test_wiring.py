@@ -160,7 +160,7 @@ def test_lengths_are_means_over_texts_of_each_beam(writer):
     assert decoded_texts.mean_length(SimpleNamespace(generate=generate), 3, 0.0) == 6.0
 
 
-def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(writer):
+def test_sampled_words_have_their_own_log_probability(writer):
     numbers = torch.rand(len(writer.prompts), decoded_texts.MAX_LENGTH, generator=generator(3))
     texts = decoded_texts._drawn(writer, generator(3))
     for row in (0, 5, 39):
@@ -174,7 +174,7 @@ def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(wri
             read.append(word)
 
 
-def test_what_is_written_is_told_of_each_way_to_write(writer, monkeypatch):
+def test_each_way_of_decoding_is_reported_under_its_name(writer, monkeypatch):
     drawn = [([1, 2, 3, 4, 5], [-2.0]), ([6, 7], [-4.0])]
     seeds = []
 
@@ -229,7 +229,7 @@ def test_a_translator_learns_from_the_source_to_write_the_target(monkeypatch):
         assert (wanted[:, -1] == cross_attention.END).all()
 
 
-def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
+def test_each_translator_is_reported_under_its_name(monkeypatch):
     monkeypatch.setattr(cross_attention, "_translator", lambda arm, seed: f"{arm} {seed}")
     monkeypatch.setattr(cross_attention, "_teach", lambda *_: None)
     monkeypatch.setattr(cross_attention, "_picked", lambda seed, steps: (seed, steps))
@@ -249,7 +249,7 @@ def test_what_is_told_of_translators_is_told_under_its_name(monkeypatch):
 
 def test_queries_and_values_change_places():
     places = torch.arange(5).view(1, 1, 5, 1)
-    assert cross_attention._first_two(places).flatten().tolist() == [1, 0, 2, 3, 4]
+    assert attention_tasks.swap_first_two(places).flatten().tolist() == [1, 0, 2, 3, 4]
     assert cross_attention._last_two(places).flatten().tolist() == [0, 1, 2, 4, 3]
 
 
@@ -274,7 +274,7 @@ def test_another_seed_is_another_net():
         assert not torch.equal(one, other)
 
 
-def test_who_sees_both_sides_does_and_who_sees_the_left_does_not():
+def test_an_encoder_sees_both_sides_and_a_decoder_the_left():
     ids, _ = bidirectional_context.clozes(4, bidirectional_context.SIDES[1], generator())
     other = ids.clone()
     other[:, -1] = (other[:, -1] + 1) % bidirectional_context.FILLERS
@@ -284,7 +284,7 @@ def test_who_sees_both_sides_does_and_who_sees_the_left_does_not():
         assert bool(changed) == (reader == "both sides")
 
 
-def test_gaps_are_filled_on_the_side_that_is_asked(monkeypatch):
+def test_gap_accuracy_is_that_of_the_requested_side(monkeypatch):
     """One who names the clue that stands on the left, and 0 where none does."""
 
     def left_reader(ids):
@@ -420,7 +420,7 @@ def test_patterns_are_found_by_name_layer_by_layer(linked):
 
 
 @pytest.mark.slow
-def test_what_is_measured_of_links_is_measured_with_the_best_head(monkeypatch):
+def test_links_are_measured_with_the_best_head(monkeypatch):
     """A net that has learned nothing: its best head is found again, and what is lost without it
     is the loss with its part of the output's weights put to 0, less the loss with all."""
     kept = {}
@@ -480,7 +480,7 @@ def test_what_is_measured_of_links_is_measured_with_the_best_head(monkeypatch):
         assert torch.allclose(torch.tensor(drawn), own_map)
 
 
-def test_heads_are_asked_about_sequences_that_training_has_not_drawn(monkeypatch):
+def test_heads_are_measured_on_new_sequences(monkeypatch):
     """Nets as they begin: what each number of heads gets right, and how far apart its heads look
     at words that have enough words before them."""
     monkeypatch.setattr(multi_head, "_trained", lambda net, *_: net.eval())
@@ -525,7 +525,7 @@ def test_heads_go_by_one_half_and_are_counted_on_the_other(monkeypatch):
     assert chosen[-1][:3] == [4, 3, 2]
 
 
-def test_features_are_fetched_from_the_words_that_are_asked_for():
+def test_features_are_fetched_from_the_requested_words():
     """A layer that fetches the word before, coarse and fine, makes no error where that is asked,
     and errs in the fine features alone where they stand two words back."""
     habits = head_specialisation
@@ -545,7 +545,7 @@ def test_features_are_fetched_from_the_words_that_are_asked_for():
     )  # half of the features, twice their variance
 
 
-def test_layers_split_before_and_after_training_are_told_apart(monkeypatch):
+def test_splits_before_and_after_training_are_kept_apart(monkeypatch):
     looks = iter(range(100))
     monkeypatch.setattr(
         head_specialisation, "split", lambda layer: float(next(looks) % 2)
@@ -558,7 +558,7 @@ def test_layers_split_before_and_after_training_are_told_apart(monkeypatch):
         assert told == {"before": 0.0, "after": 1.0, "split": 1.0, "error": error}
 
 
-def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
+def test_three_words_are_measured_on_the_sentences_of_the_claim(monkeypatch):
     monkeypatch.setattr(three_words, "train", lambda net, *_, **__: net.eval())
     found = three_words._three_words(2, True)
     nets = [three_words._three_net(2000 + number) for number in range(3)]
@@ -576,7 +576,7 @@ def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
     assert found["links"] == pytest.approx({"I → am": first, "name → I": second})
 
 
-def test_held_out_words_are_asked_for_and_padding_is_not():
+def test_held_out_loss_ignores_padding():
     net = small_decoder(9, seed=0, d_model=8).eval()
     ids = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 8, 2, 1]])
     losses = []
@@ -589,7 +589,7 @@ def test_held_out_words_are_asked_for_and_padding_is_not():
     assert head_sizes._held_out(net, ids) == pytest.approx(np.mean(losses), abs=1e-5)
 
 
-def test_nets_that_share_keys_never_see_what_is_held_out(monkeypatch):
+def test_held_out_sentences_are_never_trained_on(monkeypatch):
     text = head_sizes.next_words(0)
     read, asked = [], []
     monkeypatch.setattr(

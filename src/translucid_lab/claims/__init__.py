@@ -1,4 +1,4 @@
-"""The experiments of the lab, one theme a file, and what several of them share."""
+"""The experiments of the lab, one theme per file, and the helpers that they share."""
 
 import pkgutil
 from functools import cache
@@ -14,7 +14,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def real_experiments() -> dict[str, Experiment]:
-    """Those that test claims again, on real text or on weights that others have trained."""
+    """Second tests of claims, on real text or pretrained weights."""
     return {name: made for name, made in _every().items() if made.real}
 
 

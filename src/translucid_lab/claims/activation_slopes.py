@@ -13,7 +13,7 @@ from torch import nn
 
 from translucid.parts import ActivationName, Dense
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, clearly, column, decide, median_of
+from translucid_lab import Data, Experiment, Finding, clearly, column, decide, median_of
 from translucid_lab.claims.gradient_descent import (
     TINY,
     Problem,
@@ -59,26 +59,7 @@ def _draw_slopes(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-slopes = Experiment(
-    name="activation-slopes",
-    title="The slopes of sigmoid and tanh",
-    varies="the activation, and where it is looked at",
-    measures="the derivative on 16 001 places from -8 to 8",
-    claims={
-        "C5": Rule(
-            "Supported if the largest derivatives of both functions are below 1; refuted if both "
-            "reach it; depends on the function if one does. A maximum within 1e-6 of 1 that does "
-            "not reach it stays undecided.",
-            _judge_slopes,
-            label="identity",
-        )
-    },
-    run=_slopes,
-    draw=_draw_slopes,
-    seconds=0.1,
-    seeds=1,
-    references=("LeCun et al. 1998, Efficient BackProp",),
-)
+slopes = Experiment.described("activation-slopes", _slopes, _draw_slopes, {"C5": _judge_slopes})
 
 
 # ---- C6: a sigmoid that starts on the wrong side ----
@@ -89,7 +70,7 @@ GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
 
 
 def _saturation(seed: int, quick: bool) -> Data:
-    """One unit that should say 0 and starts at this far above zero: steps until it does."""
+    """Steps until a unit whose target is 0 is right, by how far above zero it starts."""
     return {
         "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
         "squared": [_steps(offset, "squared") for offset in OFFSETS],
@@ -146,25 +127,8 @@ def _draw_saturation(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-saturation = Experiment(
-    name="saturation",
-    title="A sigmoid that starts on the wrong side",
-    varies="how far the unit starts from zero; the squared error or cross-entropy",
-    measures="the derivative there, and steps until the squared error is 0.01",
-    claims={
-        "C6": Rule(
-            "Supported if the derivative at 5 is below a tenth of its maximum 1/4, and starting at "
-            "10 instead of 5 costs more than five times the steps that 5 instead of 0 costs; "
-            "refuted if the derivative is not, or it costs less than twice; undecided between.",
-            _judge_saturation,
-            label="simulation",
-        )
-    },
-    run=_saturation,
-    draw=_draw_saturation,
-    seconds=2.5,
-    seeds=1,
-    references=("https://proceedings.mlr.press/v9/glorot10a.html",),
+saturation = Experiment.described(
+    "saturation", _saturation, _draw_saturation, {"C6": _judge_saturation}
 )
 
 
@@ -172,8 +136,8 @@ BIASES = np.linspace(-3, 3, 25)
 
 
 def _kinks(seed: int, quick: bool) -> Data:
-    """Curvature inside a region, of the output and of the loss; z; and slopes on both sides of a
-    place where one z is 0 and of one where none is."""
+    """Curvature of output and loss inside a linear region, the fraction of negative z, and the
+    change of slope where z is 0 and elsewhere."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
@@ -200,12 +164,12 @@ def _curvature(problem: Problem, what: str) -> float:
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     left, here, right = (_at_bias(problem, bias + move, what, unit) for move in (-TINY, 0.0, TINY))
-    _at_bias(problem, bias, what, unit)  # as it was
+    _at_bias(problem, bias, what, unit)  # restore it
     return abs(left - 2 * here + right) / TINY**2
 
 
 def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
-    """By how much the output's slope along a unit's bias changes where z is 0, or is well above."""
+    """Change of the output's slope along a unit's bias, where z is 0 or well above."""
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     place = bias - float(problem.seen("preactivation")[unit]) + (0.0 if at_zero else 1.0)
@@ -243,22 +207,4 @@ def _draw_kinks(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-relu_kinks = Experiment(
-    name="relu-kinks",
-    title="What ReLU makes of the loss",
-    varies="the bias of one unit, inside a region and across z = 0; random nets and samples",
-    measures="second differences of output and loss, the signs of z, one-sided slopes",
-    claims={
-        "C8": Rule(
-            "Three things are said. Supported if inside a region the squared loss has no curvature "
-            "(below 0.001), no entry of Wx + b is negative, and the output's slope jumps where a z "
-            "is 0 and nowhere else; refuted if one of them clearly fails.",
-            _judge_kinks,
-            label="identity",
-        )
-    },
-    run=_kinks,
-    draw=_draw_kinks,
-    seconds=0.5,
-    references=("https://arxiv.org/abs/1402.1869",),
-)
+relu_kinks = Experiment.described("relu-kinks", _kinks, _draw_kinks, {"C8": _judge_kinks})

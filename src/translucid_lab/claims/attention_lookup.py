@@ -15,20 +15,21 @@ from translucid.core import Edit
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.parts import FeedForward
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import (
     ATTENTION,
     Batch,
     patterns,
     right,
     silent,
+    swap_first_two,
     train,
 )
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 ENTRIES, NAMES, CONTENTS = 4, 6, 6  # entries of a dictionary; how many keys and values there are
-ASKING = NAMES * CONTENTS  # from here on, words that ask for a key
+ASKING = NAMES * CONTENTS  # words from here on are questions for a key
 
 
 def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -39,8 +40,8 @@ def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor,
 
 
 def _question(rows: int, generator: torch.Generator) -> Batch:
-    """A dictionary, then the key of its first entry; wanted is that entry's value. Nothing tells
-    the net where an entry stands, so the first is any."""
+    """A dictionary and the key of its first entry; the target is that entry's value. The network
+    has no positions, so the first entry is as good as any."""
     entries, keys, values = dictionaries(rows, generator)
     return torch.cat([entries, ASKING + keys[:, :1]], dim=1), values[:, 0]
 
@@ -54,24 +55,24 @@ def _dictionary_net(seed: int) -> Network:
 
 
 def _dictionary(seed: int, quick: bool) -> Data:
-    """One head, with no feed-forward block behind it that could mend what it hands over, learns to
-    look up; then its queries, keys and values are changed."""
+    """Train one head without a feed-forward block to look up entries; then change its queries, keys
+    and values."""
     net = silent(_dictionary_net(seed), FeedForward)
     steps = 160 if quick else 600
     train(net, lambda generator: _question(48, generator), seed, steps=steps, rate=1e-2)
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     entries, keys, values = dictionaries(500, generator)
     x = torch.cat([entries, ASKING + keys[:, :1]], dim=1)
-    other = torch.cat([entries, ASKING + keys[:, 1:2]], dim=1)  # it asks for the second entry
+    other = torch.cat([entries, ASKING + keys[:, 1:2]], dim=1)  # asks for the second entry
     trace = Trace(f"{ATTENTION}.query")
     with torch.no_grad():
         net(other, trace=trace)
     changes: dict[str, tuple[dict[str, Edit], Tensor]] = {
         "another query": ({f"{ATTENTION}.query": trace[f"{ATTENTION}.query"]}, values[:, 1]),
-        "keys exchanged": ({f"{ATTENTION}.key": _exchange}, values[:, 1]),
-        "values exchanged": ({f"{ATTENTION}.value": _exchange}, values[:, 1]),
+        "keys exchanged": ({f"{ATTENTION}.key": swap_first_two}, values[:, 1]),
+        "values exchanged": ({f"{ATTENTION}.value": swap_first_two}, values[:, 1]),
         "keys and values exchanged": (
-            {f"{ATTENTION}.key": _exchange, f"{ATTENTION}.value": _exchange}, values[:, 0],
+            {f"{ATTENTION}.{part}": swap_first_two for part in ("key", "value")}, values[:, 0],
         ),
     }  # fmt: skip
     (pattern,) = patterns(net, x)
@@ -84,12 +85,6 @@ def _dictionary(seed: int, quick: bool) -> Data:
             for name, (edit, wanted) in changes.items()
         },
     }
-
-
-def _exchange(tensor: Tensor) -> Tensor:
-    """The first and the second entry change places. (batch, heads, positions, d_head)"""
-    order = [1, 0, *range(2, tensor.shape[2])]
-    return tensor[:, :, order]
 
 
 def _judge_dictionary(data: Sequence[Data]) -> Finding:
@@ -119,25 +114,8 @@ def _draw_dictionary(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dictionary = Experiment(
-    name="dictionary",
-    title="Attention as a dictionary: query, key, value",
-    varies="the query of the asking word, the keys of two entries, their values, both",
-    measures="answers that are right, the weight on the matching key, answers after each change",
-    claims={
-        "C45": Rule(
-            "Once one attention layer gets more than 0.9 of the look-ups right in eight of ten "
-            "seeds (else not tested): supported if clearly more than 0.8 of the weight is on the "
-            "matching key, and clearly more than half of the "
-            "answers follow as in a dictionary when the query is replaced by that of another key, "
-            "when two entries exchange keys, values, or both; refuted if one clearly fails.",
-            _judge_dictionary,
-        )
-    },
-    run=_dictionary,
-    draw=_draw_dictionary,
-    seconds=5.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1606.03126"),
+dictionary = Experiment.described(
+    "dictionary", _dictionary, _draw_dictionary, {"C45": _judge_dictionary}
 )
 
 
@@ -147,7 +125,7 @@ NETS = ("attention", "LSTM", "RNN")
 
 
 def far_question(distance: int, rows: int, generator: torch.Generator) -> Batch:
-    """Two entries, filler words, and the key of one of the entries, so many words after it."""
+    """Two entries, filler words, and the key of one of the entries at this distance."""
     entries, keys, values = (part[:, :2] for part in dictionaries(rows, generator))
     filler = torch.randint(FILLERS, (rows, distance - 2), generator=generator) + ASKING + NAMES
     which = torch.randint(2, (rows, 1), generator=generator)
@@ -168,7 +146,7 @@ def _far_net(name: str, seed: int) -> Network:
 
 
 def _far(seed: int, quick: bool) -> Data:
-    """The fraction of look-ups right, by distance, for nets of about equal size that train on all
+    """Accuracy of look-ups by distance, for networks of about equal size trained on all
     distances."""
     distances = (5, 40) if quick else DISTANCES
     measured: dict[str, Any] = {"distances": list(distances)}
@@ -213,22 +191,4 @@ def _draw_far(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-far = Experiment(
-    name="look-up-distance",
-    title="Looking up an entry near and far: attention, LSTM, RNN",
-    varies="how many words lie between an entry and the question; the kind of net",
-    measures="the fraction of look-ups that are right",
-    claims={
-        "C57": Rule(
-            "Supported if attention clearly gets more than 0.9 right at the largest distance, and "
-            "clearly loses less than 0.05 from the smallest to the largest; refuted if either "
-            "clearly fails; not tested unless it gets 0.9 right at the smallest in eight of ten "
-            "seeds. The LSTM and the RNN stand beside it and do not decide.",
-            _judge_far,
-        )
-    },
-    run=_far,
-    draw=_draw_far,
-    seconds=25.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2307.03172"),
-)
+far = Experiment.described("look-up-distance", _far, _draw_far, {"C57": _judge_far})

@@ -1,4 +1,4 @@
-"""The size of scores and what softmax makes of them (C46, C47), what softmax guarantees (C49), and
+"""The size of scores and its effect on the softmax (C46, C47), what softmax guarantees (C49), and
 whether a token attends to itself most (C48).
 """
 
@@ -11,7 +11,7 @@ from translucid import Trace
 from translucid.models import TransformerConfig, build
 from translucid.parts import softmax
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import all_hold, column, decide
 
@@ -20,8 +20,8 @@ KEYS = 6
 
 
 def _scale(seed: int, quick: bool) -> Data:
-    """Random queries and keys of unit variance: how large scores are, how sharp the softmax, and
-    how much of a gradient it lets through, raw and scaled."""
+    """Variance of the scores of random unit-variance queries and keys; sharpness and Jacobian of
+    the softmax, with raw and scaled scores."""
     generator = torch.Generator().manual_seed(seed)
     rows = 500 if quick else 4000
     measured: dict[str, list[float]] = {
@@ -40,7 +40,7 @@ def _scale(seed: int, quick: bool) -> Data:
 
 
 def _jacobian(weights: torch.Tensor) -> torch.Tensor:
-    """The size of diag(p) - p p^T, what a gradient is multiplied by."""
+    """Norm of the Jacobian diag(p) - p p^T, which multiplies a gradient."""
     outer = torch.diag_embed(weights) - weights[..., None] * weights[..., None, :]
     return outer.norm(dim=(-1, -2))
 
@@ -86,29 +86,8 @@ def _draw_scale(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-softmax_scale = Experiment(
-    name="softmax-scale",
-    title="Scores divided by √d_k, or not",
-    varies="the width d_k of queries and keys; scores as they are and divided by √d_k",
-    measures="the variance of the scores, the largest weight, the norm of the softmax's Jacobian",
-    claims={
-        "C46": Rule(
-            "Supported if from d_k = 4 to 512 the Jacobian falls below half without scaling and "
-            "keeps more than four fifths with it; refuted if either clearly fails.",
-            _judge_scale,
-            label="simulation",
-        ),
-        "C47": Rule(
-            "Supported if variance / d_k lies between 0.95 and 1.05 at every width; refuted if it "
-            "is clearly below 0.9 or above 1.1 at one.",
-            _judge_variance,
-            label="simulation",
-        ),
-    },
-    run=_scale,
-    draw=_draw_scale,
-    seconds=0.3,
-    references=("https://arxiv.org/abs/1706.03762",),
+softmax_scale = Experiment.described(
+    "softmax-scale", _scale, _draw_scale, {"C46": _judge_scale, "C47": _judge_variance}
 )
 
 
@@ -150,23 +129,8 @@ def _draw_promises(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-softmax_promises = Experiment(
-    name="softmax-promises",
-    title="Softmax: between 0 and 1, and summing to 1",
-    varies="scores: ordinary, huge, masked with minus infinity",
-    measures="the sum of each row, its range, and what a shift of all scores changes",
-    claims={
-        "C49": Rule(
-            "Supported if every row sums to 1 within 1e-12 and stays between 0 and 1; refuted if "
-            "not.",
-            _judge_promises,
-            label="identity",
-        )
-    },
-    run=_promises,
-    draw=_draw_promises,
-    seconds=0.1,
-    seeds=1,
+softmax_promises = Experiment.described(
+    "softmax-promises", _promises, _draw_promises, {"C49": _judge_promises}
 )
 
 
@@ -175,7 +139,7 @@ TOKENS, DIMENSIONS = 16, (2, 8, 64)
 
 def _diagonal(seed: int, quick: bool) -> Data:
     """The fraction of rows whose largest weight is the token's own: with queries equal to keys, and
-    in an untrained attention layer, which has a projection for each."""
+    in an untrained attention layer."""
     generator = torch.Generator().manual_seed(seed)
     tied = []
     for width in DIMENSIONS:
@@ -220,21 +184,4 @@ def _draw_diagonal(data: Sequence[Data]) -> Bars:
     return Bars("Rows in which a token looks at itself most", "fraction of rows", labels, values)
 
 
-own_token = Experiment(
-    name="own-token",
-    title="Does a token look at itself most?",
-    varies="the width; queries equal to keys, or projections of their own as models have them",
-    measures="the fraction of rows of the attention matrix whose diagonal is the largest weight",
-    claims={
-        "C48": Rule(
-            "Supported if the diagonal is largest in more than nine of ten rows in every setting; "
-            "refuted if it clearly is not in one.",
-            _judge_diagonal,
-            label="simulation",
-        )
-    },
-    run=_diagonal,
-    draw=_draw_diagonal,
-    seconds=0.3,
-    references=("https://arxiv.org/abs/1906.04341",),
-)
+own_token = Experiment.described("own-token", _diagonal, _draw_diagonal, {"C48": _judge_diagonal})

@@ -1,5 +1,5 @@
-"""What the experiments on attention share: train a small net on batches drawn fresh for every step,
-ask how often it is right, and look at its attention.
+"""Shared by the experiments on attention: training on random batches, accuracy, and attention
+patterns.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from translucid.models import Network
 from translucid.tasks import IGNORE
 from translucid_lab import fit
 
-Batch = tuple[Tensor, Tensor]  # ids, and what is wanted: (batch, length) or (batch,)
+Batch = tuple[Tensor, Tensor]  # ids and targets: (batch, length) or (batch,)
 
 
 def train(
     net: Network, draw: Callable[[torch.Generator], Batch], seed: int, *, steps: int, rate: float
 ) -> Network:
-    """Adam on the cross-entropy of as many fresh batches as there are steps."""
+    """Train with Adam on the cross-entropy of a new batch at every step."""
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
@@ -37,7 +37,7 @@ def _loss(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def right(net: Network, batch: Batch, trace: NoTrace = NO_TRACE) -> float:
-    """The fraction of what is asked that the net gets right."""
+    """Accuracy over the targets that are not IGNORE."""
     x, wanted = batch
     asked = wanted != IGNORE
     return float((answers(net, x, trace) == wanted)[asked].float().mean())
@@ -51,15 +51,15 @@ def answers(net: Network, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
 
 @torch.no_grad()
 def patterns(net: Network, x: Tensor, mask: Tensor | None = None) -> list[Tensor]:
-    """Who looks at whom, layer by layer: (batch, heads, queries, keys)."""
+    """Attention patterns by layer: (batch, heads, queries, keys)."""
     trace = Trace("*.pattern")
     net(x, mask, trace=trace)
     return [trace[name] for name in trace.names("*.pattern")]
 
 
 def apart(pattern: Tensor) -> float:
-    """The mean Jensen-Shannon distance of two heads of (batch, heads, queries, keys): 0 for heads
-    that look alike, 1 for heads that never look at the same word."""
+    """Mean Jensen-Shannon distance of two heads of (batch, heads, queries, keys): 0 if they attend
+    alike, 1 if they never attend to the same word."""
     pairs = list(combinations(pattern.transpose(0, 1).double(), 2))
     if not pairs:
         return 0.0
@@ -67,7 +67,7 @@ def apart(pattern: Tensor) -> float:
 
 
 def _shannon(a: Tensor, b: Tensor) -> Tensor:
-    """The Jensen-Shannon divergence in bits; rounding may take it below 0 by a hair."""
+    """Jensen-Shannon divergence in bits, without negative rounding errors."""
     half = (a + b) / 2
     return (_entropy(half) - (_entropy(a) + _entropy(b)) / 2).clamp(min=0)
 
@@ -76,11 +76,16 @@ def _entropy(p: Tensor) -> Tensor:
     return -(p * p.clamp(min=1e-300).log2()).sum(dim=-1)
 
 
+def swap_first_two(x: Tensor) -> Tensor:
+    """Exchange the first two positions. (batch, heads, positions, d_head)"""
+    return x[:, :, [1, 0, *range(2, x.shape[2])]]
+
+
 ATTENTION = "encoder.layers.0.self_attention"
 
 
 def silent(net: Network, kind: type[nn.Module]) -> Network:
-    """Without the parts of a kind: they add 0 for ever."""
+    """Switch off all parts of a kind: their weights are 0 and are not trained."""
     for part in (module for module in net.modules() if isinstance(module, kind)):
         for weight in part.parameters():
             weight.requires_grad_(False)

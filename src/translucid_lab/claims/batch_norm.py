@@ -10,12 +10,12 @@ from translucid import NO_TRACE, Trace
 from translucid.core import NoTrace
 from translucid.parts import BatchNorm, Layout, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
-# ---- C69: batch norm against batch size ----
+# ---- C69: batch size ----
 
 
 BATCHES = (2, 4, 8, 16, 64, 256)
@@ -25,7 +25,7 @@ FEATURES = 16
 
 
 def _batch_error(x: Tensor) -> float:
-    """How far batch norm, training, is from what the population's mean 0 and variance 1 give."""
+    """Squared error of batch norm in training, against the true mean 0 and variance 1."""
     return float(mean_square(BatchNorm(x.shape[-1])(x), x).detach())
 
 
@@ -43,8 +43,8 @@ def _small_batches(seed: int, quick: bool) -> Data:
 
 
 def _mode_gap(seed: int, batch: int, steps: int) -> float:
-    """Train with batches of this size; then by how much the loss differs between the batch's
-    statistics, as in training, and the running ones, as in use."""
+    """Train with this batch size; then the difference between the losses with batch statistics, as
+    in training, and with running statistics, as in evaluation."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     x, y = smooth_target(256, 8, generator)
@@ -102,24 +102,8 @@ def _draw_small_batches(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-small_batches = Experiment(
-    name="small-batches",
-    title="Batch norm against batch size",
-    varies="the batch size, from 2 to 256",
-    measures="the error of the normalised values against the population's; in a small trained net, "
-    "how much the loss differs between the batch's statistics and the running ones",
-    claims={
-        "C69": Rule(
-            "Supported if the error falls with batch size to a power between -1.25 and -0.75, and "
-            "the losses of trained nets (four for each seed) in training and in use clearly differ "
-            "more at batch 2 than at 64; refuted if either clearly fails.",
-            _judge_small_batches,
-        )
-    },
-    run=_small_batches,
-    draw=_draw_small_batches,
-    seconds=12.0,
-    references=("https://arxiv.org/abs/1702.03275", "https://arxiv.org/abs/1803.08494"),
+small_batches = Experiment.described(
+    "small-batches", _small_batches, _draw_small_batches, {"C69": _judge_small_batches}
 )
 
 
@@ -127,8 +111,8 @@ small_batches = Experiment(
 
 
 LENGTHS = (16, 32, 64, 128, 256)
-BUDGET = 16 * 2**20  # bytes for what one attention layer keeps for its backward pass
-WAYS = {"scores kept": "pattern", "fused": None}  # what is looked at decides which way is taken
+BUDGET = 16 * 2**20  # bytes that one attention layer may keep for its backward pass
+WAYS = {"scores kept": "pattern", "fused": None}  # tracing the pattern disables the fused kernel
 ALIKE = {
     "unlike": 0.0,
     "alike": 0.5,
@@ -136,7 +120,7 @@ ALIKE = {
 
 
 def _kept_bytes(length: int, looked_at: str | None) -> int:
-    """What one example leaves in memory for the backward pass of an attention layer."""
+    """Bytes that an attention layer keeps for the backward pass of one example."""
     layer = SelfAttention(64, 4)
     own = {p.untyped_storage().data_ptr() for p in layer.parameters()}
     sizes: dict[int, int] = {}
@@ -150,7 +134,7 @@ def _kept_bytes(length: int, looked_at: str | None) -> int:
     trace: NoTrace = NO_TRACE if looked_at is None else Trace(looked_at)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
         kept = layer(torch.randn(1, length, 64), Layout(), trace=trace)
-    assert kept.requires_grad  # and alive, so that no address is used twice
+    assert kept.requires_grad  # and keep it alive, so that no address is reused
     return sum(sizes.values())
 
 
@@ -209,25 +193,8 @@ def _draw_long_sequences(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-long_sequences = Experiment(
-    name="long-sequences",
-    title="Long sequences, small batches, batch norm",
-    varies="the length of texts; attention that keeps its scores, or fused; words of a text that "
-    "have nothing or half their variance in common",
-    measures="the largest batch that fits a fixed memory, and batch norm's error with it",
-    claims={
-        "C70": Rule(
-            "Holds in a case if the largest batch falls with length to a power of -0.95 or less "
-            "and batch norm's error grows by more than half; fails if either clearly does not. "
-            "Supported if it holds in every case, refuted if in none, depends if in some.",
-            _judge_long_sequences,
-            label="simulation",
-        )
-    },
-    run=_long_sequences,
-    draw=_draw_long_sequences,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/2205.14135",),
+long_sequences = Experiment.described(
+    "long-sequences", _long_sequences, _draw_long_sequences, {"C70": _judge_long_sequences}
 )
 
 
@@ -237,7 +204,7 @@ TRUE_MEAN = 2.0
 
 
 def _padding(seed: int, quick: bool) -> Data:
-    """Batch statistics of texts padded with zeros, the padding counted or masked."""
+    """Batch statistics of zero-padded texts, with the padding counted or masked."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
     measured: dict[str, list[float]] = {
@@ -249,7 +216,9 @@ def _padding(seed: int, quick: bool) -> Data:
         x = TRUE_MEAN + torch.randn(texts, MAX_LENGTH, FEATURES, generator=generator)
         x = x * mask[..., None]
         measured["padded"].append(float((~mask).float().mean()))
-        measured["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
+        measured["chance"].append(
+            float(mask.sum()) ** -0.5
+        )  # standard error of a mean of that many values
         for name in ("counted", "masked"):
             norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
             norm(x, mask)
@@ -290,22 +259,4 @@ def _draw_padding(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-padding = Experiment(
-    name="padding",
-    title="Padding in batch norm's statistics",
-    varies="how short the shortest of the padded texts may be; padding counted or masked out",
-    measures="the error of the batch's mean, its deviation, and the error that chance alone makes",
-    claims={
-        "C71": Rule(
-            "Supported if with lengths of 4 to 32 the mean is off by more than 3 sampling errors "
-            "when padding is counted, and by less when it is masked out; refuted if either clearly "
-            "fails.",
-            _judge_padding,
-            label="simulation",
-        )
-    },
-    run=_padding,
-    draw=_draw_padding,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/2003.07845",),
-)
+padding = Experiment.described("padding", _padding, _draw_padding, {"C71": _judge_padding})

@@ -1,5 +1,5 @@
 """Search in models whose probabilities are a table: greedy search, beam search and the exact
-optimum (C85), early picks that leave no way to finish (C86).
+optimum (C85), early choices that leave no way to finish (C86).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from translucid.generate import GenerationConfig, Hypothesis, search
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, difference_of, fraction_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 
 @dataclass
 class LastWords:
-    """The last words of every row, and whose table it reads."""
+    """Decoder state: the last words of every row, and the table it reads."""
 
     words: Tensor  # (rows, order)
     source: Tensor  # (rows,)
@@ -44,15 +44,15 @@ class LastWords:
 
 class Tables:
     """Many small language models, one for each source: log-probabilities after the last one or two
-    words, (sources, words, vocab) or (sources, words, words, vocab). To a search it looks like any
-    model of the house."""
+    words, (sources, words, vocab) or (sources, words, words, vocab). Has the
+    interface that a search expects."""
 
     def __init__(self, log_probs: Tensor) -> None:
         self.log_probs = log_probs
         self.order = log_probs.dim() - 2
 
     def step(self, tokens: Tensor, state: LastWords) -> Tensor:
-        known = tokens.clamp(max=self.log_probs.shape[1] - 1)  # an empty place may hold an end
+        known = tokens.clamp(max=self.log_probs.shape[1] - 1)  # an unused row may hold an end
         state.words = torch.cat([state.words, known], dim=1)[:, -self.order :]
         state.length += 1
         return self.log_probs[(state.source, *state.words.T)][:, None]
@@ -60,7 +60,7 @@ class Tables:
     def find(
         self, start: int, most: int, config: GenerationConfig, *, eos: int
     ) -> list[Hypothesis]:
-        """The best text of at most so many words after the word `start`, for each source."""
+        """The best text of at most `most` words after the word `start`, for each source."""
         sources = len(self.log_probs)
         prefix = torch.full((sources, 1), start)
         state = LastWords(torch.full((sources, self.order), start), torch.arange(sources))
@@ -77,8 +77,8 @@ MISSES = 0.05  # fraction of models
 
 
 def _optimum(seed: int, quick: bool) -> Data:
-    """Random models in which a word depends on the two before it: how often each beam finds the
-    likeliest text of 10 words, a likelier one than greedy, or a less likely one."""
+    """How often each beam size finds the likeliest text of 10 words, or a likelier or less likely
+    one than greedy search, in random second-order models."""
     generator = torch.Generator().manual_seed(seed)
     models = _random_models(60 if quick else 300, WORDS, generator)
     best = likeliest(models[..., :WORDS], LENGTH)
@@ -92,7 +92,7 @@ def _optimum(seed: int, quick: bool) -> Data:
 
 
 def _random_models(count: int, words: int, generator: torch.Generator) -> Tensor:
-    """(models, words, words, words and an end that never comes)"""
+    """Random models whose end token has probability 0: (models, words, words, words + 1)"""
     logits = torch.randn(count, words, words, words, generator=generator, dtype=torch.float64)
     never = torch.full((count, words, words, 1), -torch.inf, dtype=torch.float64)
     return torch.cat([logits.log_softmax(dim=-1), never], dim=-1)
@@ -151,25 +151,8 @@ def _draw_optimum(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-beam_optimum = Experiment(
-    name="beam-optimum",
-    title="Greedy against beams against the exact optimum",
-    varies="the number of beams, over random models in which a word depends on the two before it",
-    measures="how often the likeliest text is found, and how often a text is likelier or less "
-    "likely than greedy's",
-    claims={
-        "C85": Rule(
-            "Supported if a beam of 8 finds a likelier text than greedy in clearly over 5 % of the "
-            "models, and the exact optimum clearly more often than greedy; refuted if one clearly "
-            "fails.",
-            _judge_optimum,
-            label="simulation",
-        )
-    },
-    run=_optimum,
-    draw=_draw_optimum,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/1409.3215", "https://arxiv.org/abs/2010.02650"),
+beam_optimum = Experiment.described(
+    "beam-optimum", _optimum, _draw_optimum, {"C85": _judge_optimum}
 )
 
 
@@ -189,8 +172,8 @@ KINDS = {
 
 
 def _dead_ends(seed: int, quick: bool) -> Data:
-    """Random distributions over well-formed brackets, and models of them that know the last sign
-    only: how many of greedy's texts come to a place from which nothing can be finished."""
+    """How many greedy texts reach a dead end, in first-order models of random distributions over
+    well-formed brackets."""
     generator = torch.Generator().manual_seed(seed)
     count = 80 if quick else 400
     hard = _bracket_models(count, generator)
@@ -214,7 +197,7 @@ def _dead_ends(seed: int, quick: bool) -> Data:
 
 
 def sentences(pairs: int = PAIRS) -> list[str]:
-    """All well-formed texts of one to so many pairs of two kinds of brackets."""
+    """All well-formed texts of up to `pairs` pairs of two kinds of brackets."""
     by_pairs: list[list[str]] = [[""]]
     for count in range(1, pairs + 1):
         by_pairs.append([
@@ -228,8 +211,8 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
-    """P(next sign | last sign), counted over all sentences, which each model weighs in its own way:
-    by length, depth, kind of bracket, and neighbours. (models, signs, signs)"""
+    """P(next sign | last sign) over all sentences, with random weights for their length, depth,
+    kinds and neighbours. (models, signs, signs)"""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]
@@ -243,7 +226,7 @@ def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
         for last, following in pairwise(signs):
             follows[row, last, following] += 1
     counts = (weights @ follows.flatten(1)).unflatten(1, (START + 1, START + 1))
-    counts[:, END, END] = 1.0  # behind an end nothing comes
+    counts[:, END, END] = 1.0  # nothing follows an end
     return counts / counts.sum(dim=-1, keepdim=True)
 
 
@@ -253,14 +236,14 @@ def _depth(text: str) -> int:
 
 
 def _prefixes(text: Hypothesis) -> Iterator[tuple[list[int], int]]:
-    """Greedy's beginnings, and how many tokens may still come, the end counted."""
+    """The prefixes of a text, each with the number of tokens left, including the end."""
     for end in range(1, len(text.tokens) + 1):
         if end < ROOM:
             yield text.tokens[:end], ROOM - end
 
 
 def _ways(models: Tensor) -> Tensor:
-    """Is there a way to an end, of positive probability, with so many tokens left?
+    """Can an end be reached with positive probability within the tokens left?
     (models, left, last sign)"""
     positive = models > 0
     reach = [torch.zeros_like(positive[..., END])]
@@ -271,7 +254,7 @@ def _ways(models: Tensor) -> Tensor:
 
 
 def finishable(prefix: Sequence[int], left: int) -> bool:
-    """Can a beginning still become a well-formed text with so many tokens, the end counted?"""
+    """Can a prefix become well-formed within `left` tokens, including the end?"""
     is_open: list[int] = []
     for sign in prefix:
         if SIGNS[sign] in OPENING:
@@ -303,23 +286,6 @@ def _draw_dead_ends(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dead_ends = Experiment(
-    name="dead-ends",
-    title="Can an early pick leave no way to finish?",
-    varies="models of well-formed brackets, with zero probabilities and with a softmax",
-    measures="how many of greedy's texts reach a place from which no end, or no grammatical end, "
-    "can be reached in the room that is left",
-    claims={
-        "C86": Rule(
-            "Three readings: no possible way where some probabilities are 0; no possible way under "
-            "a softmax; no grammatical way under a softmax. Each holds if it happens in clearly "
-            "over 1 % of random models, and fails if clearly in less. "
-            "Supported if all hold, refuted if none, depends if some.",
-            _judge_dead_ends,
-            label="simulation",
-        )
-    },
-    run=_dead_ends,
-    draw=_draw_dead_ends,
-    seconds=0.2,
+dead_ends = Experiment.described(
+    "dead-ends", _dead_ends, _draw_dead_ends, {"C86": _judge_dead_ends}
 )

@@ -9,20 +9,20 @@ from torch import Tensor
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Bars
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.markov_chain import train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, column, decide, has_learned
 
 FILLERS, CLUES, PLACES = 4, 8, 9
-GAP = FILLERS + CLUES  # its number
+GAP = FILLERS + CLUES  # its id
 READERS = ("both sides", "left side only")
 SIDES = ("clue on the left", "clue on the right")
 
 
 def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Texts of fillers with a gap and a clue, and what belongs into the gap: the clue's number,
-    and IGNORE elsewhere."""
+    """Filler texts with a gap and a clue; the targets are the clue's number at the gap and IGNORE
+    elsewhere."""
     ids = torch.randint(FILLERS, (count, PLACES), generator=generator)
     clue = torch.randint(CLUES, (count,), generator=generator)
     near, far = (torch.randint(1, 4, (count,), generator=generator) for _ in range(2))
@@ -37,8 +37,8 @@ def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, T
 
 
 def _cloze(seed: int, quick: bool) -> Data:
-    """A Transformer that sees everything, and one that sees what stands before, fill gaps whose
-    clue stands on either side: the accuracy."""
+    """Accuracy of an encoder and of a causal decoder at filling gaps whose clue is on either
+    side."""
     measured = {}
     for reader in READERS:
         generator = torch.Generator().manual_seed(seed)
@@ -94,22 +94,4 @@ def _draw_cloze(data: Sequence[Data]) -> Bars:
                 (*labels, "chance"), np.array([*values, 1 / CLUES]))  # fmt: skip
 
 
-cloze = Experiment(
-    name="cloze",
-    title="Filling a gap with a clue on the left or on the right",
-    varies="an encoder that sees both sides, or a masked one; the side of the clue",
-    measures="gaps filled right",
-    claims={
-        "C82": Rule(
-            "Supported if the encoder that sees both sides fills clearly over 0.9 of the gaps with "
-            "the clue on either side, and the masked one clearly less than 0.5 of those with the "
-            "clue on the right; refuted if one clearly fails. Not tested unless the masked "
-            "one fills 0.9 of those with the clue on the left in eight of ten seeds.",
-            _judge_cloze,
-        )
-    },
-    run=_cloze,
-    draw=_draw_cloze,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1810.04805",),
-)
+cloze = Experiment.described("cloze", _cloze, _draw_cloze, {"C82": _judge_cloze})

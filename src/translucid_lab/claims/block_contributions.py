@@ -1,4 +1,4 @@
-"""What blocks contribute: one block left out of a trained net (C62), feed-forward blocks (C76)."""
+"""Removing one block of a trained network (C62), and feed-forward blocks (C76)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from translucid.models import TransformerConfig, build
 from translucid.parts import FeedForward
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Interval, Rule, fit
+from translucid_lab import Data, Experiment, Finding, Interval, fit
+from translucid_lab.claims.attention_tasks import silent
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
@@ -20,7 +21,7 @@ from translucid_lab.engine.verdict import all_hold, average, by_case, column, ha
 MODULUS = 17
 SUMS = MODULUS**2
 HALF = 0.5  # of the mistakes
-WIDENINGS = {1: 12, 2: 10, 8: 6}  # d_model that gives a layer about as many weights as 4 and 8 do
+WIDENINGS = {1: 12, 2: 10, 8: 6}  # d_model for about as many weights as widening 4 at d_model 8
 # name: d_model, widening, activation (None: no feed-forward block)
 FEEDFORWARDS: dict[str, tuple[int, int, Any]] = {
     "none": (8, 1, None),
@@ -34,7 +35,7 @@ LACKING, HAVING = tuple(FEEDFORWARDS)[:3], tuple(FEEDFORWARDS)[3:5]
 
 
 def _expressive(seed: int, quick: bool) -> Data:
-    """The fraction of all sums a + b mod 17 that one layer gets right after training on them."""
+    """Training accuracy of one layer on all sums a + b mod 17."""
     names = list(FEEDFORWARDS)[:5] if quick else list(FEEDFORWARDS)
     return {"accuracy": {name: _sums(seed, name, 60 if quick else 300) for name in names}}
 
@@ -47,20 +48,12 @@ def _sums(seed: int, name: str, steps: int) -> float:
         layers=1, d_ff=wide * d_model, dropout=0.0, activation=activation or "relu",
     ))  # fmt: skip
     if activation is None:
-        _silence(net)
+        silent(net, FeedForward)
     pairs = torch.cartesian_prod(torch.arange(MODULUS), torch.arange(MODULUS))
     sums = pairs.sum(dim=1) % MODULUS
     fit(net, lambda: F.cross_entropy(net(pairs), sums), steps=steps, learning_rate=3e-3)
     with torch.no_grad():
         return float((net.eval()(pairs).argmax(dim=-1) == sums).float().mean())
-
-
-def _silence(net: nn.Module) -> None:
-    """A feed-forward block that adds 0 for ever is none."""
-    for block in (module for module in net.modules() if isinstance(module, FeedForward)):
-        for weight in block.parameters():
-            weight.requires_grad_(False)
-            weight.zero_()
 
 
 def _judge_expressive(data: Sequence[Data]) -> Finding:
@@ -99,37 +92,18 @@ def _draw_expressive(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-feedforward = Experiment(
-    name="feed-forward",
-    title="What the feed-forward block adds",
-    varies="no feed-forward block, none in a wider layer, a linear one, ReLU, GELU; widenings",
-    measures="the fraction of all sums a + b mod 17 that one layer learns to get right",
-    claims={
-        "C76": Rule(
-            "Holds against no block, against no block in a wider layer of equal size, and against "
-            "a linear block if ReLU and GELU blocks, four times as wide, both leave clearly less "
-            "than half of the mistakes, seed by seed; fails if one clearly leaves more than all of "
-            "them. Not tested unless both get 0.9 of the sums right in eight of ten seeds. "
-            "Supported if it holds against all three, refuted if against none, depends if against "
-            "some.",
-            _judge_expressive,
-        )
-    },
-    run=_expressive,
-    draw=_draw_expressive,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/2012.14913",),
+feedforward = Experiment.described(
+    "feed-forward", _expressive, _draw_expressive, {"C76": _judge_expressive}
 )
 
 
-DEPTHS = (12, 36)  # blocks: about as many as the target needs, and with some to spare
+DEPTHS = (12, 36)  # blocks: about as many as needed, and more
 NETS = ("residual", "residual, small branches", "plain")
 
 
 def _deletion(seed: int, quick: bool) -> Data:
-    """Train nets of 12 and of 36 blocks with layer norm; then leave out one block at a time: by how
-    much the loss grows, as a fraction of the target's variance (1: as bad as always saying the
-    mean)."""
+    """Train networks of 12 and 36 blocks with layer norm, then remove one block at a time: the
+    increase of the loss, as a fraction of the target's variance (1: predicting the mean)."""
     steps = 80 if quick else 400
     return {str(depth): {name: _trained(seed, name, depth, steps) for name in NETS}
             for depth in (DEPTHS[:1] if quick else DEPTHS)}  # fmt: skip
@@ -195,26 +169,6 @@ def _draw_deletion(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-deletion = Experiment(
-    name="leaving-out-blocks",
-    title="Leaving out one block of a trained net",
-    varies="residual connections, the size of their branches; how many blocks there are, and which "
-    "is left out",
-    measures="by how much the training loss grows, as a fraction of the target's variance",
-    claims={
-        "C62": Rule(
-            "Asked of nets of 12 blocks and of 36, where blocks are to spare, with branches of "
-            "full size and scaled by 1 / √blocks: holds if leaving out a block costs, in the "
-            "median of the blocks, clearly less than a quarter of the target's variance in the "
-            "residual net and clearly more than three quarters in the plain one; fails if either "
-            "clearly does not; not tested where a net did not learn (below a quarter in eight of "
-            "ten seeds). Supported if it holds in all four cases, refuted if in none, depends if "
-            "in some.",
-            _judge_deletion,
-        )
-    },
-    run=_deletion,
-    draw=_draw_deletion,
-    seconds=32.0,
-    references=("https://arxiv.org/abs/1605.06431", "https://arxiv.org/abs/1909.11556"),
+deletion = Experiment.described(
+    "leaving-out-blocks", _deletion, _draw_deletion, {"C62": _judge_deletion}
 )

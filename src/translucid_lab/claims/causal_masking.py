@@ -1,5 +1,5 @@
-"""The causal mask: whether a decoder without it reads the future (C77), who sees whom (C78), and
-whether it is needed when a text is written (C79).
+"""The causal mask: whether a decoder without it reads the future (C77), which positions attend to
+which (C78), and whether generation needs it (C79).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from translucid.core import NoTrace
 from translucid.models import DecoderModel, GenerationInputs, TransformerConfig, build
 from translucid.see import Axis, Bars, Grid, Heat, Lines
 from translucid.tasks import cross_entropy
-from translucid_lab import Data, Experiment, Finding, FitStep, Rule, random_rows
+from translucid_lab import Data, Experiment, Finding, FitStep, random_rows
 from translucid_lab.claims.markov_chain import Chain, small_decoder, train
 from translucid_lab.engine.intervals import clearly, mean_of, median_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 
 def without_mask() -> Trace:
-    """A run in which every word sees every word."""
+    """A trace that disables the causal mask."""
     return Trace((), edit={"*.self_attention.mask": 1.0})
 
 
@@ -31,14 +31,14 @@ def with_mask() -> NoTrace:
 
 WORDS, LENGTH = 8, 12
 ARMS: dict[str, Callable[[], NoTrace]] = {"mask": with_mask, "no mask": without_mask}
-LOOKS = 4  # times that a net in training is measured
+LOOKS = 4  # evaluations during training
 FAR_WORSE = 1.5  # times the entropy
 SAME = 0.001  # nats
 
 
 def _leak(seed: int, quick: bool) -> Data:
-    """A language model of a Markov chain, with and without the mask: the loss on texts that it
-    reads whole, as in training, and on prefixes, which is all that there is when one writes."""
+    """Train a language model of a Markov chain with and without the mask: the loss on whole texts,
+    as in training, and on prefixes, as in generation."""
     steps = 96 if quick else 300
     generator = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 1, 1.5, generator)
@@ -64,7 +64,7 @@ def _leak(seed: int, quick: bool) -> Data:
 def rows_of(
     texts: Tensor, size: int, generator: torch.Generator
 ) -> Callable[[], tuple[Tensor, Tensor]]:
-    """Batches of texts: all words but the last, and all but the first."""
+    """Batches of inputs and next-word targets."""
 
     def batch() -> tuple[Tensor, Tensor]:
         rows = random_rows(texts, size, generator)
@@ -81,7 +81,7 @@ def _loss_whole(net: DecoderModel, texts: Tensor, trace: Callable[[], NoTrace]) 
 
 @torch.no_grad()
 def _loss_by_prefix(net: DecoderModel, texts: Tensor, trace: Callable[[], NoTrace]) -> float:
-    """Every prefix alone; its last output must say the next word."""
+    """Loss of the next word after every prefix, each read by itself."""
     total = 0.0
     for end in range(1, texts.shape[1]):
         last = net(texts[:, :end], trace=trace())[:, -1:]
@@ -132,25 +132,7 @@ def _draw_leak(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-causal_mask = Experiment(
-    name="causal-mask",
-    title="Loss with the causal mask and without",
-    varies="the mask; what is read: the whole text, as in training, or only the words before",
-    measures="the loss of the next word, against the known entropy of the text",
-    claims={
-        "C77": Rule(
-            "Supported if without the mask the loss on whole texts is clearly below the text's own "
-            "entropy, which no reader of the past can reach, and on prefixes clearly over 1.5 "
-            "times the entropy; and with the mask both agree within 0.001 nats and are not below "
-            "0.98 of the entropy. Refuted if one of these clearly fails.",
-            _judge_leak,
-        )
-    },
-    run=_leak,
-    draw=_draw_leak,
-    seconds=9.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+causal_mask = Experiment.described("causal-mask", _leak, _draw_leak, {"C77": _judge_leak})
 
 
 WAYS = ("a buffer with slots to come", "the prefix read anew", "word by word, with a cache")
@@ -158,9 +140,9 @@ LEAKS, TIGHT = 0.01, 0.001  # of total variation, 0 to 1
 
 
 def _writing(seed: int, quick: bool) -> Data:
-    """A decoder that was trained with the mask says the next word in three ways, with the mask
-    and without. changes: how far its probabilities are from those with the mask; leaks: how far
-    they move, without the mask, when what stands behind the prefix is another text."""
+    """Next-word probabilities of a decoder trained with the mask, computed in three ways, with the
+    mask and without. changes: the distance from those with the mask; leaks: the distance, without
+    the mask, when the text after the prefix is replaced."""
     generator = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 2, 2.0, generator)
     texts, test, others = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 50, 50))
@@ -188,7 +170,7 @@ def _next(
     net: DecoderModel, way: str, ids: Tensor, end: int, trace: Callable[[], NoTrace]
 ) -> Tensor:
     """The probabilities of the word after the first `end`. (texts, words)"""
-    if way == WAYS[0]:  # the slots behind are there, whatever they hold
+    if way == WAYS[0]:  # the slots after the prefix are filled
         logits = net(ids, trace=trace())[:, end - 1]
     elif way == WAYS[1]:
         logits = net(ids[:, :end], trace=trace())[:, -1]
@@ -200,7 +182,7 @@ def _next(
 
 
 def _variation(p: Tensor, q: Tensor) -> float:
-    """Half the sum of the differences: 0 the same, 1 nothing in common."""
+    """Total variation distance: 0 if equal, 1 if disjoint."""
     return float((p - q).abs().sum(dim=-1).mean() / 2)
 
 
@@ -235,25 +217,8 @@ def _draw_writing(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-mask_in_writing = Experiment(
-    name="mask-in-writing",
-    title="The mask when a text is written",
-    varies="the mask; how a text is written: in a buffer, by reading the prefix anew, with a cache",
-    measures="how the next word's probabilities change without the mask, and how much of it comes "
-    "from slots that are not written yet",
-    claims={
-        "C79": Rule(
-            "Holds for a way of writing if without the mask the next word's probabilities clearly "
-            "move by over 0.01 (total variation) when what stands behind the prefix is replaced; "
-            "fails if clearly by less than 0.001: then something else keeps words to come away. "
-            "Supported if it holds in all three ways, refuted if in none, depends if in some.",
-            _judge_writing,
-        )
-    },
-    run=_writing,
-    draw=_draw_writing,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1911.02150"),
+mask_in_writing = Experiment.described(
+    "mask-in-writing", _writing, _draw_writing, {"C79": _judge_writing}
 )
 
 
@@ -263,8 +228,8 @@ STACKS = ("decoder", "encoder")
 
 
 def _influence(seed: int, quick: bool) -> Data:
-    """How much the output at each place changes when the word at another is changed:
-    [place of the output][place of the word], as a fraction of the largest change."""
+    """Change of each output when one word is replaced, as a fraction of the largest change:
+    [position of the output][position of the word]."""
     return {stack: _changes(stack, seed, 4 if quick else 32) for stack in STACKS}
 
 
@@ -328,24 +293,6 @@ def _draw_influence(data: Sequence[Data]) -> Grid:
     return Grid("Which outputs change with which word", heats, 2)
 
 
-who_sees_whom = Experiment(
-    name="who-sees-whom",
-    title="Which outputs change when a word is changed",
-    varies="the place of the word that is changed; a masked and an unmasked Transformer",
-    measures="how much the output at every place changes",
-    claims={
-        "C78": Rule(
-            "Two readings of `previous`: before the word that is predicted, which holds if no "
-            "output changes with a word in a later place; before the word that is read, which "
-            "holds if none changes with the word in its own place either. Supported if both hold, "
-            "refuted if neither, depends if one; undecided if earlier words change nothing. A "
-            "change counts above 1e-9 of the largest one.",
-            _judge_influence,
-            label="identity",
-        )
-    },
-    run=_influence,
-    draw=_draw_influence,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/1706.03762",),
+who_sees_whom = Experiment.described(
+    "who-sees-whom", _influence, _draw_influence, {"C78": _judge_influence}
 )

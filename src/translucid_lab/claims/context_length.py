@@ -11,13 +11,13 @@ from translucid.models import Network, RecurrentConfig, build
 from translucid.parts import CellName
 from translucid.see import Axis, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.sequence_tasks import Draw, batch_of, train
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 WORDS = 8
-BACK = (2, 24)  # words between the next one and the far one that it hangs on
+BACK = (2, 24)  # distance to the far word that the next one depends on
 TEXT = 40  # words
 SHARPNESS = 2.0  # of the dependence on either word
 READERS: dict[str, CellName] = {"RNN": "rnn", "LSTM": "lstm"}
@@ -26,8 +26,9 @@ LEARNED = 0.5
 
 
 def _far_words(seed: int, quick: bool) -> Data:
-    """Texts whose next word hangs alike on the last word and on one far back: how far the next
-    word's distribution moves (KL, nats) in a trained net, and in truth, if either is exchanged."""
+    """Texts whose next word depends equally on the last word and on one far back: the change of the
+    next word's distribution (KL, nats), in a trained network and in truth, if either is
+    replaced."""
     measured: dict[str, Any] = {}
     for back in BACK:
         generator = torch.Generator().manual_seed(seed)
@@ -60,7 +61,7 @@ class Texts:
         return torch.stack(words, dim=1)
 
     def moved(self, texts: Tensor) -> list[float]:
-        """In truth: by exchanging the near word, and the far one."""
+        """The true change when the near word, or the far one, is replaced."""
         near, far = texts[:, -1], texts[:, -1 - self.back]
         before = self.log_probs(near, far)
         after = [self.log_probs(other(near), far), self.log_probs(near, other(far))]
@@ -82,7 +83,7 @@ def _language_model(seed: int, cell: CellName) -> Network:
 
 
 def _batches(texts: Tensor) -> Draw:
-    """The first words are drawn evenly, whatever stands before: they are no targets."""
+    """Random batches; the first words are uniform, so they are not targets."""
 
     def draw(generator: torch.Generator, rows: int) -> Any:
         chosen = texts[torch.randint(len(texts), (rows,), generator=generator)]
@@ -95,8 +96,8 @@ def _batches(texts: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, texts: Tensor, back: int) -> list[float]:
-    """As in truth, by the net: at the last word."""
-    net.double()  # float32 cannot tell 1e-8 from nothing
+    """The same change in the network's distribution after the last word."""
+    net.double()  # float32 cannot resolve 1e-8
     before = net(texts)[:, -1].log_softmax(dim=-1)
     distances = []
     for place in (-1, -1 - back):
@@ -138,25 +139,6 @@ def _draw_far_words(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-far_words = Experiment(
-    name="far-words",
-    title="How much the next word depends on a word far back",
-    varies="how many words back the text's own dependence reaches; the cell",
-    measures="the KL divergence of the next word's distribution when that word is exchanged, after "
-    "training and in truth",
-    claims={
-        "C24": Rule(
-            f"In made-up texts the next word hangs alike on the last word and on one {BACK[-1]} "
-            "before it. Supported if exchanging the far one moves a trained RNN's distribution by "
-            "clearly less than a twentieth of what exchanging the last one does, refuted if "
-            f"clearly by more. Not tested unless an RNN does learn it where that word is {BACK[0]} "
-            "before (at least half of the near word's influence in eight of ten seeds): then it is "
-            "the length of the chain.",
-            _judge_far_words,
-        )
-    },
-    run=_far_words,
-    draw=_draw_far_words,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1805.04623",),
+far_words = Experiment.described(
+    "far-words", _far_words, _draw_far_words, {"C24": _judge_far_words}
 )

@@ -28,27 +28,27 @@ from translucid.models import DecoderModel, GenerationInputs
 from translucid.parts import LanguageHead
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule, random_rows
+from translucid_lab import Data, Experiment, Finding, random_rows
 from translucid_lab.claims.markov_chain import small_decoder, train
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
-MAX_LENGTH, PROMPT, TEXTS = 20, 2, 40  # words written at most, words given, texts
-HELD_OUT = 100  # sentences that no author learns from
+MAX_LENGTH, PROMPT, TEXTS = 20, 2, 40  # words generated at most, words of a prompt, texts
+HELD_OUT = 100  # sentences
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """What has learned, and what it has not seen."""
+    """A trained model with held-out sentences."""
 
     net: DecoderModel
-    end: int  # what sentences end with: a full stop
-    unseen: Tensor  # (sentences, longest), 0 behind the end
+    end: int  # the last token of sentences, a full stop
+    unseen: Tensor  # (sentences, longest), 0 after the end
 
     @property
     def prompts(self) -> list[list[int]]:
-        """The first words of sentences that it has not seen."""
+        """The first words of held-out sentences."""
         prompts_: list[list[int]] = self.unseen[:TEXTS, :PROMPT].tolist()
         return prompts_
 
@@ -59,7 +59,7 @@ class LanguageModel:
         return [texts[0] for texts in hypotheses]
 
 
-@lru_cache(maxsize=4)  # several experiments ask the same author
+@lru_cache(maxsize=4)  # shared by several experiments
 def language_model(
     seed: int, steps: int, *, smoothing: float = 0.0, sentences: int = 900
 ) -> LanguageModel:
@@ -77,16 +77,15 @@ def language_model(
     return LanguageModel(net.eval(), int(last.mode(dim=0).values), unseen)
 
 
-STEPS = {True: 60, False: 300}  # of the author's training, quick or not
+STEPS = {True: 60, False: 300}  # of training, quick or not
 
 
 ROUNDING = 1e-4
 
 
 def _mechanism(seed: int, quick: bool) -> Data:
-    """Texts of greedy search, read again step by step: what the logits are made of, what their
-    softmax sums to, and whether the word that was taken is the most likely one. Beside them texts
-    that were sampled: how many pairs of words are new, how likely a word is."""
+    """Check each step of greedy texts: logits against a linear map, the sum of the softmax, and
+    whether the likeliest word was chosen. Compare the diversity and likelihood of sampled texts."""
     model = language_model(seed, STEPS[quick])
     generator = torch.Generator().manual_seed(seed)
     greedy = model.generate(beams=1, alpha=0.0)
@@ -109,8 +108,8 @@ def _mechanism(seed: int, quick: bool) -> Data:
 
 @torch.no_grad()
 def _checked(model: LanguageModel, prompt: list[int], text: Hypothesis) -> dict[str, float]:
-    """The largest errors over the steps of one text, and the fraction of words taken that are the
-    likeliest."""
+    """The largest errors over the steps of one text, and how often the likeliest word was
+    chosen."""
     words = [*text.tokens, model.end] if text.finished else text.tokens
     ids = torch.tensor([[*prompt, *words[:-1]]])
     trace = Trace(["decoder.final_norm.*", "head.logits"])
@@ -143,7 +142,7 @@ def _drawn(model: LanguageModel, generator: torch.Generator) -> list[tuple[list[
 
 
 def _new_pairs(texts: Sequence[Sequence[int]]) -> float:
-    """Of all pairs of neighbours, the fraction of different ones."""
+    """The fraction of distinct bigrams."""
     pairs = [pair for words in texts for pair in pairwise(words)]
     return len(set(pairs)) / max(len(pairs), 1)
 
@@ -181,27 +180,8 @@ def _draw_mechanism(data: Sequence[Data]) -> Bars:
                 note=f"{TEXTS} texts, each from {PROMPT} words of a sentence")  # fmt: skip
 
 
-most_likely_word = Experiment(
-    name="most-likely-word",
-    title="From logits to a word",
-    varies="how the next word is chosen: the likeliest, or sampled",
-    measures="what logits are made of, what probabilities sum to, which word is taken, how varied "
-    "the texts are",
-    claims={
-        "C84": Rule(
-            "Asked of the mechanism. Supported if, at every step of greedy's texts, the logits "
-            "are a linear map of the last hidden vector (within 1e-4), their softmax has one "
-            "number for every word, none negative, with sum 1 (within 1e-5), and the word taken "
-            "is the likeliest; refuted if one fails. That other ways to choose exist is reported, "
-            "and decides nothing.",
-            _judge_mechanism,
-            label="identity",
-        )
-    },
-    run=_mechanism,
-    draw=_draw_mechanism,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1904.09751"),
+most_likely_word = Experiment.described(
+    "most-likely-word", _mechanism, _draw_mechanism, {"C84": _judge_mechanism}
 )
 
 
@@ -211,7 +191,7 @@ SCORES = {"by probability": 0.0, "divided by length": 1.0}
 
 
 def example(p: float) -> TableModel:
-    """The worked example: a short sentence that begins likely, a long one that goes on likely."""
+    """The worked example: a short sentence with a likely start, a long one with a likely rest."""
     sure = {END: 0.05}
     return TableModel({
         "I am": {"fine": 0.5, "finally": p, "here": round(0.5 - p, 9)},
@@ -224,7 +204,7 @@ def example(p: float) -> TableModel:
 
 
 def _lengths(seed: int, quick: bool) -> Data:
-    """How many words a search writes: in the worked example, and from a trained author."""
+    """Lengths of search results, in the worked example and for a trained model."""
     measured: dict[str, Any] = {
         "example": {
             score: [_words(example(p), GenerationConfig(beam_size=2, alpha=alpha)) for p in FINALLY]
@@ -239,7 +219,7 @@ def _lengths(seed: int, quick: bool) -> Data:
 
 
 def _words(model: TableModel, config: GenerationConfig) -> int:
-    """Of the sentence that a search finds behind `I am`."""
+    """Length of the best continuation of `I am`."""
     state, prefix = model.start(GenerationInputs(1), capacity=MAX_LENGTH), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(config.beam_size)
@@ -286,25 +266,4 @@ def _draw_lengths(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-beam_length = Experiment(
-    name="beam-length",
-    title="How long a beam's sentences are",
-    varies="the beams; texts compared by probability or divided by length; the probabilities of "
-    "a worked example",
-    measures="the words of the text that is found",
-    claims={
-        "C87": Rule(
-            "Asked in the worked example with P(finally) = 0.2, 0.3 and 0.4 (2 beams) and of a "
-            "trained model (8 beams), with texts compared by probability and divided by length: "
-            "holds in a case if the beam's text is longer than greedy's (clearly, over seeds, for "
-            "the trained model), fails if not (if clearly shorter). Supported if it holds in every "
-            "case, refuted if in none, depends if in some.",
-            _judge_lengths,
-        )
-    },
-    run=_lengths,
-    draw=_draw_lengths,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1808.10006", "https://arxiv.org/abs/1908.10090",
-                "https://arxiv.org/abs/1609.08144"),
-)  # fmt: skip
+beam_length = Experiment.described("beam-length", _lengths, _draw_lengths, {"C87": _judge_lengths})

@@ -14,7 +14,7 @@ from translucid import Batch, Trace
 from translucid.models import RecurrentEncoder
 from translucid.see import Axis, Lines
 from translucid.tasks import cross_entropy
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.long_range_recall import PLAIN, RNN_UNIFORM, made
 from translucid_lab.claims.sequence_tasks import (
     NEVER_CLIP,
@@ -33,7 +33,7 @@ GAINS = {"gain 1": 1.0, "gain 2": 2.0}  # of orthogonal recurrent weights
 CLIPS = {"not clipped": NEVER_CLIP, "clipped at 1": 1.0}
 NETS = 2  # for each seed
 DIVERGED = 10.0  # times the first loss
-MOST = 6.0  # log10: a larger loss, or none at all, is drawn as this
+MOST = 6.0  # log10: larger losses and NaN are drawn as this
 
 
 def squared_error(network: nn.Module, batch: Batch) -> Tensor:
@@ -41,7 +41,7 @@ def squared_error(network: nn.Module, batch: Batch) -> Tensor:
 
 
 def adding(length: int) -> Draw:
-    """Two values are marked, one in each half: what is their sum? Ids from VALUES on are marked."""
+    """Add the two marked values, one in each half. Marked ids are VALUES and above."""
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
         ids = torch.randint(VALUES, (rows, length), generator=generator)
@@ -54,8 +54,8 @@ def adding(length: int) -> Draw:
 
 
 def _explosion(seed: int, quick: bool) -> Data:
-    """Gradient descent on sums, with small and large recurrent weights, clipped and not: how long
-    the first gradient was, how many runs diverged, log10 of the loss by step."""
+    """Gradient descent on the adding task with small and large recurrent weights, with and without
+    clipping: norm of the first gradient, runs that diverged, log10 of the loss by step."""
     length, steps = (30, 15) if quick else (40, 100)
     measured: dict[str, Any] = {"steps": steps, "runs": NETS}
     for gain, size in GAINS.items():
@@ -79,7 +79,7 @@ def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> Hi
 
 
 def diverged(run: History) -> bool:
-    """Did a loss come to be ten times the first, or no number any more?"""
+    """Did the loss reach ten times the first one, or NaN?"""
     return run.broke or not all(loss <= DIVERGED * run.losses[0] for loss in run.losses)
 
 
@@ -132,30 +132,11 @@ def _draw_explosion(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-explosion = Experiment(
-    name="exploding-gradients",
-    title="Recurrent weights that make gradients explode, with clipping and without",
-    varies="the gain of orthogonal recurrent weights; clipping",
-    measures="the length of the first gradient, the runs that diverge, the loss by step",
-    claims={
-        "C22": Rule(
-            "A run diverges if its loss comes to be ten times the first, or no number. Supported "
-            "if with recurrent weights of gain 2 the first gradient is clearly more than ten times "
-            "as long as with gain 1, and clearly more than half of the unclipped runs diverge, but "
-            "clearly less than half with gain 1; refuted if one clearly fails.",
-            _judge_explosion,
-        ),
-        "C32": Rule(
-            "With gain 2, clearly more than half of the runs must diverge without clipping, else "
-            "nothing is tested. Supported if with clipping clearly less than half do, refuted if "
-            "clearly more.",
-            _judge_clipping,
-        ),
-    },
-    run=_explosion,
-    draw=_draw_explosion,
-    seconds=12.0,
-    references=("https://arxiv.org/abs/1211.5063", "https://arxiv.org/abs/1905.11881"),
+explosion = Experiment.described(
+    "exploding-gradients",
+    _explosion,
+    _draw_explosion,
+    {"C22": _judge_explosion, "C32": _judge_clipping},
 )
 
 
@@ -174,7 +155,7 @@ def _vanishing(seed: int, quick: bool) -> Data:
 
 
 def _factors(seed: int) -> dict[str, list[float]]:
-    """By what clipping at 1 multiplies random gradients of very small to very large lengths."""
+    """The factors by which clipping at 1 multiplies random gradients of many norms."""
     generator = torch.Generator().manual_seed(seed)
     factors: dict[str, list[float]] = {"lengths": list(LENGTHS), "factor": []}
     for length in LENGTHS:
@@ -197,7 +178,7 @@ def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
 
 
 def _reach(net: nn.Module, seed: int) -> list[float]:
-    """log10 of the mean length of the gradient with respect to each symbol's vector."""
+    """log10 of the mean norm of the gradient with respect to each symbol's vector."""
     batch = recall(LENGTH)(torch.Generator().manual_seed(seed), 64)
     trace = Trace("encoder.embedding.lookup")
     loss = cross_entropy(net.double()(batch.inputs["ids"], trace=trace), batch.targets)
@@ -235,23 +216,6 @@ def _draw_vanishing(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-clipping_and_vanishing = Experiment(
-    name="clipping-and-vanishing",
-    title="Clipping, where gradients vanish",
-    varies="the length at which gradients are clipped",
-    measures="accuracy of recall, and the gradient that reaches the first symbol after training",
-    claims={
-        "C31": Rule(
-            "By its definition clipping multiplies a gradient by min(1, c / length): an identity, "
-            "asked of the library's own clipping with gradients of 1e-8 to 1e4. Supported if one "
-            "is longer after it, refuted if none is. What training does with clipping and without "
-            "is shown as an illustration, and decides nothing.",
-            _judge_vanishing,
-            label="identity",
-        )
-    },
-    run=_vanishing,
-    draw=_draw_vanishing,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1211.5063",),
+clipping_and_vanishing = Experiment.described(
+    "clipping-and-vanishing", _vanishing, _draw_vanishing, {"C31": _judge_vanishing}
 )

@@ -1,4 +1,4 @@
-"""C23 by the clock of a GPU: what steps that wait for each other cost among many cores."""
+"""C23 timed on a GPU: the cost of sequential steps."""
 
 import time
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 
 from translucid.parts import CellName, Layout, Recurrent, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import average, column, decide, not_tested
 
 WIDTH, TEXTS = 256, 8
 LENGTHS = (64, 256, 1024, 4096)
-LONG = (1024, 4096)  # lengths that the rule looks at
-TIMES = 2.0  # as long as self-attention: what counts as slow
+LONG = (1024, 4096)  # lengths that the rule uses
+TIMES = 2.0  # times self-attention: slower counts as slow
 TURNS = 5
 CELLS: tuple[CellName, ...] = ("rnn", "lstm")
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """Seconds for a pass forward and backward, by turns, the best of several. Timings: no two runs
-    give the same. Where there is no GPU, nothing is timed."""
+    """Best time of several alternating forward and backward passes; empty without a GPU. Timings
+    differ between runs."""
     if not torch.cuda.is_available():
         return {"gpu": ""}
     torch.manual_seed(seed)
@@ -78,23 +78,4 @@ def _draw_times(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-times = Experiment(
-    name="gpu-time",
-    title="An RNN, an LSTM and self-attention on a GPU, by length",
-    varies="the length of a text; an RNN, an LSTM or self-attention",
-    measures="seconds for a pass forward and backward on a GPU",
-    claims={
-        "C23": Rule(
-            "Supported if on a GPU, at 1024 and at 4096 tokens, a pass forward and backward of "
-            "this library's RNN and of its LSTM takes clearly more than twice as long as one of "
-            "its self-attention, 8 texts of width 256 at a time; refuted if one clearly takes "
-            "less. Not tested where there is no GPU.",
-            _judge_times, label="timing",
-        )
-    },
-    run=_times,
-    draw=_draw_times,
-    seconds=2.0,
-    beyond_toys=True,
-    references=("https://arxiv.org/abs/1706.03762",),
-)  # fmt: skip
+times = Experiment.described("gpu-time", _times, _draw_times, {"C23": _judge_times})

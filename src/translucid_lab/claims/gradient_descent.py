@@ -12,7 +12,7 @@ from torch import Tensor
 from translucid import Trace
 from translucid.models import MLP, MLPConfig
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.small_nets import layers_of, set_weights
 from translucid_lab.engine.intervals import clearly, fraction_of, mean_of
 from translucid_lab.engine.verdict import column, decide
@@ -20,7 +20,7 @@ from translucid_lab.engine.verdict import column, decide
 
 @dataclass(frozen=True)
 class Problem:
-    """A net and the one sample that it should fit."""
+    """A network and the single sample that it should fit."""
 
     net: MLP
     x: Tensor  # (1, inputs)
@@ -42,7 +42,7 @@ class Problem:
         return trace[f"layers.0.dense.{point}"][0]  # (units,)
 
     def step(self, rate: float) -> float:
-        """One step of gradient descent; ŷ - y before it."""
+        """Take one step of gradient descent; return ŷ - y before it."""
         weights = list(self.net.parameters())
         error = self.output() - self.y
         gradients = torch.autograd.grad(error.square() / 2, weights)
@@ -53,14 +53,14 @@ class Problem:
 
 
 def worked() -> Problem:
-    """The exercise that can be done with pencil and paper; its loss is 8."""
+    """The worked example of the course notes; its loss is 8."""
     net = MLP(MLPConfig(inputs=3, hidden=(2,))).double()
     set_weights(net, [[[1, -1, 0], [0, 2, 1]], [[2, -1]]], [[0, 1], [0]])
     return Problem(net, torch.tensor([[1.0, 0.0, 2.0]], dtype=torch.float64), 3.0)
 
 
 def random_problem(generator: torch.Generator, units: int = 2) -> Problem:
-    """One of like size, in which at least one unit is active: else nothing but c could learn."""
+    """A random problem with at least one active unit; otherwise only c could learn."""
     while True:
         drawn = torch.randn(5 * units + 5, generator=generator, dtype=torch.float64)
         w, b, v, (c, y), x = drawn.split([3 * units, units, units, 2, 3])
@@ -82,7 +82,7 @@ CLAIMED, CLAIMED_RATE = 0.2876, 0.02
 
 
 def _first_step(seed: int, quick: bool) -> Data:
-    """The worked example's losses, and how many random starts one step makes better or worse."""
+    """Losses of the worked example, and how many random starts one step improves or worsens."""
     book, losses = worked(), []
     for _ in range(21):
         losses.append(float(book.loss().detach()))
@@ -135,25 +135,8 @@ def _draw_first_step(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-first_step = Experiment(
-    name="first-step",
-    title="One step of gradient descent",
-    varies="the learning rate; the worked example and random starts",
-    measures="the loss before and after",
-    claims={
-        "C10": Rule(
-            "Supported if the worked example's loss goes from 8 to 0.2876 (to its four digits) and "
-            "at the smallest rate the first step lowers the loss of every random start; refuted if "
-            "the number is another, or the loss of one start rises. One sample is fitted: nothing "
-            "is said about others.",
-            _judge_first_step,
-            label="identity",
-        )
-    },
-    run=_first_step,
-    draw=_draw_first_step,
-    seconds=2.5,
-    references=("Nesterov 2004, Introductory Lectures on Convex Optimization",),
+first_step = Experiment.described(
+    "first-step", _first_step, _draw_first_step, {"C10": _judge_first_step}
 )
 
 
@@ -166,8 +149,8 @@ SHOWN_RATES, SHOWN_STEPS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2), 8
 
 
 def _rates(seed: int, quick: bool) -> Data:
-    """For every start and rate, how descent ends; and what lies below and above the smallest rate
-    at which it settles."""
+    """How descent ends for each start, at rates below and above the smallest one at which it
+    settles."""
     generator = torch.Generator().manual_seed(seed)
     starts = 4 if quick else 30
     measured = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
@@ -209,7 +192,7 @@ def descend(problem: Problem, rate: float) -> tuple[list[float], int]:
 
 
 def outcome(errors: Sequence[float], active: int) -> str:
-    """In one word. Signs of errors that are nothing but rounding do not count."""
+    """The outcome in one word. Signs of errors at rounding level are ignored."""
     if not abs(errors[-1]) <= abs(errors[0]):  # larger, or not a number
         return "diverges"
     if not active:
@@ -259,32 +242,12 @@ def _draw_rates(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-learning_rates = Experiment(
-    name="learning-rates",
-    title="Learning rates too large and too small",
-    varies="the learning rate, on a ladder of 21; the start",
-    measures="how 20 steps end: settled, slow, oscillating about the target, dead, or diverged",
-    claims={
-        "C11": Rule(
-            "Counted over random starts that settle without swinging at some rate. Supported if "
-            "clearly more than half are slow at a smaller rate, clearly more than half oscillate "
-            "at a larger one, and clearly less than half diverge or die there. Depends, on how "
-            "much too large, if clearly more than half also diverge or die. Refuted if clearly "
-            "less than half are slow below, or oscillate above.",
-            _judge_rates,
-            label="simulation",
-        )
-    },
-    run=_rates,
-    draw=_draw_rates,
-    seconds=8.5,
-    references=("LeCun et al. 1998, Efficient BackProp", "https://arxiv.org/abs/2103.00065"),
-)
+learning_rates = Experiment.described("learning-rates", _rates, _draw_rates, {"C11": _judge_rates})
 
 
 def _output_gradient(seed: int, quick: bool) -> Data:
-    """Central differences for v against δ v and δ h: how far apart they are, relative to their
-    size; and the numbers of the worked example."""
+    """Relative distance of δ v and δ h from central differences for v, and the numbers of the
+    worked example."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator) for _ in range(5 if quick else 20)]
     rows = [_candidates(net) for net in nets]
@@ -297,7 +260,7 @@ def _output_gradient(seed: int, quick: bool) -> Data:
 
 
 def _distance(formula: Tensor, right: Tensor) -> float:
-    """Of 0 to 2: over the larger of the two."""
+    """Distance over the larger norm: 0 to 2."""
     return float((formula - right).norm() / max(formula.norm(), right.norm()))
 
 
@@ -362,22 +325,6 @@ def _draw_output_gradient(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-output_gradient = Experiment(
-    name="output-gradient",
-    title="The gradient of the output weights",
-    varies="the formula, δ v or δ h; the worked example and random nets",
-    measures="how far each is from central differences",
-    claims={
-        "C9": Rule(
-            "Supported if δ v lies within 1e-6 of the numeric gradient, relative to their size, "
-            "over random nets; refuted if it is clearly more than a hundredth away. Undecided "
-            "between, or if numeric gradient and autograd do not agree.",
-            _judge_output_gradient,
-            label="identity",
-        )
-    },
-    run=_output_gradient,
-    draw=_draw_output_gradient,
-    seconds=0.3,
-    references=("Rumelhart, Hinton & Williams 1986",),
+output_gradient = Experiment.described(
+    "output-gradient", _output_gradient, _draw_output_gradient, {"C9": _judge_output_gradient}
 )

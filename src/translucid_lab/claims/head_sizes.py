@@ -1,5 +1,5 @@
-"""What a split into heads costs (C53), and heads that share keys and values: grouped-query
-attention, asked beyond the books.
+"""What a split into heads costs (C53), and heads that share keys and values (grouped-query
+attention, a question beyond the books).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from translucid.core import ConfigError
 from translucid.models import DecoderModel, GenerationInputs, TransformerConfig, build
 from translucid.parts import KVCache, Layout, SelfAttention
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -26,14 +26,14 @@ D_MODEL, WORDS = 768, 16
 
 
 def _sizes(seed: int, quick: bool) -> Data:
-    """A layer of self-attention with each number of heads from 1 to 12 that is allowed."""
+    """Sizes of a self-attention layer, for each allowed number of heads from 1 to 12."""
     torch.manual_seed(seed)
     x = torch.randn(1, WORDS, D_MODEL)
     measured: dict[str, Any] = {"heads": [], "width": [], "weights": [], "multiplications": []}
     for heads in range(1, 13):
         try:
             layer = SelfAttention(D_MODEL, heads, bias=False)
-        except ConfigError:  # 768 is no multiple of it
+        except ConfigError:  # does not divide 768
             continue
         measured["heads"].append(heads)
         measured["width"].append(layer.d_head)
@@ -43,7 +43,7 @@ def _sizes(seed: int, quick: bool) -> Data:
 
 
 def _multiplications(layer: SelfAttention, x: Tensor) -> int:
-    """Of all matrix multiplications in a layer, by the shapes that come up when it runs."""
+    """Scalar multiplications in all matmuls of a layer, from the traced shapes."""
     trace = Trace(["*query", "*scores", "*pattern"])
     with torch.no_grad():
         layer(x, Layout(), trace=trace.at("attention"))
@@ -81,25 +81,7 @@ def _draw_sizes(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-sizes = Experiment(
-    name="head-width",
-    title="Splitting a width into heads",
-    varies="the number of heads from 1 to 12 at d_model 768",
-    measures="the weights of queries, keys and values, and the multiplications of a layer",
-    claims={
-        "C53": Rule(
-            "Supported if heads × head width is d_model, and weights and multiplications are the "
-            "same for every allowed number of heads; refuted if not.",
-            _judge_sizes,
-            label="identity",
-        )
-    },
-    run=_sizes,
-    draw=_draw_sizes,
-    seconds=0.2,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+sizes = Experiment.described("head-width", _sizes, _draw_sizes, {"C53": _judge_sizes})
 
 
 HEADS, SHARED = 8, (8, 4, 2, 1)  # heads of queries; of keys and values
@@ -108,8 +90,7 @@ WORTH = 0.05  # nats a word
 
 
 def _grouped(seed: int, quick: bool) -> Data:
-    """Language models on toyland with fewer and fewer heads of keys and values: the loss on
-    sentences that were held out, and what a decoder remembers of each word."""
+    """Held-out loss and cache size of language models with fewer and fewer key-value heads."""
     text = next_words(seed)
     seen, fresh = replace(text, ids=text.ids[:-HELD_OUT]), text.ids[-HELD_OUT:]
     measured: dict[str, Any] = {"loss": [], "numbers": []}
@@ -134,7 +115,7 @@ def _held_out(net: DecoderModel, ids: Tensor) -> float:
 
 
 def remembered(net: DecoderModel) -> int:
-    """How many numbers the cache holds for each word."""
+    """Numbers in the cache per word."""
     words = 16
     state = net.start(GenerationInputs(1), capacity=words)
     caches = [layer for layer in state.layers if isinstance(layer, KVCache)]
@@ -167,21 +148,6 @@ def _draw_grouped(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-grouped = Experiment(
-    name="grouped-heads",
-    title="Heads that share keys and values shrink the cache at hardly any loss.",
-    varies="the heads of keys and values that eight heads of queries share",
-    measures="the loss on held-out sentences of toyland; what the cache holds for each word",
-    claims={
-        "grouped-heads": Rule(
-            "Holds for 4, 2 and 1 of 8 heads of keys and values if the loss on held-out sentences "
-            "is clearly less than 0.05 nats a word above that of 8; fails if clearly more. "
-            "Supported if it holds for all, refuted if for none, depends if for some.",
-            _judge_grouped,
-        )
-    },
-    run=_grouped,
-    draw=_draw_grouped,
-    seconds=30.0,
-    references=("https://arxiv.org/abs/2305.13245", "https://arxiv.org/abs/1911.02150"),
+grouped = Experiment.described(
+    "grouped-heads", _grouped, _draw_grouped, {"grouped-heads": _judge_grouped}
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from translucid.parts import Layout, SelfAttention
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column
 
@@ -21,8 +21,8 @@ BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, f
 
 
 def _coarse_fine(seed: int, quick: bool) -> Data:
-    """Layers with two heads fetch the coarse and the fine features of earlier words: the fraction
-    of layers whose heads split them, before and after training."""
+    """Train two-head layers to fetch coarse and fine features of earlier words: the fraction of
+    layers whose heads split them, before and after."""
     nets, steps = (2, 100) if quick else (8, 400)
     measured: dict[str, Any] = {}
     for name, back in BACK.items():
@@ -43,8 +43,8 @@ def _coarse_fine(seed: int, quick: bool) -> Data:
 
 
 def split(layer: SelfAttention) -> float:
-    """How differently two heads' values are made of coarse and fine features: 0 alike, 1 each of
-    its own. The fraction of each head's weight that reads coarse features, one less the other."""
+    """Difference of two heads in the fraction of their value weights that read coarse features: 0
+    if alike, 1 if each has its own."""
     value = layer.qkv.weight[2 * WIDTH :].detach().unflatten(0, (2, -1))  # (heads, d_head, inputs)
     energy = value.square().sum(dim=1)  # (heads, inputs)
     coarse, fine = energy[:, :FEATURES].sum(1), energy[:, FEATURES : 2 * FEATURES].sum(1)
@@ -63,7 +63,7 @@ def features(rows: int, generator: torch.Generator) -> Tensor:
 
 
 def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
-    """Train; the squared error at the end, with both kinds of features in their own unit."""
+    """Train; return the final squared error, with each kind of feature in its own unit."""
     generator = torch.Generator().manual_seed(seed)
     unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
     first = max(back)
@@ -112,23 +112,6 @@ def _draw_coarse_fine(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-coarse_fine = Experiment(
-    name="coarse-and-fine",
-    title="Do two heads split coarse and fine features?",
-    varies="whether coarse and fine features are to be fetched from the same word",
-    measures="the fraction of layers whose heads' values read different features, before and after "
-    "training",
-    claims={
-        "C55": Rule(
-            "The claim is vague; asked is whether training makes two heads split features of large "
-            "and of small variance (coarse fractions of their value weights more than 0.5 apart) "
-            "clearly in 0.1 more of the layers than before training. Supported if so both when the "
-            "features come from the same word and from different words, refuted if clearly in "
-            "neither, depends if in one.",
-            _judge_coarse_fine,
-        )
-    },
-    run=_coarse_fine,
-    draw=_draw_coarse_fine,
-    seconds=20.0,
+coarse_fine = Experiment.described(
+    "coarse-and-fine", _coarse_fine, _draw_coarse_fine, {"C55": _judge_coarse_fine}
 )

@@ -1,4 +1,4 @@
-"""Label smoothing, asked beyond the books: are probabilities more honest, are beams shorter?"""
+"""Label smoothing, a question beyond the books: calibration, and the length of beam outputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,24 +10,24 @@ from torch import Tensor
 from translucid.generate import GenerationConfig
 from translucid.see import Axis, Lines
 from translucid.tasks import IGNORE, cross_entropy
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.beam_search_errors import Tables
-from translucid_lab.claims.decoded_texts import STEPS, LanguageModel, language_model
+from translucid_lab.claims.decoded_texts import SCORES, STEPS, LanguageModel, language_model
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import average, by_case, column
 
 SMOOTHING = (0.0, 0.1)
-# How many sentences, and steps of training in times of the usual: few are learned by heart.
+# Number of sentences, and training steps as a multiple of the usual: few are memorised.
 SETTINGS = {"few sentences": (40, 2), "many sentences": (900, 1)}
 BINS = 10
 
 
-# ---- are the probabilities more honest? ----
+# ---- calibration ----
 
 
 def _honesty(seed: int, quick: bool) -> Data:
-    """Language models of few and of many sentences, with and without smoothing, on new sentences:
-    by how much they are surer of their likeliest word than they are right, and their loss."""
+    """Calibration error and loss on new sentences, for language models trained on few and on many
+    sentences, with and without smoothing."""
     measured: dict[str, Any] = {}
     for setting, (sentences, times) in SETTINGS.items():
         values: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
@@ -58,8 +58,8 @@ def _on_unseen(made: LanguageModel) -> dict[str, float]:
 
 
 def calibration_error(sure: Tensor, right: Tensor) -> float:
-    """How far what one is sure of is from what one is right in, over ten bins of sureness, each
-    by its weight. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
+    """Expected calibration error over ten bins of confidence.
+    Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
     bins = (sure * BINS).long().clamp(max=BINS - 1)
     gaps = torch.zeros(BINS, dtype=torch.float64)
     gaps.index_add_(0, bins, sure.double() - right.double())
@@ -95,39 +95,23 @@ def _draw_honesty(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-label_smoothing = Experiment(
-    name="label-smoothing",
-    title="Label smoothing makes a model's probabilities more honest.",
-    varies="label smoothing, 0 and 0.1; few sentences learned by heart, or many",
-    measures="the calibration error and the loss on new sentences",
-    claims={
-        "label-smoothing": Rule(
-            "Holds in a setting if the calibration error on new sentences is clearly lower with "
-            "smoothing 0.1 than without; fails if clearly higher. Supported if it holds for few "
-            "and for many sentences, refuted if for none, depends if for one.",
-            _judge_honesty,
-        )
-    },
-    run=_honesty,
-    draw=_draw_honesty,
-    seconds=22.0,
-    references=("https://arxiv.org/abs/1906.02629", "https://arxiv.org/abs/1706.04599"),
+label_smoothing = Experiment.described(
+    "label-smoothing", _honesty, _draw_honesty, {"label-smoothing": _judge_honesty}
 )
 
 
-# ---- are beams shorter? ----
+# ---- length ----
 
 
 WORDS, MOST = 8, 20  # and an end
 SHARPNESS = 3.0  # of the logits: most next words are rather sure
 BEAMS = (1, 2, 4, 8)
 NO_CHANGE = 0.1  # words
-SCORES = {"by probability": 0.0, "divided by length": 1.0}
 
 
 def _shorter(seed: int, quick: bool) -> Data:
-    """The words that searches write from random models, and from what smoothed labels would make
-    of them: the loss is least where every probability is mixed with an even one."""
+    """Lengths of search results in random models, and in the models that minimise the smoothed
+    loss: each probability mixed with a uniform one."""
     generator = torch.Generator().manual_seed(seed)
     count = 60 if quick else 300
     logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)
@@ -142,7 +126,7 @@ def _shorter(seed: int, quick: bool) -> Data:
 
 
 def smoothed(p: Tensor, smoothing: float) -> Tensor:
-    """What has the least smoothed cross-entropy where p is the truth."""
+    """The distribution that minimises the smoothed cross-entropy if p is the truth."""
     return (1 - smoothing) * p + smoothing / p.shape[-1]
 
 
@@ -191,24 +175,6 @@ def _draw_shorter(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-smoothing_length = Experiment(
-    name="label-smoothing-length",
-    title="Label smoothing makes a beam's sentences shorter.",
-    varies="label smoothing, 0 and 0.1, as the smoothed loss has it at its best; the beams; how "
-    "texts are compared",
-    measures="the words of the text that is found",
-    claims={
-        "label-smoothing-length": Rule(
-            "Asked of texts compared by probability and divided by length: holds if the texts of a "
-            "beam of 8 are clearly shorter with smoothing 0.1 than without, fails if clearly not "
-            "by a tenth of a word. Supported if it holds for both, refuted if for none, depends if "
-            "for one.",
-            _judge_shorter,
-            label="simulation",
-        )
-    },
-    run=_shorter,
-    draw=_draw_shorter,
-    seconds=1.0,
-    references=("https://arxiv.org/abs/2205.00659",),
+smoothing_length = Experiment.described(
+    "label-smoothing-length", _shorter, _draw_shorter, {"label-smoothing-length": _judge_shorter}
 )

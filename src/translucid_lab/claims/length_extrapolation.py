@@ -1,6 +1,4 @@
-"""C34, C35, C38, ALiBi: which positions still tell a model where its words stand beyond the
-trained length; rotary scaling.
-"""
+"""C34, C35, C38, ALiBi: which position schemes work beyond the trained length; rotary scaling."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,9 +10,8 @@ import torch
 from translucid.models import Network
 from translucid.parts import PositionName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.position_tasks import (
-    BACK,
     FOUR_TIMES,
     GUESSING,
     INSIDE,
@@ -34,8 +31,8 @@ from translucid_lab.claims.position_tasks import (
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
 
-KEEPS = 0.9  # of what is known above chance inside the trained length
-LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
+KEEPS = 0.9  # of the accuracy above chance inside the trained length
+LEARNED = 0.9  # accuracy inside, required for the test
 PLACES = {"to twice the length": TWICE, "to four times": FOUR_TIMES}
 BLOCK = 4  # places that share a point of a line
 
@@ -44,13 +41,13 @@ BLOCK = 4  # places that share a point of a line
 
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
-COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
+COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it
 TITLES = {"alibi": "ALiBi", "none": "no positions"}
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """The accuracy at each of 64 places of nets that were trained on 16, in three kinds of text:
-    the letter read last; the same where the only letter comes first; the letter three back."""
+    """Accuracy at each of 64 positions, after training on 16, in three tasks: the latest letter;
+    the same with a single letter at the start; the letter three back."""
     measured: dict[str, Any] = {}
     for kind in KINDS:
         net = learned(seed, kind, latest, quick)
@@ -143,38 +140,11 @@ def _in_blocks(values: np.ndarray) -> np.ndarray:
     return values.reshape(-1, BLOCK).mean(axis=1)
 
 
-beyond_length = Experiment(
-    name="beyond-length",
-    title="ALiBi keeps what it learned beyond the trained length",
-    varies="how a causal Transformer is told positions: sinusoidal, learned, rotary, ALiBi, none",
-    measures="accuracy by place in texts of 64 tokens, after training on 16: the letter read last; "
-    "the same where the only letter comes first; the letter three back",
-    claims={
-        "C34": Rule(
-            "Asked for two tasks (three back, the last letter), to twice and to four times the "
-            "trained length. Holds if clearly more than 0.9 of the accuracy above chance inside is "
-            "kept there, fails if clearly less; not tested if the task was not learned inside "
-            "(above 0.9 in eight of ten seeds). "
-            "Supported if it holds in all four cases, refuted if in none, depends if in some.",
-            _judge_sinusoidal,
-        ),
-        "C35": Rule(
-            "Flexible is taken as: inside, as good as sinusoidal ones within 0.05, once both tasks "
-            "are learned there (above 0.9 in eight of ten seeds, else not tested). "
-            "Tied: beyond, three back falls to chance within 0.1, and the last "
-            "letter loses a tenth or more. Supported if all hold, refuted if one clearly fails.",
-            _judge_learned,
-        ),
-        "alibi": Rule(
-            "As C34, for ALiBi, with the last letter, in mixed texts and where it is the first "
-            "token of the text.",
-            _judge_alibi,
-        ),
-    },
-    run=_beyond,
-    draw=_draw_beyond,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/2305.19466"),
+beyond_length = Experiment.described(
+    "beyond-length",
+    _beyond,
+    _draw_beyond,
+    {"C34": _judge_sinusoidal, "C35": _judge_learned, "alibi": _judge_alibi},
 )
 
 
@@ -183,13 +153,12 @@ beyond_length = Experiment(
 
 SCALINGS = (1.0, 2.0, 4.0)
 CONTEXTS = (256, 1024)  # tokens
-SAVED = 0.8  # of the time: one that a busy machine does not make at random
+SAVED = 0.8  # of the time: more than the noise of a busy machine
 
 
 def _rotary(seed: int, quick: bool) -> Data:
-    """Accuracy by place of rotary nets trained on 16 tokens, with positions divided by 1, 2 and 4
-    when they are used; and the time of a forward pass against sinusoidal positions, which is not
-    the same twice."""
+    """Accuracy by position of rotary networks trained on 16 tokens, with positions divided by 1, 2
+    and 4 in evaluation; and the time of a forward pass relative to sinusoidal positions."""
     measured: dict[str, Any] = {}
     net = learned(seed, "rotary", latest, quick)
     for task in (latest, far_letter):
@@ -209,7 +178,7 @@ def _divided(net: Network, by: float) -> Network:
 
 
 def _time_ratio(seed: int, length: int, tries: int) -> float:
-    """How long rotary takes against sinusoidal: by turns, the best of several."""
+    """Time of rotary relative to sinusoidal positions: best of several alternating passes."""
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
     kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
     nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}
@@ -262,32 +231,9 @@ def _draw_rotary(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-rotary_scaling = Experiment(
-    name="rotary-scaling",
-    title="Dividing rotary positions helps beyond the trained length",
-    varies="what rotary positions are divided by when a trained net is used; the task",
-    measures="accuracy by place in texts of 64 tokens, after training on 16; the time of a pass "
-    "(which is not the same twice)",
-    claims={
-        "C38": Rule(
-            "Efficiency is vague; asked is whether a pass over 1024 tokens takes clearly less than "
-            f"0.8 of the time with sinusoidal positions, and whether copying from {BACK} back, "
-            "and finding a letter at distances never trained, keep clearly more than 0.9 of the "
-            "accuracy above chance to twice and to four times the trained length. Supported if "
-            "all hold, refuted if none does, depends if some do.",
-            _judge_efficient,
-        ),
-        "rotary-scaling": Rule(
-            "Asked for three tasks (three back, the last letter, a far letter), to twice the "
-            "length with positions divided by 2 and to four times with 4, without training anew. "
-            "Holds if the accuracy is clearly higher than undivided, fails if clearly lower; "
-            "not tested if the task was not learned inside. "
-            "Supported if it holds in all cases, refuted if in none, depends if in some.",
-            _judge_scaling,
-        ),
-    },
-    run=_rotary,
-    draw=_draw_rotary,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/2104.09864", "https://arxiv.org/abs/2306.15595"),
+rotary_scaling = Experiment.described(
+    "rotary-scaling",
+    _rotary,
+    _draw_rotary,
+    {"C38": _judge_efficient, "rotary-scaling": _judge_scaling},
 )

@@ -1,5 +1,5 @@
-"""Recurrent cells, and how far back they reach: recall by distance (C21, C27), gradients through
-100 steps (C26).
+"""How far back recurrent cells reach: recall by distance (C21, C27), gradients through 100 steps
+(C26).
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from translucid import Trace
 from translucid.models import Network, RecurrentEncoder
 from translucid.parts import CellName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.sequence_tasks import SYMBOLS, accuracy, recall, recurrent_net, train
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
 
-# A cell, its forget bias, and whether it starts as torch starts it: all weights uniform and small.
-# The library itself starts with orthogonal recurrent weights, which keep lengths.
+# A cell, its forget bias, and whether it has torch's uniform initialisation. The library's own has
+# orthogonal recurrent weights, which preserve norms.
 Kind = tuple[CellName, float, bool]
 
 RNN, GRU = "RNN, orthogonal", "GRU, orthogonal"
@@ -49,8 +49,8 @@ def made(seed: int, kind: Kind, hidden: int = 32) -> Network:
 
 
 def reach(net: Network, ids: Tensor, targets: Tensor) -> list[float]:
-    """The gradient of the loss at the end with respect to every input, nearest first: log10 of its
-    size, against that of the nearest. In float64: float32 calls 1e-46 nothing."""
+    """log10 of the norm of the final loss's gradient with respect to each input, relative to the
+    nearest input, nearest first. In float64, since 1e-46 underflows in float32."""
     trace = Trace("encoder.embedding.lookup")
     logits = net.double()(ids, trace=trace)
     loss = F.cross_entropy(logits, targets, reduction="sum")
@@ -68,11 +68,11 @@ RECALLED: dict[str, Kind] = {
     **PLAIN, **{name: LSTMS[name] for name in ("LSTM, forget bias 1", "LSTM, forget bias 3")}
 }  # fmt: skip
 TINY = -3  # log10: less than a thousandth arrives
-MARGIN = 0.05  # of accuracy: less than this is no help
+MARGIN = 0.05  # of accuracy: a smaller gain does not count
 
 
 def _recall(seed: int, quick: bool) -> Data:
-    """Accuracy at naming the first of so many symbols, the gradient before training, the size."""
+    """Recall accuracy of the first symbol by length, gradient before training, parameters."""
     lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((5, 20, 40), 800, 3e-3)
     measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():
@@ -144,34 +144,8 @@ def _draw_recall(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-recall_by_distance = Experiment(
-    name="recall-by-distance",
-    title="Recall of the first symbol, by distance",
-    varies="the cell, the start of its weights, the distance",
-    measures="accuracy after training; the gradient 99 steps back before it; parameters",
-    claims={
-        "C21": Rule(
-            "Holds for a start (uniform as torch's, orthogonal as this library's) if the gradient "
-            "99 steps back is clearly below a thousandth of the last step's, and recall is clearly "
-            "below 0.5 at the longest distance; fails if the gradient or the far recall is clearly "
-            "above; not tested unless recall is above 0.9 at the shortest distance in eight of ten "
-            "seeds. Supported if it holds for both starts, "
-            "refuted if for neither, depends (on the start) if for one. Larger weights, whose "
-            "gradients explode, are C22's.",
-            _judge_vanishing,
-        ),
-        "C27": Rule(
-            "For each start: the gradient 99 steps back is clearly larger in a GRU than in an RNN "
-            "(fails if clearly smaller), and its recall at the longest distance is clearly higher "
-            "(fails if clearly not higher by 0.05). Supported if all four hold, refuted if none, "
-            "or if the GRU has no fewer parameters than the LSTM; depends if some hold.",
-            _judge_gru,
-        ),
-    },
-    run=_recall,
-    draw=_draw_recall,
-    seconds=100.0,
-    references=("https://arxiv.org/abs/1211.5063", "https://arxiv.org/abs/1412.3555"),
+recall_by_distance = Experiment.described(
+    "recall-by-distance", _recall, _draw_recall, {"C21": _judge_vanishing, "C27": _judge_gru}
 )
 
 
@@ -210,25 +184,6 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-gradients_in_time = Experiment(
-    name="gradients-in-time",
-    title=f"The gradient through {SPAN} steps: RNN, GRU, and LSTM by forget bias",
-    varies="the cell, the start of its weights, and an LSTM's forget bias",
-    measures="the gradient of a loss at the end with respect to every input, before training",
-    claims={
-        "C26": Rule(
-            "Holds for an LSTM if the gradient 99 steps back is clearly more than a tenth of the "
-            "last step's; fails if clearly less. Supported if it holds for forget biases of 0, 1, "
-            "3 and 5, refuted if for none, depends (on the bias) if for some.",
-            _judge_lstm,
-            label="simulation",
-        )
-    },
-    run=_gradients,
-    draw=_draw_gradients,
-    seconds=3.0,
-    references=(
-        "https://doi.org/10.1162/neco.1997.9.8.1735",
-        "https://proceedings.mlr.press/v37/jozefowicz15.html",
-    ),
+gradients_in_time = Experiment.described(
+    "gradients-in-time", _gradients, _draw_gradients, {"C26": _judge_lstm}
 )

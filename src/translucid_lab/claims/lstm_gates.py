@@ -16,21 +16,21 @@ from translucid.models import Network
 from translucid.parts import Recurrent
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.sequence_tasks import batch_of, recurrent_net, right, train
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 LSTM = "encoder.recurrent.layers.0.lstm"
 HIDDEN = 24
-LEARNED = 0.9  # a net that is right less often has nothing to show
+LEARNED = 0.9  # accuracy required for the test
 
 
 @torch.no_grad()
 def gate_values(
     net: Network, ids: Tensor, edits: Mapping[str, Edit] | None = None
 ) -> dict[str, Tensor]:
-    """Forget gate, cell and hidden state at every place."""
+    """Forget gate, cell and hidden state at every position."""
     points = ("forget_gate", "cell", "hidden")
     trace = Trace([f"{LSTM}.{point}" for point in points], edit=_at_lstm(edits or {}))
     net(ids, trace=trace)
@@ -43,7 +43,7 @@ def _at_lstm(edits: Mapping[str, Edit]) -> dict[str, Edit]:
 
 @torch.no_grad()
 def edited_logits(net: Network, ids: Tensor, edits: Mapping[str, Edit]) -> Tensor:
-    """The answers if gates are other than they are: name@place -> what to put there."""
+    """The logits with edited gates: name@position -> new value."""
     trace = Trace([], edit=_at_lstm(edits))
     logits: Tensor = net(ids, trace=trace)
     trace.check()
@@ -54,7 +54,7 @@ TICK, RESET, COUNTED, ROW = 1, 2, 4, 12
 
 
 def counting(generator: torch.Generator, rows: int) -> Batch:
-    """How many ticks since the last reset? At each place; COUNTED or more are one class."""
+    """Count the ticks since the last reset, at each position; COUNTED or more are one class."""
     drawn = torch.rand(rows, ROW, generator=generator)
     ids = (drawn < 0.5).long() + (drawn < 0.15).long()  # 0 nothing, 1 tick, 2 reset
     counts = torch.zeros(rows, dtype=torch.long)
@@ -66,9 +66,9 @@ def counting(generator: torch.Generator, rows: int) -> Batch:
 
 
 def _forgetting(seed: int, quick: bool) -> Data:
-    """The cell when its gate is set by hand; and a net that learned to count, with resets: its
-    accuracy as it is and with the gate held open at resets, how much of its cell it keeps there
-    and elsewhere, and the mean of each unit's gate, the one that drops most first."""
+    """The cell with its forget gate set by hand; and for a network that learned to count with
+    resets: its accuracy as it is and with the gate held open at resets, the fraction of the cell
+    kept at resets and elsewhere, and the mean of each unit's gate, sorted by its drop at resets."""
     net = recurrent_net(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
     train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
@@ -95,7 +95,7 @@ def _held_open(rows: Tensor) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def _by_hand(seed: int) -> dict[str, float]:
-    """An untrained cell: what is left of it with the gate at 0, and how far it moves at 1."""
+    """An untrained cell: what remains with the gate at 0, and how much changes at 1."""
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}
@@ -139,39 +139,22 @@ def _draw_forgetting(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-forget_gate = Experiment(
-    name="forget-gate",
-    title="The forget gate: 0 wipes the cell, 1 keeps it",
-    varies="the forget gate, by hand; and what a net reads that counts ticks since the last reset",
-    measures="the cell; the trained net's accuracy with the gate held open at resets",
-    claims={
-        "C28": Rule(
-            "Supported if, set by hand with the input gate shut, 0 leaves nothing of the cell and "
-            "1 does not move it (1e-6), and if a net that learned to count with resets (in "
-            "eight of ten seeds right more often than 0.9, else not tested) loses clearly "
-            "more than 0.1 of accuracy after resets when the gate is held at 1 there; "
-            "refuted if one clearly fails.",
-            _judge_forgetting,
-        )
-    },
-    run=_forgetting,
-    draw=_draw_forgetting,
-    seconds=10.0,
-    references=("https://doi.org/10.1162/089976600300015015",),
+forget_gate = Experiment.described(
+    "forget-gate", _forgetting, _draw_forgetting, {"C28": _judge_forgetting}
 )
 
 
 KINDS = 4  # of symbols
-STORE, ASK = KINDS, KINDS + 1  # ids: the next symbol is to be stored; it is asked for
-BLANK = KINDS  # the answer where nothing is asked
+STORE, ASK = KINDS, KINDS + 1  # ids: store the next symbol; recall it
+BLANK = KINDS  # the target elsewhere
 PLACES = 10
 ITEM, MIDDLE, END = 1, 5, PLACES - 1  # places in the texts of the test
 WAITING = range(ITEM + 1, END)
 
 
 def storing(generator: torch.Generator, rows: int) -> Batch:
-    """Symbols, one of them to be stored, early; a question, late. Wherever nothing is asked the
-    answer is blank; one such place of each text counts, or all nets would say is blank."""
+    """Store an early symbol, recall it late. Elsewhere the target is blank; only one such position
+    per text counts, or the network would only learn to answer blank."""
     item = torch.randint(1, 4, (rows, 1), generator=generator)
     asked = torch.randint(PLACES - 3, PLACES, (rows, 1), generator=generator)
     counts = torch.randint(PLACES, (rows, 1), generator=generator) == torch.arange(PLACES)
@@ -187,7 +170,7 @@ def _stored(generator: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Te
 
 
 def _store_and_show(seed: int, quick: bool) -> Data:
-    """A net that stores and shows, and what becomes of its answers when gates are changed."""
+    """Train a network to store and recall; measure its answers with changed gates."""
     net = recurrent_net(seed, "lstm", vocab=KINDS + 2, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
     train(net, storing, seed=seed, steps=200 if quick else 1000, rate=1e-2,
           enough=0.02 if quick else 0.001)  # fmt: skip
@@ -200,7 +183,7 @@ def _store_and_show(seed: int, quick: bool) -> Data:
         return edited_logits(net, ids, edits)[:, END]
 
     def swapped(name: str) -> Tensor:
-        """Answers of texts that get another text's numbers where the symbol is stored."""
+        """Answers with another text's values at the position where the symbol is stored."""
         return answers({f"{name}@{ITEM}": lambda value: value.roll(1, 0)})[differs]
 
     unseen: dict[str, Edit] = {f"output_gate@{t}": 0.0 for t in WAITING}
@@ -223,7 +206,7 @@ def _store_and_show(seed: int, quick: bool) -> Data:
 
 
 def probe(x: Tensor, labels: Tensor, ridge: float = 1e-3) -> float:
-    """How often a linear readout, fitted to half of the rows, is right about the other half."""
+    """Accuracy of a linear probe, fitted to one half of the rows, on the other half."""
     x = x.double()
     x = (x - x.mean(dim=0)) / (x.std(dim=0) + 1e-9)
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
@@ -313,34 +296,6 @@ def _draw_store(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-store_and_show = Experiment(
-    name="store-and-show",
-    title="An LSTM stores one symbol among others and shows it when asked",
-    varies="gates and candidates of a trained net, replaced one at a time",
-    measures="its answers, and what a linear probe reads from its cell and its output",
-    claims={
-        "C29": Rule(
-            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
-            "tested. Supported "
-            "if holding the input gate open at the other symbols costs clearly more than 0.1 of "
-            "accuracy, and if, with candidates exchanged between two texts where the symbol is "
-            "stored, the answer goes with the candidate (clearly above 0.5), but not with the "
-            "input gate when that is exchanged; refuted if one clearly fails.",
-            _judge_writing,
-        ),
-        "C30": Rule(
-            "The net must be right more often than 0.9 in eight of ten seeds, else nothing is "
-            "tested. Refuted "
-            "if clearly not: a probe reads the symbol from the cell (0.9); forget and input gate "
-            "at 0 erase it (answers below 0.5); an output gate of 0 hides it (below 0.5); with the "
-            "output gate at 0 until it is asked for, it is still in the cell (0.9). If all four "
-            "hold: supported if before the question a probe reads it from h clearly less often "
-            "than 0.5, depends (on who looks) if clearly more often.",
-            _judge_separate,
-        ),
-    },
-    run=_store_and_show,
-    draw=_draw_store,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1503.04069",),
+store_and_show = Experiment.described(
+    "store-and-show", _store_and_show, _draw_store, {"C29": _judge_writing, "C30": _judge_separate}
 )

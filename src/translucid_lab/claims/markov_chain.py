@@ -1,4 +1,4 @@
-"""Texts whose truth is known: each word depends on the word or two before it, by a table.
+"""Markov chains: texts whose true next-word probabilities are known.
 
 Shapes: tokens (texts, length); probabilities (..., words).
 """
@@ -27,7 +27,7 @@ class Chain:
     def random(
         cls, words: int, order: int, sharpness: float, generator: torch.Generator
     ) -> "Chain":
-        """The larger the sharpness, the surer the next word."""
+        """A larger sharpness makes the next word more certain."""
         logits = sharpness * torch.randn(*[words] * (order + 1), generator=generator)
         return cls(logits.softmax(dim=-1))
 
@@ -40,13 +40,13 @@ class Chain:
         return self.table.dim() - 1
 
     def next(self, tokens: Tensor) -> Tensor:
-        """The true probabilities of what follows each word of the texts that has enough words
-        before it. (texts, length - order + 1, words)"""
+        """The true next-word probabilities after each word with enough words before it.
+        (texts, length - order + 1, words)"""
         last = tokens.shape[1] - self.order + 1
         return self.table[tuple(tokens[:, at : at + last] for at in range(self.order))]
 
     def draw(self, texts: int, length: int, generator: torch.Generator) -> Tensor:
-        """The first words are drawn evenly."""
+        """Draw texts; the first words are uniform."""
         tokens = torch.randint(self.words, (texts, self.order), generator=generator)
         while tokens.shape[1] < length:
             p = self.next(tokens[:, -self.order :])[:, -1]
@@ -55,13 +55,13 @@ class Chain:
         return tokens
 
     def truth(self, tokens: Tensor) -> float:
-        """-log p of a word, on average over these texts, to one who knows the table: nobody who
-        sees only the words before can do better."""
+        """Mean -log p of a word under the true table: the lowest loss that a causal model can
+        reach."""
         p = self.next(tokens[:, :-1]).gather(2, tokens[:, self.order :, None])
         return float(-p.log().mean())
 
     def entropy(self) -> float:
-        """The same for endless texts, in closed form; of a chain of order 1."""
+        """The same for infinite texts, in closed form, for a chain of order 1."""
         assert self.order == 1
         probabilities = torch.full((self.words,), 1 / self.words, dtype=torch.float64)
         table = self.table.double()
@@ -71,7 +71,7 @@ class Chain:
 
 
 def small_decoder(words: int, *, seed: int, layers: int = 2, d_model: int = 32) -> DecoderModel:
-    """A language model of the house, without dropout: what is asked here is what it can know."""
+    """A small Transformer language model without dropout."""
     torch.manual_seed(seed)
     net = build(
         TransformerConfig(shape="decoder", head="language", vocab=words, d_model=d_model, heads=2,
@@ -91,8 +91,8 @@ def train(
     trace: Callable[[], NoTrace] = lambda: NO_TRACE,
     until: Callable[[FitStep], bool] = lambda step: False,
 ) -> None:
-    """Train on batches of (inputs, targets), which the product's own loss compares; the rate falls
-    in a line over the last half. `until` may look at the net after every step, and end it."""
+    """Train on batches of (inputs, targets) with the library's loss; the learning rate falls
+    linearly over the last half. `until` is called after every step and may end training."""
 
     def loss() -> Tensor:
         inputs, targets = batch()

@@ -1,4 +1,4 @@
-"""C50, C51, C52: what several heads can do that one cannot, and which of them can go."""
+"""C50, C51, C52: what several heads can do that one cannot, and which heads can be removed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from translucid.models import Network, TransformerConfig, build
 from translucid.parts import PositionName
 from translucid.see import Axis, Grid, Heat, Lines, choose, switches, together
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, apart, patterns, right, train
 from translucid_lab.engine.intervals import clearly, difference_of, fraction_of, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
@@ -27,7 +27,7 @@ RATE = 1e-2
 
 
 def two_back(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; wanted at each is the pair of the words that stand NEAR and FAR before it."""
+    """Random words; the target at each is the pair of words NEAR and FAR before it."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     wanted = torch.full_like(x, IGNORE)
     wanted[:, FAR:] = KINDS * x[:, FAR - NEAR : -NEAR] + x[:, :-FAR]
@@ -52,8 +52,8 @@ def _fresh(seed: int, rows: int = 512) -> Batch:
 
 
 def _relations(seed: int, quick: bool) -> Data:
-    """Nets with 1, 2 and 4 heads: how often they have both words right, how far apart their heads
-    look, and how much each head looks at which word; then one head with more of everything else."""
+    """Accuracy, distance between heads and attention by offset, for 1, 2 and 4 heads; then accuracy
+    of one head with other positions, more steps or more layers."""
     steps = 150 if quick else 600
     seen = _fresh(seed)
     measured: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
@@ -146,45 +146,21 @@ def _draw_relations(data: Sequence[Data]) -> Grid:
     )  # fmt: skip
 
 
-relations = Experiment(
-    name="two-relations",
-    title="Two relations at the same time, with one head and with several",
-    varies="heads at equal width; for one head also depth, steps and the kind of positions",
-    measures="how often both of two earlier words are named, and how far apart the heads look",
-    claims={
-        "C50": Rule(
-            "Once nets with two and with four heads get 0.9 right in eight of ten seeds (else not "
-            "tested): supported if they get clearly more than 0.02 more right than one head of "
-            "equal width, and their heads clearly differ (mean Jensen-Shannon distance above 0.1); "
-            "refuted if they clearly do not get more right than one, or do not differ.",
-            _judge_relations,
-        ),
-        "C51": Rule(
-            "`Ever` is refuted by one way that mostly gets there. Once four heads get 0.9 right in "
-            "eight of ten seeds (else not tested): a single-head run gets there if it comes within "
-            "0.02 of four heads, seed by seed. Tried are equal steps, learned positions, four "
-            "times the steps and two layers (a quick run tries the first two). Refuted if in one "
-            "of them clearly more than half of the runs get there; supported if in each clearly "
-            "less than half.",
-            _judge_ever,
-        ),
-    },
-    run=_relations,
-    draw=_draw_relations,
-    seconds=48.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2106.09650"),
+relations = Experiment.described(
+    "two-relations", _relations, _draw_relations, {"C50": _judge_relations, "C51": _judge_ever}
 )
 
 
-# ---- C52: which heads can go ----
+# ---- C52: removing heads ----
 
 
 MANY = 8
 
 
 def _pruning(seed: int, quick: bool) -> Data:
-    """Train eight heads; early and at the end remove the one that is missed least; at the end go
-    on, one by one. Chosen on one half of fresh sequences, measured on the other."""
+    """Remove the least important of eight heads, early in training and at its end; at the end
+    remove more, one by one. Heads are chosen on one half of new sequences, measured on the
+    other."""
     early, late = (40, 90) if quick else (60, 600)
     net = _trained(_net(seed, MANY), seed, early)
     halves = _fresh(seed), _fresh(seed + 1)
@@ -208,13 +184,13 @@ def _next_to_go(net: Network, gone: Sequence[int], chosen_on: Batch) -> list[int
 
 
 def _gain(net: Network, chosen_on: Batch, measured_on: Batch) -> float:
-    """By how much more is right without the head that is missed least."""
+    """Accuracy gained by removing the least important head."""
     gone = _next_to_go(net, [], chosen_on)
     return _without(net, gone, measured_on) - right(net, measured_on)
 
 
 def _curve(net: Network, chosen_on: Batch, measured_on: Batch) -> list[float]:
-    """What is right with 0, 1, ... heads removed."""
+    """Accuracy with 0, 1, ... heads removed."""
     gone: list[int] = []
     curve = [right(net, measured_on)]
     while len(gone) < MANY - 1:
@@ -256,23 +232,4 @@ def _draw_pruning(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-pruning = Experiment(
-    name="removing-heads",
-    title="Removing heads after training, one by one",
-    varies="how many of eight heads are switched off; early in training and at its end",
-    measures="the fraction of fresh words right without the heads that are missed least",
-    claims={
-        "C52": Rule(
-            "Heads duplicate one another if clearly more than 1.5 of 8 can go, one by one, before "
-            "more than 0.01 is lost. They hurt if leaving out one, chosen on other data, clearly "
-            "gets more than 0.005 more right; asked early in training, when there is room, and at "
-            "its end. Supported if all three hold, refuted if none, depends if some. Not tested "
-            "unless all heads together get 0.9 right in eight of ten seeds.",
-            _judge_pruning,
-        )
-    },
-    run=_pruning,
-    draw=_draw_pruning,
-    seconds=7.0,
-    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1905.09418"),
-)
+pruning = Experiment.described("removing-heads", _pruning, _draw_pruning, {"C52": _judge_pruning})

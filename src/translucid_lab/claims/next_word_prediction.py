@@ -14,7 +14,7 @@ from torch import Tensor
 from translucid.models import DecoderModel, ModelConfig, RecurrentConfig, TransformerConfig, build
 from translucid.parts import CellName
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict, fit, random_rows
+from translucid_lab import Data, Experiment, Finding, Verdict, fit, random_rows
 from translucid_lab.claims.toyland_text import Sentences, sentences
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import column, decide
@@ -44,7 +44,7 @@ def made(config: ModelConfig, seed: int) -> DecoderModel:
 
 
 def train(net: DecoderModel, texts: Sentences, steps: int, seed: int, *, one: bool = False) -> None:
-    """With `one`, each text of a batch is cut at a random place and only the word there counts."""
+    """Train; with `one`, only one random word of each text is a target."""
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
@@ -69,7 +69,7 @@ def _loss(net: DecoderModel, ids: Tensor, wanted: Tensor) -> Tensor:
 
 @torch.no_grad()
 def new_loss(net: DecoderModel, texts: Sentences) -> float:
-    """Nats for each word of sentences that were not trained on."""
+    """Loss on new sentences, in nats per word."""
     return float(_loss(net, texts.new, texts.new[:, 1:]))
 
 
@@ -77,7 +77,7 @@ WIDTHS = (4, 16, 64, 256)
 
 
 def _widths(seed: int, quick: bool) -> Data:
-    """The loss on new text by the size of the vectors, beside that of word counts alone."""
+    """Loss on new text by embedding size, and that of word counts alone."""
     texts = sentences(seed, 300 if quick else 2000)
     losses = []
     for wide in WIDTHS:
@@ -113,23 +113,7 @@ def _draw_widths(data: Sequence[Data]) -> Lines:
                  shown)  # fmt: skip
 
 
-vector_sizes = Experiment(
-    name="vector-sizes",
-    title="The size of a word's vector",
-    varies="how many numbers stand for a word",
-    measures="the loss on new text, beside that of word counts alone",
-    claims={
-        "C89": Rule(
-            "Supported if a model learns more than word counts at every size, and sizes differ "
-            "by clearly more than 0.1 nats; refuted if either clearly fails.",
-            _judge_widths,
-        )
-    },
-    run=_widths,
-    draw=_draw_widths,
-    seconds=25.0,
-    references=("https://www.jmlr.org/papers/v3/bengio03a.html",),
-)
+vector_sizes = Experiment.described("vector-sizes", _widths, _draw_widths, {"C89": _judge_widths})
 
 
 SIZES = (60, 250, 1000, 4000)
@@ -137,26 +121,31 @@ FAMILIES = ("LSTM", "Transformer")
 
 
 def _amounts(seed: int, quick: bool) -> Data:
-    """The loss on new text of each at its best, by how many sentences it trains on; when that is,
-    other new text says."""
+    """Best loss of each family on new text, by number of training sentences; the step is chosen on
+    other new text."""
+    steps, rounds = (30, 2) if quick else (120, 6)
+    parts = range(seed * rounds, (seed + 1) * rounds)
     measured: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
     for family in FAMILIES:
-        losses = []
-        for size in measured["sizes"]:
-            texts = sentences(seed, size)
-            middle = len(texts.new) // 2
-            halves = [replace(texts, new=part) for part in texts.new.split(middle)[:2]]
-            lstm = family == "LSTM"
-            config = recurrent(texts.vocab, cell="lstm") if lstm else transformer(texts.vocab)
-            net = made(config, seed)
-            rounds = 2 if quick else 6
-            best = []
-            for part in range(rounds):  # looked at in between: little text is soon learnt by heart
-                train(net, texts, 30 if quick else 120, seed * rounds + part)
-                best.append([new_loss(net, half) for half in halves])
-            losses.append(min(best)[1])  # chosen on one half of the new text, read off the other
-        measured[family] = losses
+        measured[family] = [best_loss(sentences(seed, size), family, seed, steps, parts)
+                            for size in measured["sizes"]]  # fmt: skip
     return measured
+
+
+def best_loss(
+    texts: Sentences, family: str, seed: int, steps: int, part_seeds: Sequence[int]
+) -> float:
+    """Train in parts of `steps` steps; return the loss on one half of the new text after the part
+    that is best on the other half. A small text is soon memorised, so the last part is rarely
+    best."""
+    config = recurrent(texts.vocab, cell="lstm") if family == "LSTM" else transformer(texts.vocab)
+    net = made(config, seed)
+    halves = [replace(texts, new=half) for half in texts.new.split(len(texts.new) // 2)[:2]]
+    losses = []
+    for part_seed in part_seeds:
+        train(net, texts, steps, part_seed)
+        losses.append([new_loss(net, half) for half in halves])
+    return min(losses)[1]
 
 
 def _judge_amounts(data: Sequence[Data]) -> Finding:
@@ -181,30 +170,14 @@ def _draw_amounts(data: Sequence[Data]) -> Lines:
                  "nats for each word", series)  # fmt: skip
 
 
-amount_of_text = Experiment(
-    name="amount-of-text",
-    title="LSTM and Transformer by the amount of text",
-    varies="the number of training sentences; an LSTM and a Transformer of about one size",
-    measures="the loss on new text, at the step that is best for other new text",
-    claims={
-        "C25": Rule(
-            "'Medium-sized' is not said in numbers; the nearest question is whether it depends on "
-            "the amount of text which family is better. Supported if the LSTM is clearly better "
-            "at one amount and the Transformer at another; refuted if one of them is clearly "
-            "better at every amount.",
-            _judge_amounts,
-        )
-    },
-    run=_amounts,
-    draw=_draw_amounts,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/1712.00409", "https://arxiv.org/abs/2001.08361"),
+amount_of_text = Experiment.described(
+    "amount-of-text", _amounts, _draw_amounts, {"C25": _judge_amounts}
 )
 
 
 def _targets(seed: int, quick: bool) -> Data:
-    """The loss on new text after equal steps over equal batches, so at equal cost; and how far the
-    answer at a word changes if the text goes on."""
+    """Loss on new text after equal steps over equal batches; and how much an output changes if the
+    text continues."""
     texts = sentences(seed, 300 if quick else 2000)
     measured: dict[str, float] = {}
     for name, one in (("every word", False), ("one word", True)):
@@ -245,22 +218,4 @@ def _draw_targets(data: Sequence[Data]) -> Bars:
                 values, note="after equal steps: smaller is better")  # fmt: skip
 
 
-one_target = Experiment(
-    name="one-target",
-    title="A target at every word of a text, or at one word",
-    varies="whether the loss counts every next word of a text, or one",
-    measures="the loss on new text after equal steps; whether later words change an answer",
-    claims={
-        "C14": Rule(
-            "Predicting is many-to-one if no answer changes by more than 1e-4 when the text goes "
-            "on; refuted if one does. If so: supported if training on one target for each text "
-            "costs clearly less than 0.1 nats after equal steps, depends (on training or "
-            "predicting) if it clearly costs more.",
-            _judge_targets,
-        )
-    },
-    run=_targets,
-    draw=_draw_targets,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/1308.0850",),
-)
+one_target = Experiment.described("one-target", _targets, _draw_targets, {"C14": _judge_targets})

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from translucid.models import MLP, MLPConfig
 from translucid.parts import BatchNorm, LayerNorm, RMSNorm, Standardise, make_norm
 from translucid.see import Axis, Bars, Heat, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import mean_square
 from translucid_lab.engine.intervals import clearly, mean_of, ratio_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
@@ -35,8 +35,7 @@ def _invariance(seed: int, quick: bool) -> Data:
 
 
 def _largest_change(name: str, change: str, token: Tensor, others: Tensor) -> float:
-    """By how much a token's normalised values change, at most, when this is done to it or to what
-    stands beside it."""
+    """Largest change of a token's normalised values when it, or its context, is changed."""
     norm = _fresh(name)
     company = others.clone()
     company[:1, :1] = token
@@ -115,43 +114,20 @@ def _draw_invariance(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-invariance = Experiment(
-    name="norm-invariance",
-    title="What a norm's answer for one token hangs on",
-    varies="the norm; the batch around a token, its padding, the token's scale, its offset",
-    measures="the largest change of that token's normalised values, and the learned parameters",
-    claims={
-        "C72": Rule(
-            "Supported if layer norm gives a token bit-equal values in any batch and padding, and "
-            "batch norm in training changes them by more than 0.001; refuted if layer norm changes "
-            "them by more than rounding (1e-5), or batch norm not at all.",
-            _judge_alone,
-            label="identity",
-        ),
-        "C75": Rule(
-            "Supported if RMS norm learns one number for each feature (layer norm two), scaling by "
-            "1000 changes its output by less than 1e-4 and a shift by 1 by more than 0.01; refuted "
-            "if one clearly fails. Which models use it cannot be measured here.",
-            _judge_rms,
-            label="identity",
-        ),
-    },
-    run=_invariance,
-    draw=_draw_invariance,
-    seconds=0.2,
-    references=("https://arxiv.org/abs/1607.06450", "https://arxiv.org/abs/1910.07467"),
+invariance = Experiment.described(
+    "norm-invariance", _invariance, _draw_invariance, {"C72": _judge_alone, "C75": _judge_rms}
 )
 
 
 SCALES = (1, 3, 10, 30)
-RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the boldest down
+RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the largest down
 PATIENCE = 20_000  # steps
 GOAL = 0.001
 
 
 def _scales(seed: int, quick: bool) -> Data:
-    """Gradient descent on a line in two features, one of them `scale` times as wide: steps of the
-    best rate until the error is small, with inputs as they are and standardised."""
+    """Steps of gradient descent at the best rate until the error is small, for a linear function of
+    two features on different scales, with raw and standardised inputs."""
     scales = SCALES[:3] if quick else SCALES
     rates = RATES[::2] if quick else RATES
     measured: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
@@ -167,7 +143,7 @@ def _scales(seed: int, quick: bool) -> Data:
 
 
 def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) -> float:
-    """Steps at the best rate; below it, lower rates only take longer."""
+    """Steps at the best rate; lower rates only take longer."""
     best = PATIENCE
     for rate in rates:
         steps = _steps(x, y, rate, best, standardise=standardise)
@@ -185,7 +161,7 @@ def _steps(x: Tensor, y: Tensor, rate: float, most: int, *, standardise: bool) -
         net.standardise.fit(x)
     history = fit(
         net, lambda: mean_square(net(x), y), steps=most, learning_rate=rate, optimizer="sgd",
-        until=lambda step: step.loss <= GOAL or not step.loss < 1e6,  # there, or diverged
+        until=lambda step: step.loss <= GOAL or not step.loss < 1e6,  # reached, or diverged
     )  # fmt: skip
     last = history[-1]
     return last.done - 1 if last.loss <= GOAL else most  # the loss is that before the step
@@ -215,21 +191,8 @@ def _draw_scales(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-feature_scales = Experiment(
-    name="feature-scales",
-    title="Features on one scale, or not",
-    varies="the scale of one of two features; inputs as they are, or standardised",
-    measures="steps of gradient descent, at the best of a grid of rates, to a small error",
-    claims={
-        "C64": Rule(
-            "Supported if raw features of the widest scale need clearly more steps than "
-            "standardised ones, each at its best rate; refuted if clearly not more.",
-            _judge_scales,
-        )
-    },
-    run=_scales,
-    draw=_draw_scales,
-    seconds=10.0,
+feature_scales = Experiment.described(
+    "feature-scales", _scales, _draw_scales, {"C64": _judge_scales}
 )
 
 
@@ -239,8 +202,8 @@ FEATURES, FAIR = 16, 1 / 16
 
 
 def _dominance(seed: int, quick: bool) -> Data:
-    """One feature of sixteen is a hundred times as large: its fraction of a token's squared length,
-    and how far apart the widest and the narrowest feature's ranges are, before and after."""
+    """One feature of sixteen is a hundred times as large: its fraction of a token's squared norm,
+    and the ratio of the widest to the narrowest feature range, before and after normalisation."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(256 if quick else 2048, FEATURES, generator=generator)
     x[:, 0] *= LARGE
@@ -281,22 +244,6 @@ def _draw_dominance(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-dominance = Experiment(
-    name="large-feature",
-    title="Does normalisation stop a large feature from dominating?",
-    varies="the method: standardised inputs, batch norm, layer norm",
-    measures="the fraction of the squared length that a feature of scale 100 is, and the ranges",
-    claims={
-        "C73": Rule(
-            "Holds for a method if the large feature's fraction is clearly below twice the fair "
-            "one, fails if clearly above four times it. Supported if it holds for all, refuted if "
-            "for none, depends if for some.",
-            _judge_dominance,
-            label="simulation",
-        )
-    },
-    run=_dominance,
-    draw=_draw_dominance,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/2105.06990", "https://arxiv.org/abs/2208.07339"),
+dominance = Experiment.described(
+    "large-feature", _dominance, _draw_dominance, {"C73": _judge_dominance}
 )

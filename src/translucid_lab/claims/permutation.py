@@ -7,7 +7,7 @@ import torch
 
 from translucid.models import Network
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule, average, by_case, column, median_of
+from translucid_lab import Data, Experiment, Finding, average, by_case, column, median_of
 from translucid_lab.claims.position_tasks import (
     OTHER,
     ROWS,
@@ -24,8 +24,8 @@ NO_BETTER, BETTER = 1.5, 2.0  # times the accuracy of guessing
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """Two things, without any positions: by how much shuffling the text changes more than the order
-    of the outputs; and how well a trained net tells at which place it stands."""
+    """Without positions: how much shuffling a text changes the outputs beyond their order, and how
+    well a trained network predicts the position of a token."""
     measured: dict[str, list[float]] = {"change": [], "told": []}
     for causal in (False, True):
         torch.manual_seed(seed)
@@ -36,7 +36,7 @@ def _order(seed: int, quick: bool) -> Data:
 
 
 def _shuffle_change(net: Network, seed: int) -> float:
-    """The largest change of an output when the tokens before it and after it are shuffled."""
+    """Largest change of an output when the other tokens are shuffled."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(VOCAB, (ROWS, PLACES), generator=generator)
     order = torch.randperm(PLACES, generator=generator)
@@ -46,14 +46,14 @@ def _shuffle_change(net: Network, seed: int) -> float:
 
 
 def own_place(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """Say at which place you stand. The first token is always the same, as in most texts."""
+    """Predict the own position. The first token is always the same, as in most texts."""
     ids = 1 + torch.randint(VOCAB - 1, (rows, PLACES), generator=generator)
     ids[:, 0] = 0
     return ids, torch.arange(PLACES).expand(rows, -1)
 
 
 def _place_accuracy(net: Network, seed: int, steps: int) -> float:
-    """The fraction of right places, the first left out."""
+    """Accuracy of the predicted positions, except the first."""
     train(net.train(), own_place, steps, torch.Generator().manual_seed(seed))
     ids, wanted = own_place(500, PLACES, torch.Generator().manual_seed(10_000 + seed))
     with torch.no_grad():
@@ -87,24 +87,4 @@ def _draw_order(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-order = Experiment(
-    name="order",
-    title="Attention without positions, with and without a mask",
-    varies="the mask: none, as in an encoder; causal, as in a decoder",
-    measures="how outputs change when the text is shuffled; how often a trained net tells its own "
-    "place",
-    claims={
-        "C33": Rule(
-            "Order is ignored if shuffling changes outputs by less than 1e-9 and a trained net "
-            "tells its place clearly less than 1.5 times as often as guessing; it is not if "
-            "shuffling changes them by more than 1e-3 and places are told clearly more than twice "
-            "as often. Supported if ignored without a mask and with a causal one, refuted if "
-            "neither, depends if one.",
-            _judge_order,
-        )
-    },
-    run=_order,
-    draw=_draw_order,
-    seconds=7.5,
-    references=("https://arxiv.org/abs/2203.16634", "https://arxiv.org/abs/2305.19466"),
-)
+order = Experiment.described("order", _order, _draw_order, {"C33": _judge_order})

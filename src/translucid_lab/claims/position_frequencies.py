@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translucid.parts import Sinusoidal, period
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
@@ -21,13 +21,13 @@ WIDE = 64
 PAIRS = WIDE // 2
 HALVES = {"fast half": slice(0, PAIRS), "slow half": slice(PAIRS, WIDE), "all": slice(0, WIDE)}
 DISTANCES = {"near": range(1, 6), "far": range(100, 1001, 100)}
-NOISE = 0.1  # deviation in each channel, whose values are between -1 and 1
+NOISE = 0.1  # standard deviation in each channel
 MORE, ENOUGH = 0.1, 0.75
-SPAN = 4096  # places that Fourier's transform sees
+SPAN = 4096  # positions in the Fourier transform
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """The strongest frequency of each pair; and how often the nearer of two places is told from
+    """Strongest frequency of each pair; and accuracy of choosing the nearer of two positions from
     noisy encodings, by half of the channels or all."""
     generator, tries = torch.Generator().manual_seed(seed), 500 if quick else 5000
     return {
@@ -38,14 +38,14 @@ def _speeds(seed: int, quick: bool) -> Data:
 
 
 def _peaks(places: int) -> list[float]:
-    """By Fourier's transform of each sine channel: turns per place."""
+    """Strongest frequency of each sine channel, in turns per position."""
     table = Sinusoidal(WIDE).encode(torch.arange(places))[:, 0::2]
     strength = torch.fft.rfft(table, dim=0).abs()
     return (strength.argmax(dim=0).double() / places).tolist()
 
 
 def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> float:
-    """The fraction of triples in which the place that is nearer has the nearer encoding."""
+    """The fraction of triples in which the nearer position has the nearer encoding."""
     choices = torch.tensor(list(DISTANCES[name]))
     drawn = torch.rand(tries, len(choices), generator=generator).argsort(dim=1)[:, :2]
     apart = choices[drawn].sort(dim=1).values  # (tries, 2), the nearer first
@@ -94,27 +94,7 @@ def _draw_speeds(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-speeds = Experiment(
-    name="fast-and-slow",
-    title="Fast and slow channels",
-    varies="which channels are read: the fast half, the slow half, all; how far places are apart",
-    measures="the strongest frequency of each pair; how often the nearer of two places is told "
-    "from noisy encodings",
-    claims={
-        "C42": Rule(
-            "Supported if the strongest frequency falls with the pair's index, the fast half tells "
-            "the nearer of two places near by (1 to 5) clearly more often than the slow half (by "
-            "0.1), the slow half does so far away (100 to 1000), and all together are right in "
-            "clearly more than 0.75 of both; refuted if one clearly fails.",
-            _judge_speeds,
-            label="simulation",
-        )
-    },
-    run=_speeds,
-    draw=_draw_speeds,
-    seconds=0.3,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+speeds = Experiment.described("fast-and-slow", _speeds, _draw_speeds, {"C42": _judge_speeds})
 
 
 # ---- C43: does a channel repeat? ----
@@ -122,13 +102,13 @@ speeds = Experiment(
 
 NARROW = 4
 LAST = 5000  # place
-TURNS = 7  # in the picture; the slow pair has no more within the last place
+TURNS = 7  # in the picture; the slow pair has no more up to the last position
 EXACT, OFF = 1e-9, 1e-6
 
 
 def _repeats(seed: int, quick: bool) -> Data:
-    """How far each pair of channels is from where it began after whole turns: at the nearest whole
-    place, and at the place between two that ends the turn."""
+    """Distance of each pair of channels from its start after whole turns: at the nearest integer
+    position, and at the exact end of the turn."""
     measured: dict[str, Any] = {"period": [period(pair, NARROW) for pair in range(NARROW // 2)]}
     ends = [torch.arange(1, int(LAST / turn) + 1, dtype=torch.float64) * turn
             for turn in measured["period"]]  # fmt: skip
@@ -147,8 +127,8 @@ def _repeats(seed: int, quick: bool) -> Data:
 
 
 def _from_start(pair: int, places: Tensor) -> Tensor:
-    """The distance of a pair's two values from those at place 0; by the laws of sine and cosine the
-    same from any place to the one as many places on."""
+    """Distance of a pair's values from those at position 0; the same between any two positions with
+    this offset."""
     table = Sinusoidal(NARROW)
     columns = slice(2 * pair, 2 * pair + 2)
     return (table.encode(places)[:, columns] - table.encode(torch.zeros(1))[:, columns]).norm(dim=1)
@@ -186,24 +166,4 @@ def _draw_repeats(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-repeats = Experiment(
-    name="exact-repeats",
-    title="Does a channel repeat exactly?",
-    varies="the number of whole turns, in whole steps and between two",
-    measures="the distance of a pair of channels from its values at the start",
-    claims={
-        "C43": Rule(
-            "Two readings: whole positions, as tokens have, and any real number. Holds for a pair "
-            "of channels (d = 4) if it comes back within 1e-9: at some whole position to 5000 that "
-            "is nearest to whole turns, or after T exactly. Fails if never nearer than 1e-6. "
-            "Supported if both readings hold for every pair, refuted if none, depends if some.",
-            _judge_repeats,
-            label="identity",
-        )
-    },
-    run=_repeats,
-    draw=_draw_repeats,
-    seconds=0.01,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+repeats = Experiment.described("exact-repeats", _repeats, _draw_repeats, {"C43": _judge_repeats})

@@ -1,7 +1,6 @@
-"""What the experiments on positions share: a small Transformer, and things to learn that hang on
-where the symbols of a text stand.
+"""Shared by the experiments on positions: a small Transformer, and tasks that depend on positions.
 
-Shapes: ids and wanted (rows, length). A letter is 0 to 7; a filler, which nobody asks for, 8 to 15.
+Shapes: ids and wanted (rows, length). Ids 0 to 7 are symbols, 8 to 15 fillers.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +20,14 @@ WIDTH = 32  # d_model
 GUESSING = 1 / SYMBOLS
 TRAINED, TESTED = 16, 64  # tokens
 BACK = 3
-DENSITIES = (0.5, 0.25, 0.1, 0.05)  # fraction of symbols in a text: near and far ones are asked for
+DENSITIES = (0.5, 0.25, 0.1, 0.05)  # fraction of letters in a text, for near and far ones
 ROWS, RATE = 32, 1.5e-2
 STEPS = {True: 120, False: 400}  # quick, or not
 INSIDE = slice(BACK, TRAINED)
 TWICE, FOUR_TIMES = slice(TRAINED, 2 * TRAINED), slice(2 * TRAINED, 4 * TRAINED)
 
-Texts = tuple[Tensor, Tensor]  # what is read, and what is wanted at every place
-Task = Callable[[int, int, torch.Generator], Texts]  # rows, length, chance
+Texts = tuple[Tensor, Tensor]  # ids, and the target at every position
+Task = Callable[[int, int, torch.Generator], Texts]  # rows, length, generator
 
 
 def small_transformer(
@@ -39,7 +38,7 @@ def small_transformer(
     outputs: int = SYMBOLS,
     scaling: float = 1.0,
 ) -> Network:
-    """A Transformer that says something at every place; the random numbers are torch's."""
+    """A Transformer with an output at every position, from torch's global generator."""
     return build(
         TransformerConfig(
             shape=shape, head="tag", outputs=outputs, vocab=VOCAB, d_model=WIDTH, heads=4, d_ff=64,
@@ -57,11 +56,11 @@ def stack(net: Network) -> Stack:
     return part
 
 
-# ---- what is to be learned ----
+# ---- tasks ----
 
 
 def copy_back(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """Say the letter three places back."""
+    """The target is the letter three positions back."""
     ids = torch.randint(SYMBOLS, (rows, length), generator=generator)
     wanted = torch.full_like(ids, IGNORE)
     wanted[:, BACK:] = ids[:, :-BACK]
@@ -69,7 +68,7 @@ def copy_back(rows: int, length: int, generator: torch.Generator) -> Texts:
 
 
 def latest(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """Say the letter read last, over the fillers; the first token is a letter."""
+    """The target is the latest letter, across fillers; the first token is a letter."""
     which = torch.randint(len(DENSITIES), (rows, 1), generator=generator)
     letter = torch.rand(rows, length, generator=generator) < torch.tensor(DENSITIES)[which]
     letter[:, 0] = True
@@ -77,7 +76,7 @@ def latest(rows: int, length: int, generator: torch.Generator) -> Texts:
 
 
 def far_letter(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """The same, where the only letter is the first token: place p asks for p places back."""
+    """The same with a letter only at the start: position p asks for p positions back."""
     letter = torch.zeros(rows, length, dtype=torch.bool)
     letter[:, 0] = True
     return _last_letter(letter, generator)
@@ -90,7 +89,7 @@ def _last_letter(letter: Tensor, generator: torch.Generator) -> Texts:
     return torch.where(letter, drawn, SYMBOLS + drawn), drawn.gather(1, last)
 
 
-# ---- learning it, and telling how well ----
+# ---- training and evaluation ----
 
 
 def train(
@@ -104,7 +103,7 @@ def train(
 
 
 def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[float]:
-    """The accuracy at every place of new texts; 0 where nothing is asked."""
+    """Accuracy at every position of new texts; 0 where there is no target."""
     ids, wanted = task(200, length, torch.Generator().manual_seed(10_000 + seed))
     with torch.no_grad():
         right = net.eval()(ids).argmax(dim=-1) == wanted
@@ -112,7 +111,7 @@ def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[
 
 
 def learned(seed: int, positions: PositionName, task: Task, quick: bool) -> Network:
-    """A net that read texts of the trained length, and no longer ones."""
+    """A network trained on texts of length TRAINED only."""
     torch.manual_seed(seed)
     net = small_transformer(positions, layers=1 if quick else 2)
     train(net, task, STEPS[quick], torch.Generator().manual_seed(seed))
@@ -136,4 +135,4 @@ def kept(data: Sequence[Data], places: slice, *path: str | int) -> Interval:
                     for a, b in zip(inside, there, strict=True)])  # fmt: skip
 
 
-SAME, OTHER = 1e-9, 1e-3  # in float64: rounding, and a difference that a model can see
+SAME, OTHER = 1e-9, 1e-3  # in float64: rounding error, and a real difference

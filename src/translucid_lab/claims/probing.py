@@ -11,13 +11,13 @@ from translucid import Trace
 from translucid.models import MLPConfig, Network, TransformerConfig, build
 from translucid.see import Axis, Heat
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, right, train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
 
 KINDS, LENGTH = 6, 8
-PLACES = {  # where a row is taken from
+PLACES = {  # trace points of the probed rows
     "input": "encoder.layers.0.self_attention_residual.skip",
     "attention alone": "encoder.layers.0.self_attention.output",
     "input + attention": "encoder.layers.0.self_attention_residual.sum",
@@ -27,7 +27,7 @@ LEAST = 0.8
 
 
 def _before(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; wanted at each is the word before it."""
+    """Random words; the target at each is the word before it."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     wanted = torch.full_like(x, IGNORE)
     wanted[:, 1:] = x[:, :-1]
@@ -35,7 +35,7 @@ def _before(rows: int, generator: torch.Generator) -> Batch:
 
 
 def _carried(seed: int, quick: bool) -> Data:
-    """A layer learns to name the word before; then linear probes read its rows."""
+    """Train a layer to predict the previous word, then probe its rows linearly."""
     torch.manual_seed(seed)
     net = build(TransformerConfig(
         shape="encoder", head="tag", outputs=KINDS, vocab=KINDS, d_model=32, heads=2, layers=1,
@@ -58,7 +58,7 @@ def _carried(seed: int, quick: bool) -> Data:
 
 
 def _rows(net: Network, x: Tensor) -> dict[str, Tensor]:
-    """The rows of all words that have one before them, by place: (rows, d_model)."""
+    """The rows of all words but the first, by trace point: (rows, d_model)."""
     trace = Trace(list(PLACES.values()))
     with torch.no_grad():
         net(x, trace=trace)
@@ -66,7 +66,7 @@ def _rows(net: Network, x: Tensor) -> dict[str, Tensor]:
 
 
 def facts(x: Tensor) -> dict[str, Tensor]:
-    """What is true of these rows, as numbers from 0."""
+    """Labels of these rows, for each question."""
     positions = torch.arange(x.shape[1] - 1).expand(len(x), -1)
     return {"word": x[:, 1:].flatten(), "position": positions.flatten(),
             "word before": x[:, :-1].flatten()}  # fmt: skip
@@ -75,7 +75,7 @@ def facts(x: Tensor) -> dict[str, Tensor]:
 def _probed(
     rows: Tensor, wanted: Tensor, new_rows: Tensor, new_wanted: Tensor, seed: int, steps: int
 ) -> float:
-    """The fraction of new rows of which one affine map tells a fact."""
+    """Accuracy of a linear probe on new rows."""
     torch.manual_seed(seed)
     probe = build(MLPConfig(inputs=rows.shape[1], hidden=(), outputs=int(wanted.max()) + 1))
     train(probe, lambda generator: (rows, wanted), seed, steps=steps, rate=0.1)
@@ -114,24 +114,4 @@ def _draw_carried(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-carried = Experiment(
-    name="row-contents",
-    title="What can be read out of a row before and after attention",
-    varies="where the row is taken from: before attention, from attention alone, from their sum",
-    measures="how often a linear probe tells the word, its position, and the word before",
-    claims={
-        "C60": Rule(
-            "Holds for rows of attention alone, and for their sum with the input, if linear probes "
-            "clearly tell word, position and the word before in more than 0.8 of new rows, and the "
-            "word before clearly not from the input (less than 0.1 above guessing); fails if one "
-            "clearly does not hold. Supported if it holds for both, refuted if for neither, "
-            "depends if for one. Not tested unless the layer names the word before in 0.9 of new "
-            "rows in eight of ten seeds.",
-            _judge_carried,
-        )
-    },
-    run=_carried,
-    draw=_draw_carried,
-    seconds=6.0,
-    references=("https://arxiv.org/abs/1905.06316",),
-)
+carried = Experiment.described("row-contents", _carried, _draw_carried, {"C60": _judge_carried})

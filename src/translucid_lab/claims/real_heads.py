@@ -1,10 +1,9 @@
-"""C47, C49, C50, C73, C80, C85 on weights that others have trained: a small LLaMA of stories.
+"""C47, C49, C50, C73, C80, C85 on a pretrained model: a small LLaMA of stories.
 
-A seed is a sample of sentences: the weights are the same for all.
+Each seed is a sample of sentences for the same weights.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +13,14 @@ from translucid import Trace
 from translucid.generate import GenerationConfig, find
 from translucid.models import DecoderModel
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import apart
 from translucid_lab.claims.real_weights import LEAST, stories, story_sentences
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
-SENTENCES, WRITTEN = 40, 20  # of a seed; texts that a search goes on with, and words of them
-FAIR = 4  # times a feature's even part of a token
+SENTENCES, WRITTEN = 40, 20  # per seed: sentences; texts continued by search, and their words
+FAIR = 4  # times the mean squared feature
 
 
 def _heads(seed: int, quick: bool) -> Data:
@@ -56,7 +55,7 @@ def _of_sentence(net: DecoderModel, ids: Tensor) -> dict[str, float]:
 
 
 def _written(net: DecoderModel, prompts: Sequence[Tensor], quick: bool) -> dict[str, float]:
-    """How often a beam of 4 finds a likelier text of so many words than greedy search."""
+    """How often a beam of 4 finds a likelier, or a less likely, text than greedy search."""
     tokenizer = stories()[1]
     starts = [ids[0, :LEAST].tolist() for ids in prompts]
     scores = {}
@@ -124,35 +123,16 @@ def _draw_heads(data: Sequence[Data]) -> Bars:
                 note="a LLaMA of 260,000 weights, on everyday sentences")  # fmt: skip
 
 
-def _claims(**rules: tuple[str, Any]) -> dict[str, Rule]:
-    return {key: Rule(text, judge, label="real data") for key, (text, judge) in rules.items()}
-
-
-heads = Experiment(
-    name="real-heads",
-    title="A small LLaMA that others have trained, reading everyday sentences",
-    varies="the sentences",
-    measures="attention, scores, norms, next tokens and searches of pretrained weights",
-    claims=_claims(
-        C47=("Trained queries and keys are neither independent nor of unit variance, as the claim "
-             "supposes; asked is whether scores have this size all the same. Supported if variance "
-             "/ d_k lies clearly within a tenth of 1; refuted if clearly outside.",
-             _judge_variance),
-        C49=("Supported if the probabilities of the next token sum to 1 within 1e-5; refuted if "
-             "not.", _judge_sum),
-        C50=("Supported if the heads of a trained layer clearly differ (mean Jensen-Shannon "
-             "distance above 0.1); refuted if clearly not.", _judge_apart),
-        C73=("Supported if after the last norm of a trained model no feature has clearly more "
-             "than 4 times an even part of a token's squared length; refuted if one has.",
-             _judge_largest),
-        C80=("As for the toy: from the words before holds by the mask; from words that it "
-             "generated holds if clearly over 0.95 of a text's tokens are those the model would "
-             "have said.", _judge_read),
-        C85=("Supported if a beam of 4 finds a likelier text than greedy in clearly over 5 % of "
-             "the texts; refuted if clearly in less.", _judge_beam),
-    ),
-    run=_heads,
-    draw=_draw_heads,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/2305.07759",),
-)  # fmt: skip
+heads = Experiment.described(
+    "real-heads",
+    _heads,
+    _draw_heads,
+    {
+        "C47": _judge_variance,
+        "C49": _judge_sum,
+        "C50": _judge_apart,
+        "C73": _judge_largest,
+        "C80": _judge_read,
+        "C85": _judge_beam,
+    },
+)

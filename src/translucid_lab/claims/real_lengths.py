@@ -1,4 +1,4 @@
-"""C34, C35 on real text: language models of WikiText-2, read beyond the length they trained on."""
+"""C34, C35 on real text: language models of WikiText-2 beyond their training length."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translucid.models import TransformerConfig, build
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit, random_rows
+from translucid_lab import Data, Experiment, Finding, fit, random_rows
 from translucid_lab.claims.length_extrapolation import COPYING, KEEPS, PLACES
 from translucid_lab.claims.position_tasks import FOUR_TIMES, TESTED, TRAINED, TWICE
 from translucid_lab.claims.real_weights import lines
@@ -18,15 +18,15 @@ from translucid_lab.claims.toyland_text import numbered
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
-COMMON = 1000  # words with a number of their own
+COMMON = 1000  # words in the vocabulary
 TEXTS, NEW = 8000, 400
 RANGES = {"inside": slice(0, TRAINED), "to twice the length": TWICE, "to four times": FOUR_TIMES}
 LEARNED = 0.2  # nats a word better than the frequency of words, inside
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """The loss by range of places, of nets that were trained on texts of 16 words, and of somebody
-    who knows only how frequent words are."""
+    """Loss by range of positions, of networks trained on texts of 16 words and of word frequencies
+    alone."""
     ids = _table()
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     seen, new = (
@@ -58,7 +58,7 @@ def _beyond(seed: int, quick: bool) -> Data:
 
 @lru_cache(maxsize=1)
 def _table() -> Tensor:
-    """Runs of words of WikiText-2: (texts, 65)."""
+    """Consecutive words of WikiText-2: (texts, 65)."""
     words = [word for line in lines("data/wikitext-2/train.txt") for word in line.split()]
     runs = [words[at : at + TESTED + 1] for at in range(0, len(words) - TESTED, TESTED + 1)]
     return numbered(runs[:12_000], COMMON)[0]
@@ -127,30 +127,6 @@ def _draw_beyond(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-lengths = Experiment(
-    name="real-lengths",
-    title="Language models of real text beyond the length they trained on",
-    varies="sinusoidal or learned positions; the place in the text",
-    measures="the loss on new text of WikiText-2, by place",
-    claims={
-        "C34": Rule(
-            "On WikiText-2, with a language model trained on 16 words at a time: holds to twice "
-            "and to four times this length if clearly more than 0.9 of what it gains inside over "
-            "the frequency of words is kept there, fails if clearly less. Supported if both hold, "
-            "refuted if neither, depends if one. Not tested unless 0.2 nats a word are gained "
-            "inside in eight of ten seeds.",
-            _judge_sinusoidal, label="real data",
-        ),
-        "C35": Rule(
-            "As for C34. Flexible: inside, learned positions are not clearly behind sinusoidal "
-            "ones by more than 0.05 nats a word, but clearly by less. Tied: clearly less than 0.9 "
-            "of what they gain is kept to twice and to four times the length. Supported if all "
-            "hold, refuted if one clearly fails.",
-            _judge_learned, label="real data",
-        ),
-    },
-    run=_beyond,
-    draw=_draw_beyond,
-    seconds=25.0,
-    references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/1609.07843"),
-)  # fmt: skip
+lengths = Experiment.described(
+    "real-lengths", _beyond, _draw_beyond, {"C34": _judge_sinusoidal, "C35": _judge_learned}
+)

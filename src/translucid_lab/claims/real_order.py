@@ -1,12 +1,11 @@
-"""C33, C72, C78, C81, C82 on trained weights: what reaches what, in order and in company.
+"""C33, C72, C78, C81, C82 on pretrained models: effects of order, batch and single tokens.
 
-Asked of an encoder-decoder that transliterates names, and of a LLaMA of stories. In float64: what
-is equal is equal but for rounding.
+The models are an encoder-decoder that transliterates names and a LLaMA of stories, in float64, so
+that equal results differ by rounding only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from translucid.core import Edit, NoTrace
 from translucid.generate import GenerationConfig
 from translucid.parts import Tokens
 from translucid.see import Axis, Grid, Heat, choose, switches, together
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.causal_masking import PLACES, who_sees_whom
+from translucid_lab.claims.position_tasks import OTHER, SAME
 from translucid_lab.claims.real_weights import (
     arabic_names,
     latin_names,
@@ -32,7 +32,6 @@ from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 TEXTS = 40
-SAME, OTHER = 1e-9, 1e-3  # of the largest output
 FAR = 0.01  # of the change that a character's own change makes
 
 Outputs = Callable[[Tensor, Tensor | None, NoTrace], Tensor]  # ids, mask -> (texts, length, width)
@@ -65,7 +64,7 @@ def _encoder() -> Outputs:
 
 
 def _vocabulary(stack: str) -> range:
-    """Tokens that a text can hold in place of another: the characters, the pieces of words."""
+    """Token ids that can replace another."""
     return range(stories()[0].config.vocab) if stack == "decoder" else range(3, 40)
 
 
@@ -73,8 +72,8 @@ def _vocabulary(stack: str) -> range:
 def _shuffled(
     outputs: Outputs, texts: Sequence[Tensor], off: Mapping[str, Edit], seed: int
 ) -> float:
-    """With positions switched off, by how much an output changes, at most and in the largest
-    output, when the tokens around it are shuffled; the first one stays."""
+    """Largest relative change of an output when the tokens after the first are shuffled, with
+    positions switched off."""
     generator = torch.Generator().manual_seed(seed)
     worst = 0.0
     for ids in texts:
@@ -88,8 +87,7 @@ def _shuffled(
 
 @torch.no_grad()
 def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
-    """By how much a text's outputs change, in the largest of them, when it is read in a batch with
-    the others and padded to the longest instead of alone."""
+    """Largest relative change of a text's outputs in a padded batch with the others."""
     ids = padded([text[0].tolist() for text in texts], -1)
     together_ = outputs(ids.clamp(min=0), ids >= 0, NO_TRACE)
     worst = 0.0
@@ -101,7 +99,7 @@ def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
 
 @torch.no_grad()
 def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list[float]]:
-    """As the toy measures it: [place of the output][place of the token that is changed]."""
+    """As in the toy: [position of the output][position of the changed token]."""
     changes = torch.zeros(PLACES, PLACES, dtype=torch.float64)
     for text in texts:
         length = min(text.shape[1], PLACES)
@@ -118,8 +116,8 @@ def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list
 
 @torch.no_grad()
 def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
-    """How much the first character's output changes with the last one, and the last one's with
-    the first: a fraction of the change that its own character makes. Geometric means."""
+    """Change of the first character's output with the last one, and vice versa, relative to the
+    change by its own character. Geometric means."""
     logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
     for ids in texts:
         first, last = 0, ids.shape[1] - 1
@@ -135,8 +133,8 @@ def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
 
 
 def _picked(texts: Sequence[Tensor]) -> dict[str, float]:
-    """How well the place that cross-attention looks at goes along with the place that is written,
-    and which fraction of the names is written as before where it looks everywhere alike."""
+    """Correlation of the attended source position with the target position, and the fraction of
+    names that stay the same with uniform cross-attention."""
     net, _, target = names()
     config = GenerationConfig(beam_size=1, max_length=40)
     written = latin_names(texts, config)
@@ -222,46 +220,15 @@ def _draw_reached(data: Sequence[Data]) -> Grid:
     return Grid("Which outputs of trained models change with which token", heats, 2)
 
 
-_seen = who_sees_whom.claims["C78"]
-
-reached = Experiment(
-    name="real-order",
-    title="What reaches what in trained models",
-    varies="the order of a text, what it is read together with, one of its tokens",
-    measures="how much outputs change; where cross-attention looks, and what is written without it",
-    claims={
-        "C33": Rule(
-            "Asked of trained weights with their positions switched off. Order is ignored if "
-            "shuffling a text changes outputs by less than 1e-9 of the largest, and is not if by "
-            "more than 1e-3. Supported if ignored without a mask (an encoder of names) and with a "
-            "causal one (a LLaMA), refuted if by neither, depends if by one.",
-            _judge_shuffled, label="real data",
-        ),
-        "C72": Rule(
-            "Supported if a trained encoder with layer norm and a LLaMA with RMS norm give a text "
-            "the same outputs alone and in a padded batch, within 1e-9 of the largest; refuted if "
-            "one differs by more than 1e-3.",
-            _judge_company, label="real data",
-        ),
-        "C78": replace(_seen, text=f"On trained weights, by the rule of the toy. {_seen.text}",
-                       label="real data"),
-        "C81": Rule(
-            "Asked of a model that writes Arabic names in Latin script, which goes from one end "
-            "to the other. Supported if the place that cross-attention looks at, in the mean of "
-            "all heads, has a correlation of clearly more than 0.5 with the place that is written, "
-            "and clearly less than half of the names are written as before where it looks "
-            "everywhere alike; refuted if one clearly fails.",
-            _judge_picked, label="real data",
-        ),
-        "C82": Rule(
-            "Supported if in a trained encoder of names a character at the other end, on the left "
-            "and on the right, changes a character's output by clearly more than 0.01 of what "
-            "changing the character itself does; refuted if clearly less on one side.",
-            _judge_far, label="real data",
-        ),
+reached = Experiment.described(
+    "real-order",
+    _reached,
+    _draw_reached,
+    {
+        "C33": _judge_shuffled,
+        "C72": _judge_company,
+        "C78": who_sees_whom.claims["C78"].judge,
+        "C81": _judge_picked,
+        "C82": _judge_far,
     },
-    run=_reached,
-    draw=_draw_reached,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2203.16634"),
-)  # fmt: skip
+)

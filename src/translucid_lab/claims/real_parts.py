@@ -1,4 +1,4 @@
-"""C52, C62, C75 on a LLaMA that others have trained: heads and layers switched off, its norms."""
+"""C52, C62, C75 on a pretrained LLaMA: heads and layers switched off, and its norms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,23 +11,23 @@ from translucid import Trace
 from translucid.core import Edit
 from translucid.parts import RMSNorm, Switch
 from translucid.see import Axis, Lines, choose, switches, together
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import stories, story_sentences
 from translucid_lab.claims.toyland_text import padded
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
-SENTENCES = 120  # of a seed: half to choose parts by, half to measure on
-ALLOWED = 0.05  # nats a token that may be lost, for a head to count as one that can go
-SPARE = 0.2  # of the heads: more is more than a few
-HARM = 0.005  # nats a token that a model gains without a head
-PART = 0.25  # of what the model knows above the frequency of tokens
+SENTENCES = 120  # per seed: half to choose heads, half to measure
+ALLOWED = 0.05  # nats a token that removable heads may cost
+SPARE = 0.2  # of the heads
+HARM = 0.005  # nats a token gained by removing a harmful head
+PART = 0.25  # of the gain over token frequencies
 
 
 def _parts(seed: int, quick: bool) -> Data:
-    """Losses in nats a token: whole; without each layer; with heads removed in the order of how
-    little each is missed, chosen on one half of the sentences and measured on the other. And what
-    its norms have learned."""
+    """Losses in nats a token: of the whole model, without each layer, and with heads removed, least
+    important first (chosen on one half of the sentences, measured on the other). And the learned
+    scales of its norms."""
     net, _ = stories()
     rows = [row[0].tolist() for row in story_sentences(seed, 16 if quick else SENTENCES)]
     chosen_on, measured_on = padded(rows[::2], -1), padded(rows[1::2], -1)
@@ -51,7 +51,7 @@ def _parts(seed: int, quick: bool) -> Data:
 
 @torch.no_grad()
 def loss(ids: Tensor, edit: Mapping[str, Edit] | None = None) -> float:
-    """Nats a token of sentences, -1 behind their ends, with an edit of the model's insides."""
+    """Loss on sentences, padded with -1, with an edit of the model."""
     net, _ = stories()
     mask = ids >= 0
     logits = net(ids.clamp(min=0)[:, :-1], mask[:, :-1], trace=Trace([], edit=edit or {}))
@@ -59,14 +59,14 @@ def loss(ids: Tensor, edit: Mapping[str, Edit] | None = None) -> float:
 
 
 def _frequency(ids: Tensor) -> float:
-    """The loss of somebody who knows how frequent each token is among these, and no more."""
+    """The loss of token frequencies alone."""
     counts = torch.bincount(ids[:, 1:][ids[:, 1:] >= 0]).double()
     p = counts[counts > 0] / counts.sum()
     return float(-(p * p.log()).sum())
 
 
 def _removed(ids: Tensor, order: Sequence[Switch]) -> list[float]:
-    """The loss with 0, 1, 2, ... heads removed, those that are missed least first."""
+    """The loss with 0, 1, 2, ... heads removed, least important first."""
     return [loss(ids, together(order[:count])) for count in range(len(order) + 1)]
 
 
@@ -144,38 +144,9 @@ def _draw_parts(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-parts = Experiment(
-    name="real-parts",
-    title="Heads and layers of a small LLaMA, switched off",
-    varies="which heads and which layer are switched off; the sentences",
-    measures="the loss on everyday sentences; what the norms have learned",
-    claims={
-        "C52": Rule(
-            "Asked of a LLaMA of 40 heads, which are switched off in the order of how little each "
-            "is missed on other sentences. Heads duplicate one another if clearly more than a "
-            "fifth of them can go before 0.05 nats a token are lost; one hurts if without the head "
-            "that is missed least the loss is clearly lower by more than 0.005. Supported if both "
-            "hold, refuted if neither, depends if one. Not tested unless the model is 0.5 nats "
-            "better than the frequency of tokens in eight of ten seeds.",
-            _judge_heads, label="real data",
-        ),
-        "C62": Rule(
-            "Asked of a LLaMA of 5 layers with residual connections; there is none without them to "
-            "compare. Supported if leaving out a layer costs, in the median of the layers, clearly "
-            "less than a quarter of what the model knows above the frequency of tokens; refuted "
-            "if clearly more. Not tested unless that is 0.5 nats a token in eight of ten seeds.",
-            _judge_layers, label="real data",
-        ),
-        "C75": Rule(
-            "Read from the weights of one LLaMA: supported if its norms hold one number for each "
-            "feature, no shift, and numbers that training has moved from 1 (standard deviation "
-            "above 0.05); refuted if one fails. DeepSeek is not looked at.",
-            _judge_norms, label="real data",
-        ),
-    },
-    run=_parts,
-    draw=_draw_parts,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1605.06431",
-                "https://arxiv.org/abs/1910.07467"),
-)  # fmt: skip
+parts = Experiment.described(
+    "real-parts",
+    _parts,
+    _draw_parts,
+    {"C52": _judge_heads, "C62": _judge_layers, "C75": _judge_norms},
+)

@@ -1,6 +1,6 @@
-"""C15 on real reviews: does a judgment need the whole sentence?
+"""C15 on real reviews: does sentiment need the whole sentence?
 
-Shapes: ids (texts, longest), 0 where a text has ended.
+Shapes: ids (texts, longest), padded with 0.
 """
 
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ import numpy as np
 import torch
 
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import lines
 from translucid_lab.claims.task_shapes import READERS, accuracies
 from translucid_lab.claims.toyland_text import numbered
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import column, decide, has_learned
 
-COMMON = 4000  # words that get a number of their own
+COMMON = 4000  # words in the vocabulary
 MAX_LENGTH = 30  # words of a review that are read
 MARGIN = 0.02
 
 
 def _reviews(seed: int, quick: bool) -> Data:
-    """Accuracy on the test reviews of SST-2; each seed trains on other nine tenths of the training
-    reviews, and starts elsewhere."""
+    """Accuracy on the test reviews of SST-2; each seed has its own initialisation and its own nine
+    tenths of the training reviews."""
     train, test = (_read(name) for name in ("train", "test"))
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed)).tolist()
     kept = [train[at] for at in order[: 600 if quick else 9 * len(train) // 10]]
@@ -56,23 +56,4 @@ def _draw_reviews(data: Sequence[Data]) -> Bars:
                 READERS, values, note="test reviews of SST-2")  # fmt: skip
 
 
-reviews = Experiment(
-    name="real-reviews",
-    title="Sentiment of film reviews from the whole sentence, its first half, its words",
-    varies="what is read: the whole sentence, its first half, the counts of its words",
-    measures="accuracy on the test reviews of SST-2",
-    claims={
-        "C15": Rule(
-            "On SST-2: supported if reading the whole sentence is right more often than reading "
-            "half of it and than a bag of words, each by clearly more than 0.02; refuted if one of "
-            "the two gains is clearly less. Not tested unless whole sentences are judged right in "
-            "0.7 in eight of ten seeds.",
-            _judge_reviews,
-            label="real data",
-        )
-    },
-    run=_reviews,
-    draw=_draw_reviews,
-    seconds=60.0,
-    references=("https://aclanthology.org/D13-1170", "https://aclanthology.org/P12-2018"),
-)
+reviews = Experiment.described("real-reviews", _reviews, _draw_reviews, {"C15": _judge_reviews})

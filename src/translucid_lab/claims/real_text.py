@@ -1,36 +1,34 @@
 """C14, C25, C89 on real text: language models of WikiText-2's most frequent words."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translucid_lab import Data, Experiment, Rule
+from translucid_lab import Data, Experiment
 from translucid_lab.claims.next_word_prediction import (
     FAMILIES,
     WIDTHS,
     amount_of_text,
+    best_loss,
     made,
     new_loss,
     one_target,
     recurrent,
     train,
-    transformer,
     vector_sizes,
 )
 from translucid_lab.claims.real_weights import lines
 from translucid_lab.claims.toyland_text import Sentences, numbered
 
-COMMON, LENGTH = 1000, 20  # words with a number of their own; words of a text
+COMMON, LENGTH = 1000, 20  # words in the vocabulary; words of a text
 TEXTS, NEW = 4000, 400
 SIZES = (250, 4000)
 
 
 def texts(seed: int, count: int) -> Sentences:
-    """Runs of words of WikiText-2; every seed has others, none twice."""
+    """Consecutive words of WikiText-2, in another order for every seed, none twice."""
     ids = _table()
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     return Sentences(ids[order[:count]], ids[order[TEXTS : TEXTS + NEW]], COMMON + 2)
@@ -44,8 +42,8 @@ def _table() -> Tensor:
 
 
 def _models(seed: int, quick: bool) -> Data:
-    """As the toys do it: with targets at every word or at one; vectors of several sizes; little
-    text and much, for an LSTM and a Transformer."""
+    """As for the toys: targets at every word or at one; several embedding sizes; little and much
+    text, for an LSTM and a Transformer."""
     steps = 40 if quick else 400
     many = texts(seed, 400 if quick else TEXTS)
     measured: dict[str, Any] = {"counts": many.counted, "loss": [], "sizes": list(SIZES)}
@@ -62,46 +60,21 @@ def _models(seed: int, quick: bool) -> Data:
         train(net, many, steps, seed)
         measured["loss"].append(new_loss(net, many))
     for family in FAMILIES:
-        measured[family] = [_best(seed, family, size, quick) for size in SIZES]
+        measured[family] = [
+            best_loss(texts(seed, size), family, seed, 20 if quick else 150,
+                      range(seed * 4, seed * 4 + (2 if quick else 4)))
+            for size in SIZES
+        ]  # fmt: skip
     return measured
 
 
-def _best(seed: int, family: str, size: int, quick: bool) -> float:
-    """At the step that is best for one half of the new text, the loss on the other."""
-    some = texts(seed, size)
-    config = recurrent(some.vocab, cell="lstm") if family == "LSTM" else transformer(some.vocab)
-    net = made(config, seed)
-    halves = [replace(some, new=part) for part in some.new.split(NEW // 2)]
-    losses = []
-    for part in range(2 if quick else 4):
-        train(net, some, 20 if quick else 150, seed * 4 + part)
-        losses.append([new_loss(net, half) for half in halves])
-    return min(losses)[1]
-
-
-def _rule(experiment: Experiment, key: str) -> Rule:
-    """The toy's own, so that both columns answer one question."""
-    rule = experiment.claims[key]
-    return replace(rule, text=f"On WikiText-2, by the rule of the toy. {rule.text}",
-                   label="real data")  # fmt: skip
-
-
-def _draw_models(data: Sequence[Data]) -> Any:
-    return vector_sizes.draw(data)
-
-
-models = Experiment(
-    name="real-text",
-    title="Language models of real text",
-    varies="targets at every word or at one; the size of a word's vector; the amount of text",
-    measures="the loss on new text of WikiText-2",
-    claims={
-        "C14": _rule(one_target, "C14"),
-        "C25": _rule(amount_of_text, "C25"),
-        "C89": _rule(vector_sizes, "C89"),
+models = Experiment.described(
+    "real-text",
+    _models,
+    vector_sizes.draw,
+    {
+        "C14": one_target.claims["C14"].judge,
+        "C25": amount_of_text.claims["C25"].judge,
+        "C89": vector_sizes.claims["C89"].judge,
     },
-    run=_models,
-    draw=_draw_models,
-    seconds=120.0,
-    references=("https://arxiv.org/abs/1609.07843",),
 )

@@ -1,7 +1,6 @@
-"""C46, C48 on trained heads: models of others, and models that this library's recipes train.
+"""C46, C48 on trained heads: pretrained models, and models of this library's recipes.
 
-A seed is a sample of texts. The recipes are trained once, as they are shipped, on made-up
-sentences; the other weights are as their makers published them.
+Each seed is a sample of texts. The recipes are trained once, as they are shipped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from translucid import Model, Trace, train
 from translucid.data import Toyland
 from translucid.generate import GenerationConfig
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import (
     arabic_names,
     latin_names,
@@ -37,8 +36,8 @@ HALF, MOST = 0.5, 0.9
 
 
 def _heads(seed: int, quick: bool) -> Data:
-    """Of every model, in the mean of its heads and layers: the fraction of rows whose own weight is
-    largest, and what the softmax lets through of a gradient with scores divided by √d_k and not."""
+    """For every model, averaged over heads and layers: the fraction of rows whose own weight is
+    largest, and how much of a gradient passes the softmax, with scores divided by √d_k and not."""
     count = 4 if quick else TEXTS
     traces = {
         MODELS[0]: _read(stories()[0], story_sentences(seed, count)),
@@ -69,7 +68,7 @@ def _of_names(stack: str, seed: int, count: int) -> Iterator[Trace]:
 
 
 def _of_recipe(file: str, seed: int, count: int, quick: bool) -> Iterator[Trace]:
-    """On sentences of toyland, every seed's own."""
+    """Traces of a recipe's model on sentences of Toyland."""
     model = trained(file, 20 if quick else None)
     (tokenizer,) = model.tokenizers.values()
     framed = tokenizer.frame()
@@ -80,7 +79,7 @@ def _of_recipe(file: str, seed: int, count: int, quick: bool) -> Iterator[Trace]
 
 @lru_cache(maxsize=2)
 def trained(file: str, steps: int | None = None) -> Model:
-    """By a shipped recipe, as it is; or, for a quick look, in fewer steps."""
+    """Train a shipped recipe; in fewer steps for a quick run."""
     fewer = [f"training.steps={steps}", "data.toyland=200"] if steps else []
     with TemporaryDirectory() as folder:
         return train(file, Path(folder) / "run", ["training.device=cpu", *fewer], quiet=True)
@@ -93,7 +92,7 @@ def _means(traces: Iterator[Trace]) -> dict[str, float]:
 
 
 def _of_layer(trace: Trace, where: str) -> dict[str, float]:
-    """The first row of a masked layer has nobody but itself to look at, and is left out."""
+    """Without the first row, which can only attend to itself in a masked layer."""
     pattern, scores, mask = (trace[f"{where}.{part}"] for part in ("pattern", "scores", "mask"))
     d_k = trace[f"{where}.query"].shape[-1]
     own = (pattern.argmax(-1) == torch.arange(pattern.shape[-1]))[..., 1:].float().mean()
@@ -134,29 +133,6 @@ def _draw_heads(data: Sequence[Data]) -> Bars:
                 "fraction of rows", MODELS, values)  # fmt: skip
 
 
-trained_heads = Experiment(
-    name="real-own-token",
-    title="Heads of trained models: where they look, and what scaling does for them",
-    varies="the model: two that others have trained, two that shipped recipes train; the texts",
-    measures="rows whose own weight is largest; what the softmax lets through of a gradient",
-    claims={
-        "C46": Rule(
-            "Asked of the self-attention of five trained stacks: a LLaMA, the encoder and the "
-            "decoder of a transliteration model, and the models of two shipped recipes. Holds if "
-            "scores that are not divided by √d_k let clearly less than half as much of a gradient "
-            "through the softmax, fails if clearly more. Supported if for all five, refuted if for "
-            "none, depends if for some.",
-            _judge_scale, label="real data",
-        ),
-        "C48": Rule(
-            "Asked of the same five stacks. Holds if a token's own weight is the largest in "
-            "clearly more than nine of ten rows, fails if clearly in less. Supported if for all "
-            "five, refuted if for none, depends if for some.",
-            _judge_own, label="real data",
-        ),
-    },
-    run=_heads,
-    draw=_draw_heads,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1906.04341", "https://arxiv.org/abs/1706.03762"),
-)  # fmt: skip
+trained_heads = Experiment.described(
+    "real-own-token", _heads, _draw_heads, {"C46": _judge_scale, "C48": _judge_own}
+)

@@ -1,7 +1,7 @@
-"""Real text, and models that others have trained, opened as this library's own.
+"""Real text and pretrained models.
 
-The weights of a model are the same for every seed; a seed is a sample of texts. TRANSLUCID_SHARED
-names the folder with the files:
+Each seed is a sample of texts for the same weights. TRANSLUCID_SHARED names the folder with the
+files:
 
 data/sst2/{train,valid,test}.tsv                 a label and a text on each line
 data/wikitext-2/{train,test}.txt                 a line of text on each line
@@ -44,9 +44,9 @@ def lines(name: str) -> list[str]:
     return [line for line in real_file(name).read_text("utf-8").splitlines() if line.strip()]
 
 
-LEAST = 8  # tokens of a sentence that is read
+LEAST = 8  # tokens of a sentence
 
-# Cities and names of people as Arabic writes them: what the transliteration model was made for.
+# Names of cities and people in Arabic script, for the transliteration model.
 TEXT = """
     واشنطن باريس برلين مدريد موسكو القاهرة بغداد بيروت الرياض طهران اسطنبول نيويورك شيكاغو
     بوسطن تورونتو سيدني ملبورن طوكيو كراتشي جاكرتا مانيلا هونولولو اوسلو ستوكهولم كوبنهاغن
@@ -79,7 +79,7 @@ def names() -> tuple[EncoderDecoderModel, Tokenizer, Tokenizer]:
 
 
 def story_sentences(seed: int, count: int) -> list[Tensor]:
-    """Everyday English, each with what begins a text: (1, tokens)."""
+    """Everyday English sentences, each after the start token: (1, tokens)."""
     tokenizer, every = stories()[1], lines("data/tatoeba-de-en/test.en")
     order = torch.randperm(len(every), generator=torch.Generator().manual_seed(seed)).tolist()
     rows = (torch.tensor([[tokenizer.bos_id, *tokenizer.encode(every[at])]]) for at in order)
@@ -87,7 +87,7 @@ def story_sentences(seed: int, count: int) -> list[Tensor]:
 
 
 def arabic_names(seed: int, count: int) -> list[Tensor]:
-    """Names, a character a token, framed as the model read them in training: (1, characters)."""
+    """Names, one token per character, framed as in training: (1, characters)."""
     tokenizer = names()[1]
     order = torch.randperm(len(NAMES), generator=torch.Generator().manual_seed(seed)).tolist()
     framed = tokenizer.frame()
@@ -99,7 +99,7 @@ def latin_names(
     config: GenerationConfig,
     edit: Mapping[str, Edit] | None = None,
 ) -> list[Hypothesis]:
-    """What the transliteration model writes for each, best first, with an edit of its insides."""
+    """The best transliteration of each name, with an edit of the model."""
     net, _, target = names()
     trace = Trace([], edit=edit) if edit else NO_TRACE
     written = []

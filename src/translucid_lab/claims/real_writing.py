@@ -1,4 +1,4 @@
-"""C83, C87 on trained weights: do texts end by themselves, and does a beam write longer ones?"""
+"""C83, C87 on pretrained models: do texts end by themselves, and are those of a beam longer?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from translucid.generate import GenerationConfig, Hypothesis, find
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.decoded_texts import SCORES
 from translucid_lab.claims.real_weights import (
     LEAST,
@@ -20,13 +20,13 @@ from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import by_case, column
 
 BEAMS = 8
-CHARACTERS, TOKENS = 40, 480  # of a name, of a story: more are cut off
+CHARACTERS, TOKENS = 40, 480  # limits for a name and a story
 NAMES_READ, STORIES = 40, 12
 MODELS = ("names", "stories")
 
 
 def _written(seed: int, quick: bool) -> Data:
-    """Lengths of what greedy search and a beam write, and the fraction of greedy's that end."""
+    """Lengths of greedy and beam outputs, and the fraction of greedy ones that end."""
     measured: dict[str, Any] = {model: {} for model in MODELS}
     for model in MODELS:
         greedy = _texts(model, seed, 1, 0.0, quick)
@@ -87,28 +87,6 @@ def _draw_written(data: Sequence[Data]) -> Bars:
                 note=f"a beam of {BEAMS}; at most {TOKENS} tokens")  # fmt: skip
 
 
-written = Experiment(
-    name="real-writing",
-    title="What trained models write: do texts end, and are a beam's longer?",
-    varies="the model; greedy search or a beam, compared by probability or divided by length",
-    measures="texts that end by themselves; the tokens of a text",
-    claims={
-        "C83": Rule(
-            "Asked of a model that transliterates names and of a LLaMA that tells stories from the "
-            "first tokens of everyday sentences. Holds if clearly over 0.95 of greedy's texts end "
-            "by themselves (names within 40 characters, stories within 480 tokens), fails if "
-            "clearly less. Supported if for both, refuted if for neither, depends if for one.",
-            _judge_ends, label="real data",
-        ),
-        "C87": Rule(
-            "Asked of both models, with texts compared by probability and divided by length: holds "
-            "if texts of a beam of 8 are clearly longer than greedy's, fails if clearly shorter. "
-            "Supported if it holds in all four cases, refuted if in none, depends if in some.",
-            _judge_longer, label="real data",
-        ),
-    },
-    run=_written,
-    draw=_draw_written,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1908.10090", "https://arxiv.org/abs/2002.02492"),
-)  # fmt: skip
+written = Experiment.described(
+    "real-writing", _written, _draw_written, {"C83": _judge_ends, "C87": _judge_longer}
+)

@@ -14,20 +14,20 @@ from translucid.models import MLPConfig, build
 from translucid.parts import STEPS, CellName, Recurrent
 from translucid.see import Axis, Bars, Lines
 from translucid.tasks import IGNORE, cross_entropy
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict
+from translucid_lab import Data, Experiment, Finding, Verdict
 from translucid_lab.claims.sequence_tasks import Draw, batch_of, recurrent_net, right, train
 from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column, decide, has_learned
 
-Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # of one layer: W, U and both biases
+Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # W, U and both biases of a layer
 CELLS: tuple[CellName, ...] = ("rnn", "lstm", "gru")
 STEP = 1e-6  # of the finite differences
 
 
 def _unrolled(seed: int, quick: bool) -> Data:
-    """The gradient of a recurrent layer's weights: by its own kernel, as the sum over copies that
-    are tied to nothing, and by moving each of a few weights. Largest differences, against the
-    largest gradient; and what each copy adds."""
+    """Gradient of a recurrent layer's weights by its kernel, as the sum over untied copies, and by
+    finite differences: the largest differences relative to the largest gradient, and the part of
+    each copy."""
     length, hidden = (6, 4) if quick else (20, 8)
     return {cell: _tied_and_untied(seed, cell, length, hidden) for cell in CELLS}
 
@@ -62,7 +62,7 @@ def _copy(weights: Weights) -> Weights:
 
 
 def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
-    """A deep net with one layer for each step, each with weights of its own."""
+    """A deep network with one layer, and its own weights, for each step."""
     start = x.new_zeros(len(x), copies[0][1].shape[1])
     now = (start, start if cell == "lstm" else None)
     for t, weights in enumerate(copies):
@@ -71,7 +71,7 @@ def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
 
 
 def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> float:
-    """How far a few of the slopes are from central differences."""
+    """Largest distance of some slopes from central differences."""
     worst = 0.0
     flat = weight.data.view(-1)
     with torch.no_grad():
@@ -108,44 +108,25 @@ def _draw_unrolled(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-unrolling = Experiment(
-    name="unrolling",
-    title="Unrolled in time: one layer for each step, tied weights",
-    varies="the cell; weights shared by all steps, or a copy for each",
-    measures="the gradient of the weights, three ways",
-    claims={
-        "C18": Rule(
-            "Supported if the gradient of the shared weights equals the sum over untied copies and "
-            "central differences within 1e-6 of the largest entry, for RNN, LSTM and GRU; refuted "
-            "if off by more than 1e-4.",
-            _judge_unrolled,
-            label="identity",
-        )
-    },
-    run=_unrolled,
-    draw=_draw_unrolled,
-    seconds=0.6,
-    references=("https://doi.org/10.1109/5.58337",),
-)
+unrolling = Experiment.described("unrolling", _unrolled, _draw_unrolled, {"C18": _judge_unrolled})
 
 
 MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
-HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif
+HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # positions of the motif
 NETS = ("RNN", "MLP")
 QUESTIONS = ("at each place", "at the end")
 
 
 def answers(network: nn.Module, batch: Batch) -> Tensor:
-    """Logits, with one more axis than the targets; a net that answers once has two for each
-    place."""
+    """Logits, with one more axis than the targets."""
     logits: Tensor = network(**batch.inputs)
     return logits if logits.dim() > batch.targets.dim() else logits.unflatten(-1, (TEXT, 2))
 
 
 def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
-    """Texts half of which hold the motif once, in this half. At each place of the half: does the
-    motif end here? At the end: was it there? apart: each letter at each place is a feature of its
-    own, for a net without order."""
+    """Texts, every second of which contains the motif once, in this half. At each position: does
+    the motif end here? At the end: did it occur? apart: one-hot features of each position, for an
+    MLP."""
     first, beyond = HALVES[half]
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
@@ -173,7 +154,7 @@ def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
 
 
 def _sharing(seed: int, quick: bool) -> Data:
-    """Accuracy where the motif was seen in training, and where it never was."""
+    """Accuracy where the motif was trained, and where it never was."""
     steps = 150 if quick else 600
     return {question: {name: _detection(seed, question, name, steps) for name in NETS}
             for question in QUESTIONS}  # fmt: skip
@@ -201,7 +182,7 @@ def _detection(seed: int, question: str, name: str, steps: int) -> dict[str, flo
 
 
 def _balanced(logits: Tensor, targets: Tensor) -> float:
-    """The accuracy, where yes and no count alike."""
+    """Balanced accuracy of yes and no."""
     return (right(logits, targets.where(targets == 1, IGNORE))
             + right(logits, targets.where(targets == 0, IGNORE))) / 2  # fmt: skip
 
@@ -245,36 +226,15 @@ def _draw_sharing(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-sharing = Experiment(
-    name="sharing-in-time",
-    title="A pattern at places where it was never seen",
-    varies="an RNN, which shares weights over time, or an MLP with weights for each place; whether "
-    "they are asked at each place or at the end",
-    measures="accuracy for a motif in the half of the text where it was trained, and in the other",
-    claims={
-        "C19": Rule(
-            "Both nets must reach more than 0.9 where the motif was trained in eight of ten seeds, "
-            "else not tested. Holds, asked "
-            "at each place or at the end, if in the other half the RNN is then right clearly more "
-            "often than 0.8 and the MLP less, and the RNN has fewer parameters; fails if one is "
-            "clearly otherwise. Supported if it holds both ways, refuted if in neither, depends "
-            "(on when the net is asked) if in one.",
-            _judge_sharing,
-        )
-    },
-    run=_sharing,
-    draw=_draw_sharing,
-    seconds=20.0,
-    references=("https://www.deeplearningbook.org/contents/rnn.html",),
-)
+sharing = Experiment.described("sharing-in-time", _sharing, _draw_sharing, {"C19": _judge_sharing})
 
 
 SHIFTS = 4
 
 
 def _positions(seed: int, quick: bool) -> Data:
-    """y[t] = x[t] + s[t] mod 4, with a table s of random shifts: the accuracy of an RNN at each
-    place, and of the best rule that does not know the place."""
+    """y[t] = x[t] + s[t] mod 4, with random shifts s: accuracy of an RNN by position, and of the
+    best rule that ignores the position."""
     places, steps = (10, 250) if quick else (20, 2500)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 
@@ -320,21 +280,6 @@ def _draw_positions(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-positions = Experiment(
-    name="counting-places",
-    title="Can an RNN learn a rule that depends on the absolute position?",
-    varies="the place in a text; each has a random rule of its own",
-    measures="accuracy of an RNN, against the best rule that does not know the place",
-    claims={
-        "C20": Rule(
-            "Measured is how much of the way from the best position-blind rule to no mistake an "
-            "RNN gets. Supported if clearly less than a tenth, refuted if clearly more than nine "
-            "tenths; undecided between.",
-            _judge_positions,
-        )
-    },
-    run=_positions,
-    draw=_draw_positions,
-    seconds=5.0,
-    references=("https://arxiv.org/abs/1805.04908",),
+positions = Experiment.described(
+    "counting-places", _positions, _draw_positions, {"C20": _judge_positions}
 )

@@ -1,5 +1,5 @@
-"""Which positions are absolute (C36), and two ways to relative ones: rotary scores (C37),
-sinusoidal encodings in the dot product (C44).
+"""Which position schemes are absolute (C36), and two relative ones: rotary scores (C37), the
+dot product of sinusoidal encodings (C44).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from translucid import NO_TRACE
 from translucid.models import Network
 from translucid.parts import PositionName, Rotary, SelfAttention, Sinusoidal, rotate
 from translucid.see import Axis, Heat, Lines
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.position_tasks import (
     OTHER,
     ROWS,
@@ -27,7 +27,7 @@ from translucid_lab.engine.intervals import mean_of
 from translucid_lab.engine.verdict import average, by_case, column, decide
 
 WIDTH, DISTANCE = 64, 3
-EVERY = 4  # of the places, for the picture
+EVERY = 4  # positions between two points of the picture
 
 
 def _dot(seed: int, quick: bool) -> Data:
@@ -74,27 +74,7 @@ def _draw_dot(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-dot_product = Experiment(
-    name="relative-term",
-    title="Relative position in the dot product of encodings",
-    varies="the place; encodings as they are, and through query and key projections",
-    measures="the dot product of two encodings three places apart",
-    claims={
-        "C44": Rule(
-            "Holds for encodings as they are, or projected, if the dot product at distance 3 is "
-            "the same at every place (within 1e-9 of its size), fails if its deviation over places "
-            "is more than a tenth of its size. Holds for before or after if the two distances of 3 "
-            "have different dot products. Supported if all three hold, refuted if none, depends if "
-            "some.",
-            _judge_dot,
-            label="identity",
-        )
-    },
-    run=_dot,
-    draw=_draw_dot,
-    seconds=0.05,
-    references=("https://arxiv.org/abs/1911.04474", "https://arxiv.org/abs/2006.15595"),
-)
+dot_product = Experiment.described("relative-term", _dot, _draw_dot, {"C44": _judge_dot})
 
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi")
@@ -102,7 +82,7 @@ SHIFTS = (1, 8, 40)
 
 
 def _absolute(seed: int, quick: bool) -> Data:
-    """The largest change of an output when the whole text stands some places further on."""
+    """Largest change of an output when the whole text is shifted."""
     measured: dict[str, list[float]] = {}
     ids = torch.randint(VOCAB, (4 if quick else ROWS, TRAINED),
                         generator=torch.Generator().manual_seed(seed))  # fmt: skip
@@ -115,7 +95,7 @@ def _absolute(seed: int, quick: bool) -> Data:
 
 
 def _read_at(net: Network, ids: Tensor, first: int) -> Tensor:
-    """What the layers make of a text whose first token stands at this place."""
+    """Output of the layers for a text that starts at this position."""
     layers = stack(net)
     places = torch.arange(first, first + ids.shape[1])[None]
     with torch.no_grad():
@@ -154,35 +134,18 @@ def _draw_absolute(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-absolute = Experiment(
-    name="absolute-positions",
-    title="Which positions are absolute: a text that is moved as a whole",
-    varies="the kind of positions; by how many places the whole text is moved",
-    measures="the largest change of what comes out of the layers",
-    claims={
-        "C36": Rule(
-            "A kind is absolute if outputs change (by more than 1e-3) when the whole text is "
-            "moved, and not if they do not (less than 1e-9). Learned positions, one vector for "
-            "each place, are absolute by name. Supported if sinusoidal ones are not, refuted if "
-            "they are too; undecided if a change lies between, or learned ones are not absolute.",
-            _judge_absolute,
-            label="identity",
-        )
-    },
-    run=_absolute,
-    draw=_draw_absolute,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/1803.02155", "https://arxiv.org/abs/2102.11090"),
+absolute = Experiment.described(
+    "absolute-positions", _absolute, _draw_absolute, {"C36": _judge_absolute}
 )
 
 
 D_HEAD = 8
-TABLE = 12  # places on each side of the picture
-FAR = (0, 100, 5000)  # where the same distance is asked for again
+TABLE = 12  # positions in the picture
+FAR = (0, 100, 5000)  # first positions of the compared tables
 
 
 def _turned(seed: int, quick: bool) -> Data:
-    """Scores of one query and one key at many places: all of a table, and far away."""
+    """Scores of one query and one key at many positions, near and far."""
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, D_HEAD, generator=generator, dtype=torch.float64)
     tables = [turned_scores(q, k, torch.arange(first, first + TABLE)) for first in FAR]
@@ -207,7 +170,7 @@ def _rotated(x: Tensor, places: Tensor) -> Tensor:
 
 
 def _spread(table: Tensor, first: Tensor) -> float:
-    """How far scores of the same distance are from one another, at most."""
+    """Largest difference of scores at the same distance."""
     return max(
         float((table.diagonal(offset) - first.diagonal(offset)[0]).abs().max())
         for offset in range(-TABLE + 1, TABLE)
@@ -239,22 +202,4 @@ def _draw_turned(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-turned = Experiment(
-    name="rotary-distance",
-    title="Rotary scores by distance",
-    varies="the places of a query and a key, near and far in a text",
-    measures="their score, and the lengths of turned vectors",
-    claims={
-        "C37": Rule(
-            "Supported if scores at one distance agree within 1e-9 wherever they stand, lengths "
-            "are kept within 1e-9, and scores at different distances differ; refuted if one is "
-            "clearly not so (by 1e-3).",
-            _judge_turned,
-            label="identity",
-        )
-    },
-    run=_turned,
-    draw=_draw_turned,
-    seconds=0.05,
-    references=("https://arxiv.org/abs/2104.09864",),
-)
+turned = Experiment.described("rotary-distance", _turned, _draw_turned, {"C37": _judge_turned})

@@ -1,5 +1,5 @@
-"""How deep a net can be trained, with residual connections and without (C61); post-norm, pre-norm
-or no norm, with and without warm-up (C63).
+"""Depth with and without residual connections (C61); post-norm, pre-norm or no norm, with and
+without warm-up (C63).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import nn
 from translucid.models import Layer, TransformerConfig, build
 from translucid.parts import NormName, Placement
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, FitStep, Rule, fit
+from translucid_lab import Data, Experiment, Finding, FitStep, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
@@ -24,14 +24,14 @@ ORDERS: dict[str, tuple[NormName, Placement]] = {
     "none": ("none", "pre"),
 }
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-STARTS = (0.5, 3.0)  # times the usual first weights of the layers, at the middle rate
+STARTS = (0.5, 3.0)  # factors on the layers' initial weights, at the middle rate
 SETTINGS = ("no warm-up", "warm-up", "other starts")
 NEED = 0.05  # nats
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """The loss at the end of training a language model on toyland: [rate] with and without
-    warm-up, and [start]."""
+    """Final training loss of a language model of Toyland: by learning rate, with and without
+    warm-up, and by scale of the initial weights."""
     steps, rates = (16, RATES[1::2]) if quick else (120, RATES)
     measured: dict[str, Any] = {"rates": list(rates), "starts": list(STARTS)}
     for order in ORDERS:
@@ -46,7 +46,7 @@ def _order(seed: int, quick: bool) -> Data:
 def _language(
     seed: int, order: str, most: float, steps: int, warmup: int, start: float = 1.0
 ) -> float:
-    """The mean loss of the last tenth of training, at most that of guessing."""
+    """Mean loss of the last tenth of training, at most that of guessing."""
     text = next_words(seed)
     torch.manual_seed(seed)
     norm, placement = ORDERS[order]
@@ -58,7 +58,7 @@ def _language(
     history = fit(net, lambda: text.loss(net), steps=steps, learning_rate=most, warmup=warmup)
     last = [step.loss for step in history[-max(steps // 10, 1) :]]
     end, guessing = float(np.mean(last)), float(np.log(text.vocab))
-    return end if end < guessing else guessing  # what diverged has learned nothing
+    return end if end < guessing else guessing  # a diverged run has learned nothing
 
 
 def _scale_layers(net: nn.Module, start: float) -> None:
@@ -111,30 +111,10 @@ def _draw_order(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-norm_order = Experiment(
-    name="norm-order",
-    title="Norm after the sum, before the block, or none, over learning rates",
-    varies="where layer norm stands; the learning rate; warm-up; the scale of the first weights",
-    measures="the loss at the end of training a 4-layer language model on toyland",
-    claims={
-        "C63": Rule(
-            "Six things, against the same net without norms, after equal steps. Stable and fast: "
-            "the mean loss over learning rates is clearly lower, without warm-up, with it, and "
-            "with weights that start smaller and larger. Less sensitive: the losses of different "
-            "rates, and of different starts, lie clearly less far apart. And warm-up gains "
-            "post-norm clearly less than 0.05 nats more than it gains pre-norm. Each fails if "
-            "clearly otherwise. Supported if all hold, refuted if none, depends if some.",
-            _judge_order,
-        )
-    },
-    run=_order,
-    draw=_draw_order,
-    seconds=50.0,
-    references=("https://arxiv.org/abs/2002.04745", "https://arxiv.org/abs/2004.08249"),
-)
+norm_order = Experiment.described("norm-order", _order, _draw_order, {"C63": _judge_order})
 
 
-DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
+DEPTHS = (4, 40, 120)  # 40 blocks still learn without residual connections
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "residual": {"residual": True},
@@ -142,18 +122,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "norm": {"norm": "layer"},
     "norm and residual": {"norm": "layer", "residual": True},
 }
-PAIRS = {  # a net without residual connections, and the same with them
+PAIRS = {  # without residual connections, and with them
     "nothing else": ("plain", "residual"),
     "branches scaled by 1 / √depth": ("plain", "residual, small branches"),
     "a norm in every block": ("norm", "norm and residual"),
 }
 HALF = 0.5  # of the loss without residual connections
-LEARNS = 0.5  # of the target's variance, at the smallest depth: else it is not the depth
+LEARNS = 0.5  # of the target's variance, required at the smallest depth
 
 
 def _depth(seed: int, quick: bool) -> Data:
-    """The training loss at the end, at the better of two rates, and the gradient that the first
-    block's weights get at the start: [depth] for every kind."""
+    """Final training loss at the better of two rates, and the initial gradient of the first block,
+    by depth, for every kind."""
     steps, depths = (40, DEPTHS[:2]) if quick else (250, DEPTHS)
     rates = (3e-3,) if quick else (1e-3, 3e-3)
     measured: dict[str, Any] = {"depths": list(depths)}
@@ -186,7 +166,7 @@ def _trained(seed: int, kind: str, depth: int, rate: float, steps: int) -> tuple
 
     history = fit(net, lambda: mean_square(net(x), y), steps=steps, learning_rate=rate, until=look)
     end = float(np.mean([step.loss for step in history[-10:]]))
-    return (end if end < 1e3 else 1e3), slopes[0]  # no number at all counts as 1000
+    return (end if end < 1e3 else 1e3), slopes[0]  # NaN counts as 1000
 
 
 def _judge_depth(data: Sequence[Data]) -> Finding:
@@ -226,24 +206,4 @@ def _draw_depth(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-depth = Experiment(
-    name="depth",
-    title="Training loss by depth: plain, residual, norm, both",
-    varies="the depth; residual connections; what keeps the scale: nothing, small branches, a norm",
-    measures="the training loss after equal steps, and the first block's gradient at the start",
-    claims={
-        "C61": Rule(
-            "Holds in a setting if at the largest depth the net with residual connections ends, "
-            "seed by seed, with clearly less than half of the training loss of the same net "
-            "without them; fails if clearly with more than all of it. Not tested where the nets do "
-            "not learn at the smallest depth either (below half of the target's variance in eight "
-            "of ten seeds). Supported if it holds with nothing else, with small branches and with "
-            "norms; refuted if in none of them, depends if in some.",
-            _judge_depth,
-        )
-    },
-    run=_depth,
-    draw=_draw_depth,
-    seconds=90.0,
-    references=("https://arxiv.org/abs/1512.03385", "https://arxiv.org/abs/1702.08591"),
-)
+depth = Experiment.described("depth", _depth, _draw_depth, {"C61": _judge_depth})

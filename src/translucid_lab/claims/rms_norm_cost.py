@@ -12,7 +12,7 @@ from translucid.core import NoTrace
 from translucid.models import TransformerConfig, build
 from translucid.parts import LayerNorm, NormName, RMSNorm
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.toyland_text import next_words
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
 from translucid_lab.engine.verdict import all_hold, average, by_case, column
@@ -21,7 +21,7 @@ ROWS, COLUMNS = 4096, 512
 
 
 class _Seen(NoTrace):
-    """Someone looks at everything and keeps nothing: a norm then takes its plain operations."""
+    """A trace that asks for everything and stores nothing, which disables the fused kernel."""
 
     def wants(self, *names: str) -> bool:
         return True
@@ -31,7 +31,7 @@ TRACES: dict[str, NoTrace] = {"plain operations": _Seen(), "fused kernel": NO_TR
 
 
 def _cost(seed: int, quick: bool) -> Data:
-    """Times of both norms in turns, and the loss of a small language model with each."""
+    """Alternating times of both norms, and the loss of a small language model with each."""
     torch.manual_seed(seed)
     x = torch.randn(ROWS // 4 if quick else ROWS, COLUMNS)
     repeats = 15 if quick else 60
@@ -50,14 +50,14 @@ def _cost(seed: int, quick: bool) -> Data:
 
 
 def _seconds(work: Callable[[], Tensor]) -> float:
-    # Of this thread alone: what else the machine does is not counted.
+    # CPU time of this thread, independent of other load.
     began = time.thread_time()
     work()
     return time.thread_time() - began
 
 
 def _loss(seed: int, norm: NormName, steps: int) -> float:
-    """Of the last tenth of training a small language model on toyland."""
+    """Training loss of a small language model of Toyland, over the last tenth of the steps."""
     text = next_words(seed)
     torch.manual_seed(seed)
     net = build(TransformerConfig(
@@ -91,23 +91,4 @@ def _draw_cost(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-cost = Experiment(
-    name="norm-cost",
-    title="RMS norm against layer norm: time and loss",
-    varies="the norm; plain operations or a fused kernel",
-    measures="the ratio of the median times of runs in turns in one process; the loss of a small "
-    "language model with each",
-    claims={
-        "C74": Rule(
-            "Holds for a way of computing if RMS norm's time is clearly below layer norm's and its "
-            "loss is not higher by 0.05; fails if one clearly is not so. Supported if it holds for "
-            "both ways, refuted if for neither, depends if for one.",
-            _judge_cost,
-            label="timing",
-        )
-    },
-    run=_cost,
-    draw=_draw_cost,
-    seconds=5.0,
-    references=("https://arxiv.org/abs/1910.07467",),
-)
+cost = Experiment.described("norm-cost", _cost, _draw_cost, {"C74": _judge_cost})

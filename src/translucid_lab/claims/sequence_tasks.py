@@ -1,7 +1,7 @@
-"""Made-up sequences to learn from, and recurrent nets that learn from them.
+"""Synthetic sequence tasks, and recurrent networks that are trained on them.
 
-Shapes: ids (rows, length); targets (rows,) for one label of a text, (rows, length) for one at each
-place.
+Shapes: ids (rows, length); targets (rows,) for one label per text, (rows, length) for one per
+position.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from translucid.tasks import IGNORE, cross_entropy
 from translucid.training import OptimizerName
 from translucid_lab import FitStep, fit
 
-Draw = Callable[[torch.Generator, int], Batch]  # so many rows, made of these random numbers
+Draw = Callable[[torch.Generator, int], Batch]  # a batch of this many rows
 
-BETAS = (0.9, 0.98)  # Adam's, as runs of this library have them by default
-NEVER_CLIP = 1e30  # no gradient that training takes is as long as this
-RECENT = 20  # steps whose mean loss says whether a net has learned enough
+BETAS = (0.9, 0.98)  # of Adam, the defaults of this library
+NEVER_CLIP = 1e30  # larger than any gradient norm
+RECENT = 20  # steps of the mean loss that may end training
 
 
 def batch_of(inputs: Tensor, targets: Tensor, name: str = "ids") -> Batch:
@@ -30,18 +30,18 @@ def batch_of(inputs: Tensor, targets: Tensor, name: str = "ids") -> Batch:
 
 
 def right(logits: Tensor, targets: Tensor) -> float:
-    """The fraction of targets that are the likeliest class."""
+    """Accuracy over the targets that are not IGNORE."""
     counts = targets != IGNORE
     return float((logits.argmax(-1) == targets)[counts].double().mean())
 
 
 @dataclass
 class History:
-    """What happened while a net was trained."""
+    """Losses and gradient norms of a training run."""
 
     losses: list[float] = field(default_factory=list)  # by step
     norms: list[float] = field(default_factory=list)  # of the gradient, before clipping
-    broke: bool = False  # a gradient was no number any more
+    broke: bool = False  # a gradient was not finite
 
     @property
     def steps(self) -> int:
@@ -65,8 +65,8 @@ def train(
     enough: float = 0.0,
     loss: Callable[[nn.Module, Batch], Tensor] = summed_loss,
 ) -> History:
-    """Train in place on rows that are drawn anew at every step. It ends before the last step once
-    the loss was below `enough` for a while."""
+    """Train in place on new random rows at every step; stop early once the mean of recent losses is
+    below `enough`."""
     history = History()
     generator = torch.Generator().manual_seed(seed)
 
@@ -89,7 +89,7 @@ def train(
 
 
 def accuracy(network: nn.Module, draw: Draw, seed: int) -> float:
-    """On rows that no training with this seed has drawn."""
+    """Accuracy on new rows."""
     new = draw(torch.Generator().manual_seed(seed + 10**6), 512)
     with torch.no_grad():
         return right(network.eval()(**new.inputs), new.targets)
@@ -105,7 +105,7 @@ def recurrent_net(
     tags: bool = False,
     forget_bias: float = 1.0,
 ) -> Network:
-    """A recurrent net from left to right, with one label at its end or one at each place."""
+    """A left-to-right recurrent network with one label per text or per position."""
     torch.manual_seed(seed)
     return build(
         RecurrentConfig(
@@ -120,7 +120,7 @@ SYMBOLS = 8
 
 
 def recall(length: int) -> Draw:
-    """Which symbol stood first? All others are noise."""
+    """The target is the first symbol; all others are noise."""
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
         ids = torch.randint(SYMBOLS, (rows, length), generator=generator)

@@ -1,4 +1,4 @@
-"""What has to wait: the steps of a recurrent net (C23), the words of a text (C88)."""
+"""Sequential computation: steps of a recurrent network (C23), words of a text (C88)."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from translucid import Trace
 from translucid.models import DecoderModel, GenerationInputs
 from translucid.parts import Layout, Recurrent, SelfAttention
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Interval, Rule
+from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.next_word_prediction import made, recurrent, transformer
 from translucid_lab.engine.intervals import clearly, ratio_of
 from translucid_lab.engine.verdict import column, decide
@@ -22,9 +22,9 @@ COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """The longest chains of operations by length; and seconds for a pass forward and backward, one
-    text at a time, by turns, the best of several, on one core and, where there is one, on a GPU.
-    Timings: no two runs give the same."""
+    """Longest chains of dependent operations by length; and the best time of several alternating
+    forward and backward passes over one text, on one core and on a GPU if there is one. Timings
+    differ between runs."""
     lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
     torch.manual_seed(seed)
     nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
@@ -55,8 +55,8 @@ def _seconds(net: nn.Module, x: Tensor) -> float:
 
 
 def dependent_operations(net: nn.Module, length: int) -> int:
-    """The longest chain of operations, each of which needs the one before: what no number of cores
-    can do at the same time. Both nets are looked at, so that each does its plain operations."""
+    """Length of the longest chain of dependent operations, which cannot run in parallel. The
+    network is traced, so that it does not use fused kernels."""
     x, trace = torch.randn(1, length, WIDTH), Trace("*")
     output = net(x, trace=trace)[0] if isinstance(net, Recurrent) else net(x, Layout(), trace=trace)
     chain: dict[Any, int] = {}
@@ -105,31 +105,7 @@ def _draw_times(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-times = Experiment(
-    name="recurrence-time",
-    title="What an RNN and self-attention must do one after another, by length",
-    varies="the length of a text",
-    measures="the longest chain of operations that need each other; seconds for a pass forward and "
-    "backward, which differ between runs",
-    claims={
-        "C23": Rule(
-            "The claim is about steps that wait for each other; counted is the longest chain of "
-            "operations from input to output, of this library's own RNN and self-attention. "
-            "Supported if the RNN's grows by at least one operation for every token and that of "
-            "self-attention is the same at every length; refuted if either fails. Times are shown, "
-            "and decide nothing: on one core the arithmetic counts, not the chain.",
-            _judge_times,
-            label="identity",
-            beyond="Self-attention does more arithmetic for each token the longer the text; which "
-            "is faster depends on length and machine.",
-        )
-    },
-    run=_times,
-    draw=_draw_times,
-    seconds=15.0,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+times = Experiment.described("recurrence-time", _times, _draw_times, {"C23": _judge_times})
 
 
 LENGTHS = (32, 128, 512)
@@ -137,8 +113,8 @@ SPEEDS = ("reads", "trains", "writes")
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """Milliseconds, so not the same twice: reading, training on and writing one text, for a GRU
-    and a Transformer layer of width 64, the best of several turns that they take alternately."""
+    """Best milliseconds of several alternating runs: reading, training on and generating one text,
+    for a GRU and a Transformer layer of width 64. Timings differ between runs."""
     vocab, turns = 50, 2 if quick else 5
     nets = {"GRU": recurrent(vocab, wide=64), "Transformer": transformer(vocab, wide=64)}
     built = {name: made(config, seed) for name, config in nets.items()}
@@ -207,22 +183,4 @@ def _draw_speeds(data: Sequence[Data]) -> Lines:
     )
 
 
-all_at_once = Experiment(
-    name="all-at-once",
-    title="All words at once, or one by one",
-    varies="the length of a text; reading, training, writing; a GRU and a Transformer layer",
-    measures="the best time of several, on one core",
-    claims={
-        "C88": Rule(
-            "Supported if at 128 words the Transformer layer clearly reads and trains faster than "
-            "the GRU, and reads at least 5 times as fast as it goes word by word; refuted if one "
-            "of these clearly fails.",
-            _judge_speeds,
-            label="timing",
-        )
-    },
-    run=_speeds,
-    draw=_draw_speeds,
-    seconds=10.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+all_at_once = Experiment.described("all-at-once", _speeds, _draw_speeds, {"C88": _judge_speeds})

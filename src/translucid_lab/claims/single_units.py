@@ -12,7 +12,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from translucid.models import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.parts import ActivationName
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import set_weights
 from translucid_lab.engine.intervals import clearly, fraction_of
 from translucid_lab.engine.verdict import column, decide
@@ -26,8 +26,8 @@ NAMED = {"0001": "AND", "0111": "OR", "0110": "XOR", "1001": "not XOR"}
 
 
 def _one_unit(seed: int, quick: bool) -> Data:
-    """All 16 functions of two bits: how many of the 4 corners one unit gets right, at the best of
-    a grid of weights, and after learning by its own rule."""
+    """For all 16 functions of two bits: corners that one unit gets right, at the best of a grid of
+    weights, and after learning by the perceptron rule."""
     steps, epochs = (9, 100) if quick else (17, 1000)
     reached = _outputs_on_a_grid(steps)
     return {
@@ -51,7 +51,7 @@ def _outputs_on_a_grid(steps: int) -> set[str]:
 
 
 def _learned(table: str, epochs: int) -> int:
-    """The most corners right at the end of an epoch."""
+    """Largest number of correct corners after an epoch."""
     wanted = torch.tensor([float(bit) for bit in table])
     unit, best = Perceptron(PerceptronConfig(inputs=2)), 0
     for _ in range(epochs):
@@ -93,26 +93,7 @@ def _draw_one_unit(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-one_unit = Experiment(
-    name="one-unit",
-    title="What one threshold unit can compute",
-    varies="the function wanted (all 16 of two bits), the weights, and learning by the rule",
-    measures="the largest number of the 4 corners that are right",
-    claims={
-        "C1": Rule(
-            "Supported if the grid of weights and the perceptron rule reach all 4 corners for AND "
-            "and OR and never for XOR; refuted if XOR is reached; undecided if the search is too "
-            "weak to find AND and OR.",
-            _judge_one_unit,
-            label="identity",
-        )
-    },
-    run=_one_unit,
-    draw=_draw_one_unit,
-    seconds=2.0,
-    seeds=1,
-    references=("Minsky & Papert 1969, Perceptrons",),
-)
+one_unit = Experiment.described("one-unit", _one_unit, _draw_one_unit, {"C1": _judge_one_unit})
 
 
 HIDDEN = (2, 4, 8)
@@ -120,7 +101,7 @@ BENDS: tuple[ActivationName, ...] = ("tanh", "relu", "identity")
 
 
 def _hidden(seed: int, quick: bool) -> Data:
-    """The fraction of starts from which training solves XOR; and a solution made by hand."""
+    """How many starts solve XOR by training, and the error of a solution by hand."""
     torch.manual_seed(seed)
     starts, steps = (10, 60) if quick else (20, 600)
     solved = {bend: [_solved(bend, width, starts, steps) for width in HIDDEN] for bend in BENDS}
@@ -137,7 +118,7 @@ def xor_by_hand() -> MLP:
 
 
 def _solved(bend: ActivationName, width: int, starts: int, steps: int) -> int:
-    """Of nets that are trained side by side, how many end with all four corners right."""
+    """How many networks, trained in parallel, get all four corners right."""
     nets = [MLP(MLPConfig(inputs=2, hidden=(width,), activation=bend)) for _ in range(starts)]
     stacked, _ = stack_module_state(nets)
     weights = nn.ParameterList(stacked.values())
@@ -196,22 +177,4 @@ def _draw_hidden(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-xor_hidden = Experiment(
-    name="xor-hidden",
-    title="XOR with a hidden layer",
-    varies="the number of hidden units; tanh, ReLU, no activation; the start",
-    measures="the fraction of starts from which training gets all four corners right",
-    claims={
-        "C2": Rule(
-            "Supported if a solution made by hand is right, some width and non-linearity solves "
-            "XOR from clearly more than half of the starts, and without a non-linearity every "
-            "width does from clearly less than half. Refuted if the solution by hand is wrong, all "
-            "non-linear nets stay clearly below half, or a linear one comes clearly above.",
-            _judge_hidden,
-        )
-    },
-    run=_hidden,
-    draw=_draw_hidden,
-    seconds=10.0,
-    references=("Rumelhart, Hinton & Williams 1986",),
-)
+xor_hidden = Experiment.described("xor-hidden", _hidden, _draw_hidden, {"C2": _judge_hidden})

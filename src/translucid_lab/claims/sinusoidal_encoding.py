@@ -15,7 +15,7 @@ from translucid import Trace
 from translucid.models import Network
 from translucid.parts import PositionName, Sinusoidal, frequencies
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.position_tasks import (
     BACK,
     STEPS,
@@ -31,7 +31,7 @@ from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
 WIDTHS = (4, 16)
-NEAR = 0.05  # closer than this, two places are hard to tell apart
+NEAR = 0.05  # closer positions are hard to distinguish
 RIVALS = {
     "sine": "sine alone",
     "cosine": "cosine alone",
@@ -41,8 +41,8 @@ RIVALS = {
 
 
 def _distinct(seed: int, quick: bool) -> Data:
-    """The smallest distance between two of the first places, how many pairs are near, and how far
-    the table moved by one place is from a linear map of the table."""
+    """Smallest distance between two positions, number of near pairs, and how far the table shifted
+    by one position is from a linear map of itself."""
     places = torch.arange(1000 if quick else 5000)
     measured: dict[str, Any] = {"places": len(places)}
     for name in ("both", *RIVALS):
@@ -57,8 +57,8 @@ def _distinct(seed: int, quick: bool) -> Data:
 
 
 def channels(name: str, width: int, places: Tensor) -> Tensor:
-    """(places, width): sine and cosine of each frequency; or one of them, of as many frequencies
-    (each in two channels) or of twice as many."""
+    """Encodings (places, width): sine and cosine of each frequency, or only one of them, with the
+    same frequencies (each in two channels) or with twice as many."""
     if name == "both":
         return Sinusoidal(width).encode(places)
     speeds = frequencies(2 * width) if name.startswith("own") else frequencies(width)
@@ -67,7 +67,7 @@ def channels(name: str, width: int, places: Tensor) -> Tensor:
 
 
 def not_linear(table: Tensor) -> float:
-    """The fraction of the next places that no linear map of the places gives."""
+    """Relative error of the best linear map from each position to the next."""
     here, following = table[:-1], table[1:]
     best = here @ (torch.linalg.pinv(here) @ following)
     return float((following - best).norm() / following.norm())
@@ -105,27 +105,8 @@ def _draw_distinct(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-distinct = Experiment(
-    name="sine-and-cosine",
-    title="Sine and cosine, or one of them",
-    varies="what stands in the channels: sine and cosine; one of them, with the same frequencies "
-    "or with twice as many; the width",
-    measures="the smallest distance between two of the first 5000 places (quick: 1000)",
-    claims={
-        "C40": Rule(
-            "Distinct is taken as the smallest distance between two places. Against sine alone and "
-            "cosine alone, with the same frequencies and with one for every channel, at d = 4 and "
-            "16: holds if both is more than 1.05 times as far, fails if less than 0.95. Supported "
-            "if it holds against all, refuted if against none, depends if against some.",
-            _judge_distinct,
-            label="identity",
-        )
-    },
-    run=_distinct,
-    draw=_draw_distinct,
-    seconds=2.0,
-    seeds=1,
-    references=("https://arxiv.org/abs/1706.03762",),
+distinct = Experiment.described(
+    "sine-and-cosine", _distinct, _draw_distinct, {"C40": _judge_distinct}
 )
 
 
@@ -143,18 +124,18 @@ def _sawtooth(x: Tensor) -> Tensor:
     return 2 * (turns - (turns + 0.5).floor())
 
 
-WAVES: dict[str, tuple[Wave, float]] = {  # with a quarter of its period, for the odd channels
+WAVES: dict[str, tuple[Wave, float]] = {  # and a quarter of its period, for the odd channels
     "sine and cosine": (torch.sin, math.pi / 2),
     "tangent": (torch.tan, math.pi / 4),
     "triangle": (_triangle, math.pi / 2),
     "sawtooth": (_sawtooth, math.pi / 2),
 }
 WORSE = 0.05
-LEARNED = 0.9  # by sine and cosine, without which nothing can be compared
+LEARNED = 0.9  # accuracy of sine and cosine, required for the test
 
 
 class Waves(Sinusoidal):
-    """The sinusoidal table with another wave in the place of the sine."""
+    """The sinusoidal table with another wave instead of the sine."""
 
     def __init__(self, d_model: int, wave: str) -> None:
         super().__init__(d_model)
@@ -166,8 +147,8 @@ class Waves(Sinusoidal):
 
 
 def _waves(seed: int, quick: bool) -> Data:
-    """Inside the trained length: how well nets copy from three back, wave by wave; and what the
-    paper gives as its reason: is the table one place on a linear map of the table?"""
+    """For each wave: accuracy of copying from three back within the trained length; and the paper's
+    reason, whether a shift of the table is a linear map."""
     measured: dict[str, Any] = {}
     for wave in WAVES:
         torch.manual_seed(seed)
@@ -210,34 +191,11 @@ def _draw_waves(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-waves = Experiment(
-    name="waves",
-    title="Sine and cosine, or another wave",
-    varies="the wave: sine; tangent, which is not bounded; triangle, which has corners; sawtooth, "
-    "which jumps",
-    measures=f"accuracy of copying from three back, in texts of {LENGTH} tokens as in training; "
-    "whether a step is a linear map",
-    claims={
-        "C41": Rule(
-            "If being smooth and bounded is the reason, a wave that lacks one does worse: holds "
-            "for a wave if its accuracy is clearly lower than that of sine and cosine by 0.05, "
-            "fails if clearly not. Supported if it holds for tangent, triangle and sawtooth, "
-            "refuted if for none, depends if for some; not tested unless sine and cosine learn it "
-            "(0.9 in eight of ten seeds).",
-            _judge_waves,
-            beyond="Accuracy on one task cannot show why its inventors chose a wave; what they "
-            "wrote is that a shift is a linear map, which is reported.",
-        )
-    },
-    run=_waves,
-    draw=_draw_waves,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+waves = Experiment.described("waves", _waves, _draw_waves, {"C41": _judge_waves})
 
 
 class Counted(Sinusoidal):
-    """Looks rows up in a table, and counts how often that had to be computed."""
+    """Looks rows up in a cached table, and counts how often it is computed."""
 
     computed = 0
     rows = torch.empty(0)
@@ -251,7 +209,7 @@ class Counted(Sinusoidal):
 
 
 def _once(seed: int, quick: bool) -> Data:
-    """What is added to texts before and after training, and how often it was computed."""
+    """Change of the added encodings by training, and how often they were computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
     measured: dict[str, float] = {}
@@ -304,22 +262,4 @@ def _draw_once(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-once = Experiment(
-    name="encoding-once",
-    title="The encoding before and after training",
-    varies="the text; before and after training; sinusoidal and learned positions",
-    measures="how much what is added to the words changes, and how often it is computed",
-    claims={
-        "C39": Rule(
-            "Of the sinusoidal encoding. Supported if it is the same, bit for bit, for one text "
-            "before training and another after it, has nothing to train, and was computed once; "
-            "refuted if not. Undecided if a learned table, as a control, did not change either.",
-            _judge_once,
-            label="identity",
-        )
-    },
-    run=_once,
-    draw=_draw_once,
-    seconds=1.0,
-    references=("https://arxiv.org/abs/1706.03762",),
-)
+once = Experiment.described("encoding-once", _once, _draw_once, {"C39": _judge_once})

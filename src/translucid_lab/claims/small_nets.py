@@ -1,5 +1,5 @@
-"""Small nets that several experiments share: a deep net whose norm and residual can be switched,
-data to fit, and the weights of an MLP.
+"""Shared small networks: a deep network with optional norms and residual connections, data to fit,
+and the weights of an MLP.
 
 Shapes: x (samples, features).
 """
@@ -15,9 +15,9 @@ from translucid.parts import ACTIVATIONS, Dense, NormName, Residual, make_norm
 
 
 class Block(nn.Module):
-    """W relu(norm(x)) + b, or x + branch * that: the order of He et al. 2016b, in which nothing
-    stands in the residual's way and a branch may add and take away. Chained without residuals it
-    is the order of Ioffe & Szegedy 2015, the norm between a weight and its activation."""
+    """W relu(norm(x)) + b, or x + branch * that: the pre-activation order of He et al. 2016b.
+    Without residual connections it is the order of Ioffe & Szegedy 2015, with the norm between a
+    weight and its activation."""
 
     def __init__(self, width: int, norm: NormName, residual: bool, branch: float = 1.0) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Deep(nn.Module):
-    """An affine layer in, `depth` blocks, an affine layer out; He's start times `gain`."""
+    """An affine layer, `depth` blocks, an affine layer; He's initialisation times `gain`."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Deep(nn.Module):
                 block.dense.linear.weight.mul_(gain)
 
     def block_list(self) -> list[Block]:
-        """The blocks, with their type, which a ModuleList forgets."""
+        """The blocks with their type, which a ModuleList loses."""
         return [block for block in self.blocks if isinstance(block, Block)]
 
     def forward(self, x: Tensor, without: int | None = None) -> Tensor:
-        """without: the number of a block to leave out."""
+        """without: index of a block to skip."""
         x = self.enter(x)
         for number, block in enumerate(self.blocks):
             if number != without:
@@ -88,7 +88,7 @@ def layers_of(net: MLP) -> list[Dense]:
 
 @torch.no_grad()
 def set_weights(net: MLP, weights: Sequence[Any], biases: Sequence[Any]) -> None:
-    """Put numbers into a net, layer by layer."""
+    """Set the weights and biases, layer by layer."""
     for layer, weight, bias in zip(layers_of(net), weights, biases, strict=True):
         layer.linear.weight.copy_(torch.as_tensor(weight, dtype=torch.float64))
         layer.linear.bias.copy_(torch.as_tensor(bias, dtype=torch.float64))

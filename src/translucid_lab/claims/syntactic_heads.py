@@ -1,9 +1,8 @@
 """C54: do heads find the links of verb and subject, of pronoun and noun?
 
-A net reads an English sentence and names, at each word, the German word that stands for it. German
-asks for more than the word itself: "it" is er, sie or es by the gender of what it stands for. And
-verbs are read without what English adds for one and for many, "the dogs be old", so that a verb's
-German form hangs on its subject. Links between words are worth finding here.
+A network reads an English sentence and predicts, at each word, the aligned German word. "it"
+becomes er, sie or es by the gender of its antecedent; and English verbs are read without number
+("the dogs be old"), so that the German form depends on the subject. So links between words help.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from translucid.data import Sentence, Toyland
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Axis, Grid, Heat, choose, switches
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.attention_tasks import patterns
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import all_hold, by_case, column, has_learned
@@ -32,19 +31,19 @@ WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "ha
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences as numbers: (sentences, longest); 0 is padding, 1 a word of no other number."""
+    """Sentences as ids: (sentences, longest); 0 is padding, 1 an unknown word."""
 
     sentences: Sequence[Sentence]
     english: Tensor
-    german: Tensor  # NOTHING where no word stands for it
+    german: Tensor  # IGNORE without an aligned word
 
     @property
     def mask(self) -> Tensor:
         return self.english != 0
 
     def links(self, relation: str) -> Tensor:
-        """(links, 3): sentence, word, and the word it belongs to. A subject right before its verb
-        needs no search, so it is left out."""
+        """(links, 3): sentence, word, and the word it belongs to, without subjects right before
+        their verb."""
         pairs_ = []
         for row, value in enumerate(self.sentences):
             pairs = value.subjects if relation == "subject" else value.antecedents
@@ -54,7 +53,7 @@ class Texts:
 
 
 class Lexicon:
-    """Numbers for the words of both languages, from the sentences of training."""
+    """Word ids of both languages, from the training sentences."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         self.english = _numbered(word for sentence in sentences for word in as_read(sentence))
@@ -73,7 +72,7 @@ class Lexicon:
 
 
 def as_read(sentence: Sentence) -> list[str]:
-    """Its words in lower case, and verbs without what tells one from many."""
+    """The words in lower case, with verbs without number."""
     words = [word.lower() for word in sentence.english]
     for verb, _ in sentence.subjects:
         words[verb] = WITHOUT_NUMBER.get(words[verb], words[verb].removesuffix("s"))
@@ -85,15 +84,15 @@ def _numbered(words: Any) -> dict[str, int]:
 
 
 LAYERS, HEADS = 2, 4
-LEARNED = 0.5  # nats a word: above this, heads have had no time to find anything
+LEARNED = 0.5  # nats a word, required for the test
 RELATIONS = ("subject", "antecedent")
 BEATS = 0.05  # by how much a head with a role beats a fixed offset
 SHOWN = range(8, 13)  # words of a sentence for a picture
 
 
 def _links(seed: int, quick: bool) -> Data:
-    """Train; find for each relation, on some sentences, the head and the fixed offset that meet it
-    most; on other sentences measure both, and what is lost without that head."""
+    """Train; choose the best head and the best fixed offset for each relation on some sentences;
+    measure both on others, and the loss without that head."""
     sizes, steps = ((300, 100, 100), 30) if quick else ((3000, 400, 400), 1500)
     return _measured(seed, sizes, steps)
 
@@ -147,7 +146,7 @@ def _maps(net: Network, texts: Texts) -> list[Tensor]:
 
 @torch.no_grad()
 def _losses(net: Network, texts: Texts, trace: NoTrace = NO_TRACE) -> Tensor:
-    """Of each word; 0 where nothing is asked."""
+    """The loss of each word; 0 without a target."""
     logits = net(texts.english, texts.mask, trace=trace)
     return F.cross_entropy(logits.transpose(1, 2), texts.german, reduction="none")
 
@@ -157,13 +156,13 @@ def _mean(losses: Tensor, where: Tensor) -> float:
 
 
 def meets(pattern: Tensor, links: Tensor) -> float:
-    """The fraction of links whose word looks most at the word it belongs to."""
+    """The fraction of links whose word attends most to the word it belongs to."""
     row, word, head = links.unbind(1)
     return float((pattern[row, word].argmax(dim=-1) == head).float().mean())
 
 
 def best_offset(links: Tensor) -> int:
-    """The distance that is most frequent."""
+    """The most frequent distance."""
     return int((links[:, 2] - links[:, 1]).mode().values)
 
 
@@ -183,7 +182,7 @@ def _relation(
 
 
 def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
-    """What is added to the loss of the relation's own words, and to that of all others."""
+    """Increase of the loss at the words of the relation, and at all others."""
     own = torch.zeros_like(texts.mask)
     row, word, _ = texts.links(relation).unbind(1)
     own[row, word] = True
@@ -192,8 +191,8 @@ def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
 
 
 def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
-    """The fraction of words at which a head looks most at its favourite distance, its own word
-    aside."""
+    """The fraction of words at which a head attends most to its most frequent distance, except
+    0."""
     away = pattern.argmax(dim=-1) - torch.arange(pattern.shape[-1])
     away = away[mask]
     counts = torch.bincount(away + pattern.shape[-1])
@@ -202,7 +201,7 @@ def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
 
 
 def _example(measured: Data, texts: Texts, maps: list[Tensor]) -> dict[str, Any]:
-    """A short sentence with both kinds of links, and how the two best heads read it."""
+    """A short sentence with both kinds of links, and the patterns of the two best heads."""
     both = [set(texts.links(relation)[:, 0].tolist()) for relation in RELATIONS]
     fits = [row for row in sorted(both[0] & both[1])
             if len(texts.sentences[row].english) in SHOWN]  # fmt: skip
@@ -260,7 +259,7 @@ def _judge_links(data: Sequence[Data]) -> Finding:
 
 
 def _draw_links(data: Sequence[Data]) -> Grid:
-    """The first seed's: heads of different nets have nothing to do with one another."""
+    """Patterns of the first seed: heads of different networks cannot be averaged."""
     (first,) = data[:1]
     seen = first["example"]
     words = tuple(seen["words"])
@@ -291,28 +290,4 @@ def _name(head: int) -> str:
     return f"layer {head // HEADS + 1}, head {head % HEADS + 1}"
 
 
-links = Experiment(
-    name="head-links",
-    title="Heads against true links: verb and subject, pronoun and noun",
-    varies="the head; the relation; each relation's best head switched off",
-    measures="links that a head meets, against a fixed offset; the loss without it, here and there",
-    claims={
-        "C54": Rule(
-            "In a 2-layer net that names the German word for each English one and reads verbs "
-            "without their ending for one or many. Holds for verb and "
-            "subject (not side by side), and for pronoun and antecedent, if the head chosen on "
-            "other sentences clearly meets more than 0.05 more of the links than the best fixed "
-            "offset, and its removal clearly costs more at these words than at others; for word "
-            "order if a head looks at one distance at clearly more than half of the words; for "
-            "most heads if clearly more than half have one of these roles. (Context and meaning "
-            "are too vague to ask.) Supported if all four hold, refuted if none, depends if some; "
-            "not tested unless the net's loss on new sentences is below 0.5 nats a word in eight "
-            "of ten seeds.",
-            _judge_links,
-        )
-    },
-    run=_links,
-    draw=_draw_links,
-    seconds=50.0,
-    references=("https://arxiv.org/abs/1906.04341", "https://arxiv.org/abs/1905.09418"),
-)
+links = Experiment.described("head-links", _links, _draw_links, {"C54": _judge_links})

@@ -1,6 +1,6 @@
 """One answer for a sentence (C15), a tag for each word (C16), a text for a text (C17).
 
-Shapes: ids (texts, longest), 0 where a text has ended.
+Shapes: ids (texts, longest), padded with 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from translucid.data import Sentence, Toyland
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.see import Bars
 from translucid.tasks import IGNORE, span_f1
-from translucid_lab import Data, Experiment, Finding, Rule, Verdict, fit
+from translucid_lab import Data, Experiment, Finding, Verdict, fit
 from translucid_lab.claims.toyland_text import numbered, padded
 from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import column, decide, has_learned, not_tested
@@ -27,7 +27,7 @@ BATCH = 32
 def train_on_rows(
     net: nn.Module, loss: Callable[[Tensor], Tensor], rows: int, steps: int, seed: int
 ) -> None:
-    """Adam on the loss of as many random batches as there are steps."""
+    """Train with Adam on random batches."""
     generator = torch.Generator().manual_seed(seed)
 
     def drawn() -> Tensor:
@@ -41,12 +41,12 @@ def token_loss(logits: Tensor, wanted: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), wanted.flatten(), ignore_index=IGNORE)
 
 
-LABELS = ("positive", "negative")  # of sentences that judge: those that do not show it
+LABELS = ("positive", "negative")  # without neutral sentences
 READERS = ("whole sentence", "first half", "bag of words")
 
 
 def _judgments(seed: int, quick: bool) -> Data:
-    """Accuracy on new sentences of Toyland, where words alone do not give the sentiment away."""
+    """Accuracy on new sentences of Toyland, whose words alone do not reveal the sentiment."""
     train, test, steps = (400, 200, 60) if quick else (4000, 500, 1200)
     texts = [*_judging(seed, "train", train), *_judging(seed, "test", test)]
     ids, words = numbered([text.english for text in texts])
@@ -57,7 +57,7 @@ def _judgments(seed: int, quick: bool) -> Data:
 def accuracies(
     ids: Tensor, words: int, labels: Tensor, train: int, steps: int, seed: int
 ) -> dict[str, float]:
-    """Of each reader, trained on the first `train` texts, on the others."""
+    """Accuracy of each reader on new texts, after training on the first `train` texts."""
     halves = torch.stack([first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}
@@ -69,7 +69,7 @@ def accuracies(
 
 
 def _judging(seed: int, split: str, count: int) -> list[Sentence]:
-    """As many sentences that are positive or negative."""
+    """`count` positive or negative sentences."""
     judging = (value for value in Toyland(seed=seed).sentences(split, 10 * count)
              if value.sentiment in LABELS)  # fmt: skip
     return list(islice(judging, count))
@@ -123,26 +123,8 @@ def _draw_judgments(data: Sequence[Data]) -> Bars:
                 note="new sentences of Toyland, half of them positive")  # fmt: skip
 
 
-whole_sentence = Experiment(
-    name="whole-sentence",
-    title="Sentiment from the whole sentence, its first half, and its words without order",
-    varies="what is read: the whole sentence, its first half, the counts of its words",
-    measures="accuracy on new sentences",
-    claims={
-        "C15": Rule(
-            "Supported if reading the whole sentence is right more often than reading half of it "
-            "and than a bag of words, each by clearly more than 0.1; refuted if one of the two "
-            "gains is clearly less; not tested unless whole sentences are judged right in 0.8 in "
-            "eight of ten seeds.",
-            _judge_judgments,
-            beyond="Toyland's sentences are made so that single words do not give the sentiment "
-            "away: for real reviews a bag of words is nearly as good.",
-        )
-    },
-    run=_judgments,
-    draw=_draw_judgments,
-    seconds=60.0,
-    references=("https://aclanthology.org/D13-1170", "https://aclanthology.org/P12-2018"),
+whole_sentence = Experiment.described(
+    "whole-sentence", _judgments, _draw_judgments, {"C15": _judge_judgments}
 )
 
 
@@ -150,7 +132,7 @@ TAGGERS = ("both directions", "from left to right")
 
 
 def _tags(seed: int, quick: bool) -> Data:
-    """F1 of the spans of names on new sentences; some names are told apart only by what follows."""
+    """F1 of the name spans in new sentences; some names depend on the words that follow."""
     train, test, steps = (400, 150, 80) if quick else (4000, 500, 600)
     world = Toyland(seed=seed)
     texts = [value for split, count in (("train", train), ("test", test))
@@ -200,34 +182,18 @@ def _draw_tags(data: Sequence[Data]) -> Bars:
                 note="some names are told apart only by the words after them")  # fmt: skip
 
 
-tag_each_word = Experiment(
-    name="tag-each-word",
-    title="Names by one tag for each word, reading one side or both",
-    varies="whether the tagger reads from left to right, or in both directions",
-    measures="F1 of the spans of names on new sentences",
-    claims={
-        "C16": Rule(
-            "Supported if every sentence has as many tags as words and a tagger that reads both "
-            "sides clearly reaches an F1 above 0.9; refuted if it is clearly below 0.8.",
-            _judge_tags,
-        )
-    },
-    run=_tags,
-    draw=_draw_tags,
-    seconds=40.0,
-    references=("https://arxiv.org/abs/1508.01991", "https://aclanthology.org/N16-1030"),
-)
+tag_each_word = Experiment.described("tag-each-word", _tags, _draw_tags, {"C16": _judge_tags})
 
 
-# A made-up language: word w becomes w, but every third word has a particle too, which goes to the
-# end of the sentence, the last word's particle first. So lengths differ, and words move.
+# A made-up language: words stay the same, but every third one adds a particle at the end of the
+# sentence, in reverse order. So lengths differ, and words move.
 WORDS, MAX_LENGTH = 9, 5
 BEGIN, END = 1, 2
 SYSTEMS = ("a word for each word", "encoder and decoder", "one decoder for both")
 
 
 def translated(source: Sequence[int]) -> list[int]:
-    """Words are 3 to 2 + WORDS; so are their translations, and particles come after those."""
+    """Ids 3 to 2 + WORDS are words and their translations; particles follow."""
     particles = [3 + WORDS + (word - 3) // 3 for word in source if word % 3 == 0]
     return [*source, *reversed(particles)]
 
@@ -241,7 +207,7 @@ def _pairs(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def _apart(train: int, test: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pairs to train on, and then as many to test that are not among those, nor twice."""
+    """Training pairs, then distinct test pairs that are not among them."""
     source, target = _pairs(4 * (train + test), generator)
     seen = {tuple(row) for row in source[:train].tolist()}
     new: dict[tuple[int, ...], int] = {}
@@ -253,8 +219,8 @@ def _apart(train: int, test: int, generator: torch.Generator) -> tuple[Tensor, T
 
 
 def _translations(seed: int, quick: bool) -> Data:
-    """The fraction of new sentences that are translated without a fault. A text is written without
-    a fault if every word is the likeliest after the right ones, so one pass tells."""
+    """The fraction of new sentences translated without error. Greedy decoding makes no error if
+    every word is the likeliest with teacher forcing, so one pass is enough."""
     train, test, steps = (500, 100, 80) if quick else (3000, 400, 1000)
     generator = torch.Generator().manual_seed(seed)
     source, target = _apart(train, test, generator)
@@ -278,7 +244,7 @@ def _translations(seed: int, quick: bool) -> Data:
         with torch.no_grad():
             right = (called(new).argmax(-1) == wanted[new]) | (wanted[new] == IGNORE)
         whole = right.all(-1)
-        if system == SYSTEMS[0]:  # what does not fit into as many words as were given is lost
+        if system == SYSTEMS[0]:  # a longer translation does not fit
             whole &= (target[new] > END).sum(-1) <= (source[new] != 0).sum(-1)
         measured[system] = float(whole.float().mean())
     equal = (target[train:] > END).sum(-1) == (source[train:] != 0).sum(-1)
@@ -288,7 +254,7 @@ def _translations(seed: int, quick: bool) -> Data:
 def _system(
     system: str, source: Tensor, target: Tensor, vocab: int
 ) -> tuple[nn.Module, list[Tensor], Tensor]:
-    """A net, what it is called with, and what it should answer."""
+    """A network, its inputs and its targets."""
     sizes: dict[str, Any] = {"vocab": vocab, "d_model": 48, "heads": 4, "layers": 2, "dropout": 0.0}
     asked = torch.where(target == 0, IGNORE, target)
     before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], dim=1)
@@ -332,22 +298,6 @@ def _draw_translations(data: Sequence[Data]) -> Bars:
                 SYSTEMS, values, note=f"{equal:.0%} of the pairs have equal lengths")  # fmt: skip
 
 
-unequal_lengths = Experiment(
-    name="unequal-lengths",
-    title="Translation when lengths differ: a word for each word, two nets, one net",
-    varies="a tagger that writes a word for each word, an encoder with a decoder, one decoder",
-    measures="the fraction of new sentences that are translated without a fault",
-    claims={
-        "C17": Rule(
-            "Once an encoder with a decoder gets 0.9 of new sentences right in eight of ten seeds "
-            "(else not tested): supported if a word for each word is clearly below 0.5 and one "
-            "decoder for both clearly below 0.9; depends (on what is meant by separate) if one "
-            "decoder is clearly above 0.9; refuted if a word for each word is clearly above 0.5.",
-            _judge_translations,
-        )
-    },
-    run=_translations,
-    draw=_draw_translations,
-    seconds=60.0,
-    references=("https://arxiv.org/abs/1406.1078", "https://arxiv.org/abs/1409.3215"),
+unequal_lengths = Experiment.described(
+    "unequal-lengths", _translations, _draw_translations, {"C17": _judge_translations}
 )

@@ -1,4 +1,4 @@
-"""C59: who looks at whom in a sentence of three words, "I am Tom"."""
+"""C59: attention in a sentence of three words, "I am Tom"."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from torch import Tensor
 from translucid.models import Network, TransformerConfig, build
 from translucid.see import Axis, Heat
 from translucid.tasks import IGNORE
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, patterns, right, train
 from translucid_lab.engine.intervals import clearly, fraction_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
-# Each subject with its form of "to be" and the names it may have. The form tells one subject from
-# two others, and the name hangs on the subject alone: so there is a reason for either link.
+# Each subject with its form of "to be" and its possible names. The form narrows down the subject,
+# and the name depends on the subject alone, so that either link is useful.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
 SUBJECTS = {"I": ("am", MEN), "me": ("am", WOMEN), "he": ("is", MEN), "she": ("is", WOMEN)}
 SENTENCES = tuple((subject, verb, name) for subject, (verb, names) in SUBJECTS.items()
@@ -31,7 +31,7 @@ def numbers(sentences: Sequence[Sequence[str]]) -> Tensor:
 
 
 def _hidden(rows: int, generator: torch.Generator) -> Batch:
-    """Sentences in which one word is hidden; wanted is that word."""
+    """Sentences with one hidden word, which is the target."""
     whole = numbers(SENTENCES)[torch.randint(len(SENTENCES), (rows,), generator=generator)]
     hide = torch.randint(3, (rows, 1), generator=generator) == torch.arange(3)
     return whole.masked_fill(hide, 0), whole.masked_fill(~hide, IGNORE)
@@ -46,8 +46,8 @@ def _three_net(seed: int) -> Network:
 
 
 def _three_words(seed: int, quick: bool) -> Data:
-    """Several small nets learn to fill in a hidden word; which links are strongest when they read
-    "I am Tom"?"""
+    """Train several small networks to fill in a hidden word; which links are strongest in "I am
+    Tom"?"""
     nets, steps = (3, 50) if quick else (10, 300)
     maps, accuracy = [], []
     fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
@@ -66,14 +66,14 @@ def _three_words(seed: int, quick: bool) -> Data:
 
 
 def _looks(net: Network, place: int) -> Tensor:
-    """The weights of the word at this place when it is hidden, so that it is looked for."""
+    """Attention weights of the word at this position when it is hidden."""
     hidden = numbers(ASKED)
     hidden[:, place] = 0
     return patterns(net, hidden)[0][:, 0, place].mean(dim=0)
 
 
 def strongest(pattern: Tensor, word: int, other: int) -> bool:
-    """Of the other words, does a word look at this one most?"""
+    """Does a word attend to this one more than to any other word but itself?"""
     row = pattern[word].clone()
     row[word] = -1.0
     return int(row.argmax()) == other
@@ -105,25 +105,6 @@ def _draw_three_words(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-three_words = Experiment(
-    name="three-words",
-    title="Who looks at whom in a sentence of three words",
-    varies="the first weights of small nets that learn to fill in a hidden word",
-    measures="the fraction of nets in which a link is the strongest to another word",
-    claims={
-        "C59": Rule(
-            "The claim illustrates; asked is whether training leads to it, in a grammar that gives "
-            "a reason: the verb tells one subject from two others, and the name hangs on the "
-            "subject alone. Looked at is the word that is hidden. Supported if in clearly more "
-            "than half of the nets a hidden “I” looks more at “am” than at the name, and a hidden "
-            "name more at “I” than at “am”; refuted if one of them clearly in less than half. Not "
-            "tested unless 0.7 of the hidden words are filled in, in eight of ten seeds (names "
-            "come in pairs: nobody gets more than 0.83).",
-            _judge_three_words,
-        )
-    },
-    run=_three_words,
-    draw=_draw_three_words,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1902.10186",),
+three_words = Experiment.described(
+    "three-words", _three_words, _draw_three_words, {"C59": _judge_three_words}
 )

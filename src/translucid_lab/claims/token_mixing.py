@@ -15,7 +15,7 @@ from translucid import Trace
 from translucid.models import MLPConfig, Network, TransformerConfig, build
 from translucid.parts import FeedForward, Layout, SelfAttention
 from translucid.see import Axis, Bars, Heat
-from translucid_lab import Data, Experiment, Finding, Rule
+from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, right, silent, train
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
@@ -24,13 +24,13 @@ KINDS, LENGTH = 8, 8
 
 
 def _previous(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; wanted is the one before the last."""
+    """Random words; the target is the one before the last."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     return x, x[:, -2]
 
 
 def _side_by_side(batch: Batch) -> Batch:
-    """The same for an MLP that sees all words at once, as ones and zeros in a long row."""
+    """The same for an MLP that reads all words at once, as one-hot vectors in a row."""
     x, wanted = batch
     return F.one_hot(x, KINDS).flatten(1).float(), wanted
 
@@ -48,8 +48,8 @@ def _reader(seed: int) -> Network:
 
 
 def _alone(seed: int, quick: bool) -> Data:
-    """The fraction of words before the last that are named, and how much an answer changes when
-    that word is another one."""
+    """Accuracy of predicting the word before the last, and how much an output changes with that
+    word."""
     torch.manual_seed(seed)
     whole = build(MLPConfig(inputs=KINDS * LENGTH, hidden=(64,), outputs=KINDS))
     nets: dict[str, tuple[Network, Callable[[Batch], Batch]]] = {
@@ -102,25 +102,7 @@ def _draw_alone(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-alone = Experiment(
-    name="word-alone",
-    title="A position-wise MLP, attention, and an MLP over all words",
-    varies="who may see the other words: nobody, attention, an MLP that reads all words at once",
-    measures="how often the word before is named; how far an answer moves if that word changes",
-    claims={
-        "C56": Rule(
-            "Supported if a Transformer without attention clearly stays below chance + 0.05 at "
-            "naming the word before, and its answers do not move at all when that word changes; "
-            "refuted if either clearly fails; not tested unless the same net with attention gets "
-            "more than 0.9 right in eight of ten seeds.",
-            _judge_alone,
-        )
-    },
-    run=_alone,
-    draw=_draw_alone,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2105.01601"),
-)
+alone = Experiment.described("word-alone", _alone, _draw_alone, {"C56": _judge_alone})
 
 
 BOOK = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
@@ -128,8 +110,8 @@ EXACT = 1e-12
 
 
 def _same_rows(seed: int, quick: bool) -> Data:
-    """The book's rows, random rows without and with negative numbers: how far an MLP of identity
-    weights and ReLU moves them, and whether attention hands over mixtures."""
+    """How far a ReLU MLP with identity weights moves the rows, and whether attention mixes them,
+    for the rows of the book and for random rows without and with negative numbers."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     inputs = {
@@ -159,7 +141,7 @@ def _through(x: Tensor, generator: torch.Generator) -> dict[str, Any]:
 
 
 def identity_mlp(width: int) -> FeedForward:
-    """max(0, x [I 0]) [I; 0]: what the book means by an identity MLP."""
+    """max(0, x [I 0]) [I; 0]: the identity MLP of the book."""
     made = FeedForward(width, 2 * width).double()
     with torch.no_grad():
         for linear in (made.expand, made.output):
@@ -178,8 +160,8 @@ def identity_attention(width: int) -> SelfAttention:
 
 
 def outside(points: Tensor, rows: Tensor, generator: torch.Generator) -> float:
-    """How far points lie outside of the convex hull of rows, in the worst of many directions; 0 or
-    less: inside."""
+    """Largest distance of points outside the convex hull of rows, over many directions; at most 0
+    if inside."""
     ways = torch.randn(1000, rows.shape[1], generator=generator, dtype=rows.dtype)
     ways /= ways.norm(dim=1, keepdim=True)
     farthest = (rows @ ways.T).max(dim=0).values
@@ -219,23 +201,6 @@ def _draw_same_rows(data: Sequence[Data]) -> Heat:
     )  # fmt: skip
 
 
-same_rows = Experiment(
-    name="same-rows",
-    title="The same rows through an identity MLP and through attention",
-    varies="the rows: the book's, random ones that are never negative, random ones of both signs",
-    measures="how far the MLP moves them; whether attention's outputs lie within their hull",
-    claims={
-        "C58": Rule(
-            "For the book's rows and for random rows that, like them, are never negative: "
-            "supported if the MLP returns its input within 1e-12 while every output of attention "
-            "lies within the convex hull of the values, with some weight on every row, and differs "
-            "from the input; refuted if not. Rows of both signs are shown and do not decide.",
-            _judge_same_rows,
-            label="identity",
-        )
-    },
-    run=_same_rows,
-    draw=_draw_same_rows,
-    seconds=0.1,
-    references=("https://arxiv.org/abs/1706.03762",),
+same_rows = Experiment.described(
+    "same-rows", _same_rows, _draw_same_rows, {"C58": _judge_same_rows}
 )

@@ -1,4 +1,4 @@
-"""Toyland as numbers, for experiments that train small language models for a short time."""
+"""Toyland as token ids, for small language models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from translucid.data import Toyland
 from translucid_lab import random_rows
 
 SENTENCES, BATCH = 1000, 32
-MOST, NEW = 4000, 300  # sentences to train on, and to be asked about
-COMMON = 200  # words that get a number of their own; the rest share one
+MOST, NEW = 4000, 300  # training and new sentences
+COMMON = 200  # words in the vocabulary; the rest share one id
 
 
 @dataclass
 class NextWords:
-    """Sentences as rows of numbers, drawn in batches; 0 is padding, 1 a rare word."""
+    """Sentences as ids, drawn in batches; 0 is padding, 1 a rare word."""
 
     ids: Tensor  # (sentences, longest)
     vocab: int
     generator: torch.Generator
 
     def loss(self, net: nn.Module) -> Tensor:
-        """On a fresh batch, in nats for each word."""
+        """Loss on a random batch, in nats per word."""
         ids = random_rows(self.ids, BATCH, self.generator)
         mask = ids != 0
         logits = net(ids[:, :-1], mask[:, :-1])
@@ -34,19 +34,19 @@ class NextWords:
 
 
 def next_words(seed: int) -> NextWords:
-    """Toyland's English; each seed has its own sentences and its own order."""
+    """English sentences of Toyland, other ones for each seed."""
     return NextWords(_table(seed), COMMON + 2, torch.Generator().manual_seed(seed))
 
 
-@lru_cache(maxsize=2)  # one experiment reads the same sentences for each of its nets
+@lru_cache(maxsize=2)  # shared by the networks of one experiment
 def _table(seed: int) -> Tensor:
     texts = [value.english for value in Toyland(seed=seed).sentences("train", SENTENCES)]
     return numbered(texts, COMMON)[0]
 
 
 def numbered(texts: Sequence[Sequence[str]], common: int | None = None) -> tuple[Tensor, int]:
-    """Words as numbers from 2 on, the most frequent first, and how many numbers there are; with
-    `common`, rarer words share 1. (texts, longest)"""
+    """Word ids from 2 on, the most frequent first, and the vocabulary size; words beyond the
+    `common` most frequent ones have id 1. (texts, longest)"""
     counts: dict[str, int] = {}
     for word in (word for text in texts for word in text):
         counts[word] = counts.get(word, 0) + 1
@@ -56,7 +56,7 @@ def numbered(texts: Sequence[Sequence[str]], common: int | None = None) -> tuple
 
 
 def padded(rows: Sequence[Sequence[int]], rest: int = 0) -> Tensor:
-    """Rows of one length. (rows, longest)"""
+    """Pad rows to equal length. (rows, longest)"""
     table = torch.full((len(rows), max(map(len, rows))), rest)
     for at, row in enumerate(rows):
         table[at, : len(row)] = torch.tensor(row)
@@ -65,7 +65,7 @@ def padded(rows: Sequence[Sequence[int]], rest: int = 0) -> Tensor:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences to train on and new ones, as rows of numbers."""
+    """Training and new sentences as ids."""
 
     train: Tensor
     new: Tensor
@@ -73,8 +73,7 @@ class Sentences:
 
     @property
     def counted(self) -> float:
-        """The loss on the new ones of somebody who knows only how frequent each word is, in nats
-        for each word but the first."""
+        """Loss of word frequencies on the new sentences, in nats per word except the first."""
         counts = torch.bincount(self.train[:, 1:].flatten(), minlength=self.vocab).double()
         probabilities = (counts[1:] + 1) / (counts[1:] + 1).sum()
         targets = self.new[:, 1:]
@@ -82,8 +81,8 @@ class Sentences:
 
 
 def sentences(seed: int, count: int) -> Sentences:
-    """Toyland's English. The words that have a number and the new sentences are the same for every
-    count, so that losses can be compared."""
+    """English sentences of Toyland. Vocabulary and new sentences are the same for every count, so
+    that losses can be compared."""
     ids = _many(seed)
     return Sentences(ids[:count], ids[MOST:], COMMON + 2)
 

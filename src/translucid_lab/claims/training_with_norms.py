@@ -1,4 +1,4 @@
-"""What norms do to training: new data (C65, C68), gradients by layer at the start (C66), and
+"""Effects of norms on training: generalisation (C65, C68), initial gradients by layer (C66), and
 whether stable distributions are why batch norm helps (C67).
 """
 
@@ -15,22 +15,22 @@ from translucid import NO_TRACE
 from translucid.core import NoTrace
 from translucid.parts import BatchNorm, NormName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, FitStep, Interval, Rule, Verdict, fit
+from translucid_lab import Data, Experiment, Finding, FitStep, Interval, Verdict, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned, not_tested
 
 NORMS: tuple[NormName, ...] = ("none", "layer", "batch")
 BATCHES = (8, 64, 256)  # the last: all of the training data
-MOST_STEPS = 4000  # a net that needs more has no number
-MARGIN = 0.02  # nats: less than this is no help
-FAR = 10**0.5  # a common distance from the middle in 10 dimensions
+MOST_STEPS = 4000  # more count as not reached
+MARGIN = 0.02  # nats: a smaller gain does not count
+FAR = 10**0.5  # typical norm in 10 dimensions
 WRONG = 0.1  # fraction of labels that are wrong
 
 
 def _new_data(seed: int, quick: bool) -> Data:
-    """A noisy classification: the loss on new data when the loss on the training data has come
-    down to the same value, for every norm and batch size."""
+    """Noisy classification: loss on new data at equal training loss, for every norm and batch
+    size."""
     goal = 0.5 if quick else 0.3
     measured: dict[str, Any] = {"goal": goal}
     for norm in NORMS:
@@ -44,8 +44,8 @@ def _new_data(seed: int, quick: bool) -> Data:
 def _samples(
     task: str, count: int, generator: torch.Generator, teacher: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """signs: do two directions have the same sign? radius: is the point far out? That is told by
-    the scale, which a norm takes away."""
+    """signs: do two projections have the same sign? radius: is the point far from the origin? That
+    depends on the scale, which a norm removes."""
     x = torch.randn(count, len(teacher), generator=generator)
     right = (x @ teacher).prod(dim=1) > 0 if task == "signs" else x.norm(dim=1) > FAR
     return x, (right ^ (torch.rand(count, generator=generator) < WRONG)).long()
@@ -72,7 +72,7 @@ def _loss_on_new(seed: int, task: str, norm: NormName, batch: int, goal: float) 
 
 
 def _loss(net: Deep, x: Tensor, y: Tensor) -> float:
-    """As the net is used: batch norm takes its running statistics."""
+    """Loss in evaluation mode: batch norm uses its running statistics."""
     with torch.no_grad():
         loss = float(F.cross_entropy(net.eval()(x), y))
     net.train()
@@ -143,35 +143,13 @@ def _draw_new_data(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-new_data = Experiment(
-    name="norm-new-data",
-    title="Norms and new data, by batch size",
-    varies="the norm; the batch size, from 8 to all samples; what is to be learned",
-    measures="the loss on new data when the training loss has come down to the same value",
-    claims={
-        "C65": Rule(
-            "Holds for a norm, a batch size and a task if the loss on new data, at equal training "
-            "loss, is clearly lower than without a norm; fails if it is clearly not lower by 0.02. "
-            "Supported if it holds in every case, refuted if in none, depends if in some.",
-            _judge_new_data,
-        ),
-        "C68": Rule(
-            "Refuted if batch norm lowers the loss on new data, at equal training loss, at no "
-            "batch size. Supported if it does at all of them, and not by 0.02 more with small "
-            "batches: smoothing would work for every batch. Depends (on the batch's noise) if it "
-            "does at some only, or clearly more with small batches.",
-            _judge_overfitting,
-        ),
-    },
-    run=_new_data,
-    draw=_draw_new_data,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1809.00846", "https://arxiv.org/abs/1802.06455"),
+new_data = Experiment.described(
+    "norm-new-data", _new_data, _draw_new_data, {"C65": _judge_new_data, "C68": _judge_overfitting}
 )
 
 
-# Behind batch norm, every feature is moved by up to `shift` and made wider by up to `scale`, anew
-# at every step. The last has the sizes of Santurkar et al. 2018.
+# After batch norm, each feature is shifted by up to `shift` and widened by up to `scale`, at random
+# in every step. The last has the sizes of Santurkar et al. 2018.
 SHAKING = {"shaken gently": (0.1, 0.05), "shaken hard": (0.5, 0.25)}
 ARMS = ("plain", "batch norm", *SHAKING)
 SHAKEN_DEPTH = 8
@@ -179,7 +157,7 @@ SGD_RATES = (0.03, 0.1, 0.3, 0.01)
 
 
 class Shaken(BatchNorm):
-    """Batch norm whose stable distributions are made unstable again."""
+    """Batch norm followed by random shifts and scales."""
 
     def __init__(self, d_model: int, shift: float, scale: float, seed: int) -> None:
         super().__init__(d_model)
@@ -193,8 +171,8 @@ class Shaken(BatchNorm):
 
 
 def _stability(seed: int, quick: bool) -> Data:
-    """Loss by step at the best of the rates, and by how much the distribution of what enters the
-    activations moves from one step to the next."""
+    """Loss by step at the best learning rate, and the drift of the activations' input distribution
+    between steps."""
     steps, rates = (40, SGD_RATES[:2]) if quick else (200, SGD_RATES)
     measured: dict[str, Any] = {}
     for arm in ARMS:
@@ -231,11 +209,11 @@ def _descend(seed: int, arm: str, rate: float, steps: int) -> tuple[list[float],
     return losses, float(np.mean(drifts))
 
 
-WORST = 10.0  # counted for a loss that is larger, or no number
+WORST = 10.0  # stands in for larger losses and NaN
 
 
 def _drift(before: Tensor, after: Tensor) -> float:
-    """How far the features' means moved between two steps, in deviations, on average."""
+    """Mean shift of the features' means between two steps, in standard deviations."""
     moved = (after.mean(dim=0) - before.mean(dim=0)).abs() / (before.std(dim=0) + 1e-6)
     return float(moved.mean().nan_to_num(WORST).clamp(max=WORST))
 
@@ -277,24 +255,8 @@ def _draw_stability(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-stability = Experiment(
-    name="why-batch-norm",
-    title="Is it the stable distributions that make batch norm help?",
-    varies="no norm; batch norm; batch norm and then a random shift and scale at every step",
-    measures="the mean training loss at the best rate, and how far features' means move in a step",
-    claims={
-        "C67": Rule(
-            "Taken is the gentlest shaking whose distributions move more than the plain net's in "
-            "eight of ten seeds; without one, or if batch norm does not lower the mean training "
-            "loss in eight of ten, nothing is tested. Supported if the shaken net keeps, seed by "
-            "seed, clearly less than half of batch norm's gain, refuted if clearly more.",
-            _judge_stability,
-        )
-    },
-    run=_stability,
-    draw=_draw_stability,
-    seconds=20.0,
-    references=("https://arxiv.org/abs/1502.03167", "https://arxiv.org/abs/1805.11604"),
+stability = Experiment.described(
+    "why-batch-norm", _stability, _draw_stability, {"C67": _judge_stability}
 )
 
 
@@ -312,9 +274,9 @@ KINDS: dict[str, tuple[NormName, bool]] = {
 
 
 def _gradients(seed: int, quick: bool) -> Data:
-    """The norm of the gradient of what enters each block, in nets of depth 50 that learned nothing
-    yet: [gain][block] for every kind. Not of the weights: where a signal shrinks on its way forward
-    and the gradient on its way back, their gradients are all alike, and all too small."""
+    """Gradient norm at the input of each block of untrained networks of depth 50: [gain][block] for
+    every kind. Not of the weights, whose gradients are all alike if both signal and gradient
+    shrink."""
     return {kind: [_by_layer(seed, kind, gain, 32 if quick else 128) for gain in GAINS]
             for kind in KINDS}  # fmt: skip
 
@@ -372,23 +334,6 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-gradients_by_layer = Experiment(
-    name="gradients-by-layer",
-    title="Gradient by layer at depth 50, with norms and residuals and without",
-    varies="the norm, residual connections, the scale of the first weights",
-    measures="the norm of the gradient of what enters every block, before training",
-    claims={
-        "C66": Rule(
-            "Holds for a normalised net if, at every scale of the weights, the gradients at the "
-            "first and the last of 50 blocks are within a factor of 10; fails if at one scale "
-            "clearly not. Supported if it holds for layer norm and batch norm with and without "
-            "residuals, refuted if for none, depends if for some.",
-            _judge_gradients,
-            label="simulation",
-        )
-    },
-    run=_gradients,
-    draw=_draw_gradients,
-    seconds=4.0,
-    references=("https://arxiv.org/abs/1902.08129",),
+gradients_by_layer = Experiment.described(
+    "gradients-by-layer", _gradients, _draw_gradients, {"C66": _judge_gradients}
 )

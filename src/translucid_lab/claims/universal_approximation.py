@@ -1,4 +1,4 @@
-"""What layers can come close to: stacked linear layers (C3), sums of sigmoids (C12, C13)."""
+"""Approximation: stacked linear layers (C3), sums of sigmoids (C12, C13)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.models import MLP, MLPConfig
 from translucid.parts import ActivationName
 from translucid.see import Axis, Bars, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import layers_of, set_weights
 from translucid_lab.engine.intervals import clearly, mean_of, ratio_of
 from translucid_lab.engine.verdict import column, decide
@@ -25,12 +25,12 @@ TARGETS: dict[str, Callable[[Tensor], Tensor]] = {
     "|x - ½|": lambda x: (x - 0.5).abs(),
     "√x": torch.sqrt,
 }
-SHOWN = (4, 8, 16)  # staircases that are drawn
+SHOWN = (4, 8, 16)  # staircases in the picture
 PLACES = 41
 
 
 def _staircase(seed: int, quick: bool) -> Data:
-    """The largest error of staircases that are written down, and of nets that are trained."""
+    """Largest error of constructed staircases, and of trained networks."""
     grid = torch.linspace(0, 1, 2001, dtype=torch.float64)[:, None]
     coarse = torch.linspace(0, 1, PLACES, dtype=torch.float64)[:, None]
     wave = TARGETS["sin 2πx"]
@@ -112,30 +112,12 @@ def _draw_staircase(data: Sequence[Data]) -> Lines:
 
 
 def _tenths() -> tuple[str, ...]:
-    """A label at every fourth place: more could not be read."""
+    """A label at every fourth point, to stay readable."""
     return tuple(f"{x:.1f}" if i % 4 == 0 else "" for i, x in enumerate(np.linspace(0, 1, PLACES)))
 
 
-staircases = Experiment(
-    name="staircases",
-    title="Staircases of sigmoids",
-    varies="the number of hidden units; weights written down, or trained; three targets",
-    measures="the largest error on 2001 places between 0 and 1",
-    claims={
-        "C12": Rule(
-            "Supported if, for each of three continuous targets, every doubling of the sigmoids "
-            "that are written down multiplies the largest error by less than 0.9; refuted if for "
-            "one of them the last doubling leaves more than 0.99 of it. What trained nets reach is "
-            "shown and decides nothing: the claim is about what exists. Three targets are evidence "
-            "for `any`, the proof is Cybenko's.",
-            _judge_staircase,
-            label="identity",
-        )
-    },
-    run=_staircase,
-    draw=_draw_staircase,
-    seconds=17.0,
-    references=("Cybenko 1989", "Hornik, Stinchcombe & White 1989", "Leshno et al. 1993"),
+staircases = Experiment.described(
+    "staircases", _staircase, _draw_staircase, {"C12": _judge_staircase}
 )
 
 
@@ -144,7 +126,7 @@ staircases = Experiment(
 
 STEEPNESS = (10.0, 30.0, 100.0, 300.0, 1000.0)
 NEAR = 0.01
-# Jumps at these places by these heights; at a jump, the value the source gives to the function.
+# Places and heights of the jumps, the function's values there, and the end of the range.
 STEPS: dict[str, tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], float]] = {
     "one step": ((0.5,), (1.0,), (1.0,), 1.0),
     "two steps": ((1.0, 2.0), (1.0, 2.0), (1.0, 1.0), 3.0),
@@ -159,7 +141,7 @@ def _steep(seed: int, quick: bool) -> Data:
 def _step_errors(name: str, steep: float) -> dict[str, float]:
     """Largest error anywhere, and away from the jumps, over the largest jump; and the area."""
     places, heights, values, end = STEPS[name]
-    x = torch.arange(int(20_000 * end) + 1, dtype=torch.float64) / 20_000  # holds every jump
+    x = torch.arange(int(20_000 * end) + 1, dtype=torch.float64) / 20_000  # contains every jump
     wanted = torch.zeros_like(x)
     for place, height in zip(places, heights, strict=True):
         wanted += height * (x > place)
@@ -204,25 +186,7 @@ def _draw_steep(data: Sequence[Data]) -> Lines:
     )  # fmt: skip
 
 
-steep_sigmoids = Experiment(
-    name="steep-sigmoids",
-    title="A steep sigmoid against a step",
-    varies="the steepness; one step and two steps",
-    measures="the largest error anywhere and off the jumps, and the area between the two",
-    claims={
-        "C13": Rule(
-            "The claim says everywhere, end points included. Supported if at the greatest "
-            "steepness the largest error is below a hundredth of the jump; refuted if it is still "
-            "above 0.45 of it; undecided between.",
-            _judge_steep,
-            label="identity",
-        )
-    },
-    run=_steep,
-    draw=_draw_steep,
-    seconds=0.2,
-    seeds=1,
-)
+steep_sigmoids = Experiment.described("steep-sigmoids", _steep, _draw_steep, {"C13": _judge_steep})
 
 
 DEPTHS = (1, 2, 4)
@@ -230,13 +194,13 @@ SAMPLES, WIDE = 64, 16
 
 
 def _stack(seed: int, quick: bool) -> Data:
-    """A curved target: what least squares, linear nets of several depths and a ReLU net leave."""
+    """Errors of least squares, linear networks and a ReLU network on a curved target."""
     torch.manual_seed(seed)
     x = torch.randn(SAMPLES, 2, dtype=torch.float64)
     y = (torch.sin(2 * x[:, :1]) + x[:, :1] * x[:, 1:] + x[:, 1:]).detach()
     steps = 100 if quick else 400
     made = torch.cat([x, torch.ones_like(y)], dim=1)
-    # Not lstsq: its last digit changes with where the numbers lie in memory.
+    # Not lstsq: its last digit depends on memory alignment.
     left = y - made @ torch.linalg.solve(made.T @ made, made.T @ y)
     nets = [_fitted("identity", depth, x, y, steps) for depth in DEPTHS]
     return {
@@ -249,7 +213,7 @@ def _stack(seed: int, quick: bool) -> Data:
 
 def _fitted(bend: ActivationName, depth: int, x: Tensor, y: Tensor, steps: int) -> MLP:
     net = MLP(MLPConfig(inputs=2, hidden=(WIDE,) * (depth - 1), activation=bend)).double()
-    # No step of the library's optimizers: it looks for the end of a line, and asks again and again.
+    # Not an optimizer of the library: its line search evaluates the loss several times per step.
     optimiser = torch.optim.LBFGS(
         net.parameters(), max_iter=steps, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )
@@ -271,13 +235,13 @@ def _error(net: MLP, x: Tensor, y: Tensor) -> float:
 
 @torch.no_grad()
 def _collapse_error(net: MLP, x: Tensor) -> float:
-    """How far the net is from the one affine map that its layers multiply to."""
+    """Distance of the network from the product of its layers."""
     weight, bias = collapsed(net)
     return float((net(x) - (x @ weight.T + bias)).abs().max())
 
 
 def collapsed(net: MLP) -> tuple[Tensor, Tensor]:
-    """W = W_n ... W_1, and the bias that goes with it."""
+    """W = W_n ... W_1, and its bias."""
     weight = torch.eye(net.config.inputs, dtype=net.output.linear.weight.dtype)
     bias = torch.zeros(net.config.inputs, dtype=weight.dtype)
     for layer in layers_of(net):
@@ -319,23 +283,4 @@ def _draw_stack(data: Sequence[Data]) -> Bars:
     )  # fmt: skip
 
 
-linear_stack = Experiment(
-    name="linear-stack",
-    title="Linear layers on top of each other",
-    varies="the depth of linear nets; ReLU between the layers",
-    measures="the error left on a curved target; how far a linear net is from one matrix",
-    claims={
-        "C3": Rule(
-            "Supported if linear nets of every depth end within 1 % of least squares, each equals "
-            "the product of its matrices within 1e-9, and a ReLU net of that depth leaves clearly "
-            "less than half the error. Refuted if a linear net is clearly more than 1 % better, or "
-            "is not that product. What has not been trained to the end stays undecided.",
-            _judge_stack,
-            label="identity",
-        )
-    },
-    run=_stack,
-    draw=_draw_stack,
-    seconds=2.5,
-    references=("https://arxiv.org/abs/1312.6120", "https://arxiv.org/abs/1802.06509"),
-)
+linear_stack = Experiment.described("linear-stack", _stack, _draw_stack, {"C3": _judge_stack})

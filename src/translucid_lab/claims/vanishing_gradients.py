@@ -14,13 +14,13 @@ from translucid import Trace
 from translucid.models import MLP, MLPConfig
 from translucid.parts import ACTIVATIONS, ActivationName
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, Rule, fit
+from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.small_nets import layers_of
 from translucid_lab.engine.intervals import clearly, mean_of, median_of
 from translucid_lab.engine.verdict import column, decide
 
 LAYERS, WIDTH, BATCH = 20, 64, 16
-HE = math.sqrt(2)  # makes up for the half that ReLU takes away: He et al. 2015
+HE = math.sqrt(2)  # compensates for the half that ReLU removes: He et al. 2015
 GAINS: dict[ActivationName, tuple[float, ...]] = {
     "sigmoid": (1.0, 4.0, 16.0),
     "tanh": (0.5, 1.0, 2.0),
@@ -33,8 +33,8 @@ UNITS = 32
 
 
 def _gradients(seed: int, quick: bool) -> Data:
-    """How large the gradient of the output is at every layer, and by which factor a layer should
-    multiply it: the gain times the size of the activation's slopes."""
+    """Gradient norm at every layer, and its expected factor per layer: the gain times the size of
+    the activation's slopes."""
     torch.manual_seed(seed)
     nets = 1 if quick else 8
     measured: dict[str, Data] = {}
@@ -62,7 +62,8 @@ def slope(name: ActivationName, z: Tensor) -> Tensor:
 
 
 def deep_net(name: ActivationName, gain: float) -> MLP:
-    """Weights of deviation gain / √width: with unit slopes a layer multiplies by the gain."""
+    """Weights of standard deviation gain / √width: with unit slopes a layer multiplies by the
+    gain."""
     config = MLPConfig(inputs=WIDTH, hidden=(WIDTH,) * LAYERS, activation=name)
     net = MLP(config).double()
     for layer in layers_of(net):
@@ -91,7 +92,7 @@ def _gradient_by_layer(name: ActivationName, gain: float) -> tuple[list[float], 
 
 
 def _dead_units(rate: float, steps: int) -> int:
-    """Hidden ReLU units of a small net that no sample wakes any more after training."""
+    """Hidden ReLU units that are inactive for all samples after training."""
     x = torch.randn(128, 8)
     y = torch.sin(x.sum(dim=1, keepdim=True))
     net = MLP(MLPConfig(inputs=8, hidden=(UNITS,)))
@@ -100,7 +101,7 @@ def _dead_units(rate: float, steps: int) -> int:
     trace = Trace("*.activation")
     with torch.no_grad():
         net(x, trace=trace)
-    asleep = trace["layers.0.dense.activation"] <= 0  # (samples, units); what diverged is not dead
+    asleep = trace["layers.0.dense.activation"] <= 0  # (samples, units); NaN is not dead
     return int(asleep.all(dim=0).sum())
 
 
@@ -183,37 +184,6 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
     )
 
 
-gradient_by_layer = Experiment(
-    name="gradient-by-layer",
-    title="Gradients through twenty layers",
-    varies="the activation and the gain of the weights; the learning rate of a small ReLU net",
-    measures="the gradient's norm at every layer; gain times slope; units that nothing wakes",
-    claims={
-        "C4": Rule(
-            "In every setting whose gain times slope is clearly below 0.85, the gradient at the "
-            "input must be clearly below a tenth of that at the last layer, and its logarithm "
-            "close to a line over the layers (squared correlation above 0.95). Refuted if one of "
-            "them clearly keeps a tenth. Undecided if small weights alone (ReLU) and small slopes "
-            "alone (sigmoid, gain 1) are not among these settings, or it falls otherwise.",
-            _judge_vanishing,
-            label="simulation",
-        ),
-        "C7": Rule(
-            "Supported if at every gain the gradient at the input is clearly above a tenth of that "
-            "at the last layer, and after training at either rate clearly less than a tenth of the "
-            "units is dead. Depends, on the gain or on the rate, if clearly so at one and clearly "
-            "not at another. Refuted if the gradient falls below a tenth at every gain, or units "
-            "die at every rate.",
-            _judge_relu,
-            label="simulation",
-        ),
-    },
-    run=_gradients,
-    draw=_draw_gradients,
-    seconds=2.5,
-    references=(
-        "https://proceedings.mlr.press/v9/glorot10a.html",
-        "https://arxiv.org/abs/1502.01852",
-        "https://arxiv.org/abs/1903.06733",
-    ),
+gradient_by_layer = Experiment.described(
+    "gradient-by-layer", _gradients, _draw_gradients, {"C4": _judge_vanishing, "C7": _judge_relu}
 )

@@ -1,1 +1,1 @@
-"""What makes experiments of claims: rules and verdicts, the runner, results, and the report."""
+"""Machinery of the lab: experiments and rules, the runner, verdicts, results and the report."""

@@ -1,5 +1,4 @@
-"""What is known about every claim: its verdict, by which rule, how firm it is, and whether it was
-repeated."""
+"""The evidence for each claim: its verdict, the rule behind it, its confidence, and repetitions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,28 +18,28 @@ from translucid_lab.engine.statistics import benjamini_hochberg
 from translucid_lab.engine.verdict import Finding, Verdict, compared
 
 BEYOND = "asked beyond the books"
-LIMITS = {  # what a verdict does not say, by what stands behind it
-    "identity": "It holds or fails by algebra: the experiment shows it, and tests this library's "
-    "code; it is no finding about trained models.",
+LIMITS = {  # what a verdict does not say, by kind of evidence
+    "identity": "It holds or fails by algebra: the experiment demonstrates it and tests this "
+    "library's code; it says nothing about trained models.",
     "simulation": "Random weights or made-up numbers were measured, not trained models.",
-    "trained toy": "Small nets on made-up tasks were measured; larger ones, and real text, may "
+    "trained toy": "Small networks on made-up tasks were measured; larger ones and real text may "
     "differ.",
     "timing": "Times are those of one machine and of this library's code.",
-    "real data": "One data set or a few models were measured, not all of them; where weights were "
-    "there already, seeds are samples of texts, not of models.",
+    "real data": "One data set or a few models were measured; for pretrained weights, seeds are "
+    "samples of texts, not of models.",
 }
 AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about one claim."""
+    """The evidence for one claim."""
 
     claim: Claim
     experiment: Experiment | None = None
     kept: Kept | None = None
     again: Kept | None = None  # the same code with other seeds
-    real: Kept | None = None  # the same claim, beyond toys
+    real: Kept | None = None  # the same claim on real data
     elsewhere: Kept | None = None  # the same code on another kind of machine
 
     @property
@@ -49,14 +48,14 @@ class Evidence:
 
     @property
     def state(self) -> str:
-        """A verdict, or why there is none."""
+        """The verdict, or why there is none."""
         if self.finding is not None:
             return self.finding.verdict
         return "no experiment yet" if self.experiment is None and self.kept is None else "not run"
 
     @property
     def older_rule(self) -> bool:
-        """Was it judged by a rule that is not the one of now?"""
+        """Was it judged by an earlier version of its rule?"""
         made, kept, key = self.experiment, self.kept, self.claim.key
         if made is None or kept is None or key not in made.claims:
             return False
@@ -64,24 +63,22 @@ class Evidence:
 
     @property
     def rule_text(self) -> str:
-        """Which rule has judged, and since when it stands; a sentence."""
+        """A sentence: the hash of the rule that judged, and the day it was frozen."""
         if self.kept is None:
             return ""
         if self.older_rule:
-            return (
-                "Judged by an older rule than that of now: run it again for a verdict by that one."
-            )
+            return "Judged by an older version of the rule; run it again to apply the current one."
         key = self.claim.key
         made, day = self.kept.hashes.get(key, ""), self.kept.frozen.get(key)
         if not day:
             return ""
         seen = self.kept.seeds > 1 and self.kept.first_seed < UNSEEN
-        warning = f" These seeds were seen while it was made: --first-seed {UNSEEN} takes others."
-        return f"The rule {made} is frozen since {day}.{warning * seen}"
+        warning = f" Its authors had seen these seeds; use --first-seed {UNSEEN} for others."
+        return f"The rule {made} was frozen on {day}.{warning * seen}"
 
     @property
     def confidence(self) -> list[str]:
-        """Sentences: how far the verdict could be pressed, by which rule, and was it repeated?"""
+        """Sentences on the rule, the significance of the verdict, and its repetitions."""
         finding = self.finding
         if finding is None:
             return []
@@ -89,7 +86,7 @@ class Evidence:
         if finding.p is not None:
             decided = [made for made in finding.comparisons if made.side != "across"]
             sentences.append(
-                f"It stays the same down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
+                f"The verdict holds down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
                 f"of {len(finding.comparisons)} comparisons are decided after Holm's correction."
             )
         sentences += [self.repetition, self.other_machine, self.other_size]
@@ -97,14 +94,14 @@ class Evidence:
 
     @property
     def in_words(self) -> str:
-        """What the verdict means, for people; where nobody has written that, its numbers."""
+        """What the verdict means in plain words, or else the numbers behind it."""
         if self.finding is None:
             return ""
         return in_plain_words(self.claim.key, self.finding.verdict) or self.finding.why
 
     @property
     def surprising(self) -> bool:
-        """Is it refuted, or decided otherwise than the literature has it?"""
+        """Is the claim refuted, or does the verdict differ from the literature?"""
         if self.finding is None or self.finding.verdict in ("undecided", "not tested"):
             return False
         differs = bool(self.difference) and self.claim.literature != "vague"
@@ -112,7 +109,7 @@ class Evidence:
 
     @property
     def other_machine(self) -> str:
-        """Was it measured on another kind of machine, and what came out? A sentence."""
+        """A sentence on the result from another kind of machine."""
         if self.finding is None or self.kept is None or self.kept.quick:
             return ""
         other = self.repeated_elsewhere
@@ -126,29 +123,29 @@ class Evidence:
 
     @property
     def other_size(self) -> str:
-        """Was it asked of something else than the toy, larger or smaller? A sentence."""
+        """A sentence on the verdict at another size."""
         if self.kept is None or self.kept.quick or self.kept.file is not None:
             return ""
         finding = self.real.findings.get(self.claim.key) if self.real else None
         if finding is None:
-            return "Not asked at another size than what was varied here."
-        return f"Asked at another size, beyond the toy: {finding.verdict}."
+            return "Not tested at another size than what was varied here."
+        return f"Tested at another size, beyond the toy: {finding.verdict}."
 
     @property
     def beyond_toys(self) -> str:
-        """What real text or real weights say of the claim; a sentence."""
+        """A sentence on the verdict from real text or pretrained weights."""
         if self.real is None or (finding := self.real.findings.get(self.claim.key)) is None:
             return ""
         return f"{finding.verdict}: {finding.why} ({self.real.title}; {self.real.when})"
 
     @property
     def rule_beyond(self) -> str:
-        """The rule of that second answer, since when it stands, and what it does not say."""
+        """The rule behind that verdict, the day it was frozen, and its limits."""
         key = self.claim.key
         if self.real is None or key not in self.real.rules:
             return ""
         day = self.real.frozen.get(key)
-        frozen = f"The rule {self.real.hashes.get(key)} is frozen since {day}." if day else ""
+        frozen = f"The rule {self.real.hashes.get(key)} was frozen on {day}." if day else ""
         limits = LIMITS.get(self.real.labels.get(key, ""), "")
         return " ".join(filter(None, [self.real.rules[key], frozen, limits]))
 
@@ -161,34 +158,34 @@ class Evidence:
 
     @property
     def label(self) -> str:
-        """What stands behind the claim: an identity, a simulation, small trained nets, ..."""
+        """The kind of evidence: identity, simulation, trained toy, timing or real data."""
         if self.experiment is not None and self.claim.key in self.experiment.claims:
             return self.experiment.claims[self.claim.key].label
         return self.kept.labels.get(self.claim.key, "") if self.kept else ""
 
     @property
     def difference(self) -> str:
-        """Where the verdict and the literature differ: a sentence."""
+        """A sentence on how the verdict differs from the literature; empty if it does not."""
         return difference(self.claim, self.finding.verdict) if self.finding else ""
 
     @property
     def repeated(self) -> Finding | None:
-        """What other seeds gave."""
+        """The finding with other seeds."""
         return self.again.findings.get(self.claim.key) if self.again else None
 
     @property
     def repeated_elsewhere(self) -> Finding | None:
-        """What another kind of machine gave, with other seeds where there is chance."""
+        """The finding on another kind of machine, with other seeds if there are any."""
         return self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
 
     @property
     def repetitions(self) -> list[Finding]:
-        """All that was measured again."""
+        """The findings of all repetitions."""
         return [again for again in (self.repeated, self.repeated_elsewhere) if again is not None]
 
     @property
     def repetition(self) -> str:
-        """How other seeds compare: a sentence."""
+        """A sentence on how the result with other seeds compares."""
         if self.again is None or self.repeated is None or self.finding is None:
             once = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
             missing = once and self.finding is not None and self.repeated_elsewhere is None
@@ -200,7 +197,7 @@ class Evidence:
 
     @property
     def wavers(self) -> bool:
-        """Did a repetition give another verdict?"""
+        """Did a repetition give a different verdict?"""
         first = self.finding
         return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 
@@ -213,8 +210,8 @@ def difference(claim: Claim, verdict: Verdict) -> str:
         "right": "calls this right",
         "partly": "calls this partly right",
         "wrong": "calls this wrong",
-        "vague": "cannot decide on it, since the wording is vague: the nearest measurable question "
-        "was asked",
+        "vague": "cannot decide this, since the wording is vague; the nearest measurable question "
+        "was tested",
     }[known]
     measured = {
         "supported": "these measurements support it",
@@ -233,8 +230,8 @@ def rows(
     real: Results | None = None,
     elsewhere: Results | None = None,
 ) -> list[Evidence]:
-    """Every claim of the books, what the lab asks beyond them, then the user's own. What was
-    measured `again`, or `elsewhere`, counts only where the code and the setting are the same."""
+    """The claims of the books, the lab's further questions, then the user's own claims. Results
+    `again` and `elsewhere` count only if they were measured by the same code and setting."""
     beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
     repeated, moved = (
         {name: kept for name, kept in (others or {}).items() if name in results
@@ -258,36 +255,22 @@ def rows(
 
 
 def claim_of(kept: Kept, key: str) -> Claim:
-    """A claim of the books, or one of which nothing is known but what the experiment says."""
+    """A claim of the books, or else one described by its experiment."""
     if kept.file is not None:
         return Claim(key, kept.title, None, f"a claim of your own, in {Path(kept.file).name}")
     return claims().get(key) or Claim(key, kept.title, None, BEYOND)
 
 
-@dataclass(frozen=True)
-class Surety:
-    """Of all verdicts that rest on seeds."""
-
-    verdicts: int
-    rate: float  # of false ones among them, at most, on average
-
-    @property
-    def false(self) -> float:
-        """How many of them to expect to be false, at most."""
-        return self.rate * self.verdicts
-
-    def __str__(self) -> str:
-        if not self.verdicts:
-            return ""
-        number = f"{self.false:.1f}" if self.false >= 0.05 else f"{self.false:.1g}"
-        return (
-            f"{self.verdicts} verdicts rest on the numbers of several seeds. By Benjamini and "
-            f"Hochberg's correction over all of them, at most {number} may be expected to be "
-            "false; within each claim, Holm's correction covers all of its comparisons."
-        )
-
-
-def surety(findings: Iterable[Finding]) -> Surety:
-    """The rate of false discoveries at which all of these verdicts are called decided."""
+def expected_errors(findings: Iterable[Finding]) -> str:
+    """A sentence on how many of these verdicts may be false, by Benjamini and Hochberg's false
+    discovery rate; empty if none of them rests on seeds."""
     p_values = [finding.p for finding in findings if finding.p is not None]
-    return Surety(len(p_values), max(benjamini_hochberg(p_values), default=0.0))
+    if not p_values:
+        return ""
+    expected = max(benjamini_hochberg(p_values)) * len(p_values)
+    number = f"{expected:.1f}" if expected >= 0.05 else f"{expected:.1g}"
+    return (
+        f"{len(p_values)} verdicts rest on the numbers of several seeds. By Benjamini and "
+        f"Hochberg's correction over all of them, at most {number} may be expected to be "
+        "false; within each claim, Holm's correction covers all of its comparisons."
+    )

@@ -1,8 +1,4 @@
-"""Claims, the experiments that test them, and how one is found or begun.
-
-An experiment is found in a module, in a user's file, or by its claim; `translucid lab new` writes
-one to begin from.
-"""
+"""Claims and the experiments that test them: definition, lookup, and the template of `lab new`."""
 
 import re
 import sys
@@ -13,79 +9,97 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal, Self
 
 from translucid import TranslucidError
 from translucid.core import ConfigError, InputError, nearest, write_text
 from translucid.see import Picture
-from translucid_lab.engine.verdict import Data, Rule
+from translucid_lab.engine.verdict import Data, Finding, Rule
 
 Literature = Literal["right", "partly", "wrong", "vague"]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence that many books and courses have in some form."""
+    """A statement that many books and courses make in some form."""
 
     key: str  # C46
     says: str
-    literature: Literature | None  # of those who have measured or proved it before; None: nobody
-    notes: str  # who, and under which conditions
+    literature: Literature | None  # the verdict of published work; None: there is none
+    notes: str  # the sources, and their conditions
+
+
+@cache
+def _texts(file: str) -> dict[str, Any]:
+    """A TOML file beside this one."""
+    return tomllib.loads(files(__package__).joinpath(file).read_text("utf-8"))
 
 
 @cache
 def claims() -> dict[str, Claim]:
     """All claims, by key, in their order."""
-    text = files("translucid_lab.engine").joinpath("claims.toml").read_text("utf-8")
-    return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}
-
-
-@cache
-def _sentences() -> dict[str, dict[str, str]]:
-    text = files("translucid_lab.engine").joinpath("plain_words.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return {key: Claim(key, **entry) for key, entry in _texts("claims.toml").items()}
 
 
 def in_plain_words(key: str, verdict: str) -> str:
-    """What this verdict means for this claim, in one sentence; nothing where nobody wrote one."""
-    return _sentences().get(key, {}).get(verdict, "")
+    """One sentence on what this verdict means for this claim; empty if there is none."""
+    sentence: str = _texts("plain_words.toml").get(key, {}).get(verdict, "")
+    return sentence
 
 
-LEAST_SEEDS = 10  # where there is chance: with fewer, exact tests can say nothing
-
-UNSEEN = 1000  # the first seed of the run that counts: those below were seen while rules were made
+LEAST_SEEDS = 10  # of a random experiment: with fewer, exact tests cannot decide anything
+UNSEEN = 1000  # first seed of the run that counts: lower ones were seen while rules were written
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One measurement, for one claim or several.
+    """A measurement that tests one or more claims.
 
-    run(seed, quick) measures and returns numbers that JSON can hold; with `quick` it does less of
-    the same. Verdicts and pictures are made of the numbers of all seeds, and of nothing else.
+    run(seed, quick) returns the numbers of one seed, in a form that JSON can store; with `quick`
+    it measures less. Verdicts and pictures are computed from the numbers of all seeds alone.
     """
 
     name: str  # softmax-scale
-    title: str  # what is seen, for a figure
+    title: str  # what the figure shows
     varies: str
     measures: str
     claims: Mapping[str, Rule]  # by key
     run: Callable[[int, bool], Data]
     draw: Callable[[Sequence[Data]], Picture]
-    seconds: float  # of one seed on one core, about
-    seeds: int = LEAST_SEEDS  # 1: there is no chance in it
+    seconds: float  # approximate, for one seed on one core
+    seeds: int = LEAST_SEEDS  # 1: nothing in it is random
     references: tuple[str, ...] = ()
-    beyond_toys: bool = False  # it asks claims a second time, though not of real data
+    beyond_toys: bool = False  # a second test of its claims, without real data
 
     def __post_init__(self) -> None:
         if self.seeds != 1 and self.seeds < LEAST_SEEDS:
             raise ConfigError(
-                f"{self.name}: seeds = {self.seeds}; take {LEAST_SEEDS} or more, or 1 where "
-                "nothing is left to chance"
+                f"{self.name}: seeds = {self.seeds}; use {LEAST_SEEDS} or more, or 1 if nothing in "
+                "the experiment is random"
             )
+
+    @classmethod
+    def described(
+        cls,
+        name: str,
+        run: Callable[[int, bool], Data],
+        draw: Callable[[Sequence[Data]], Picture],
+        judges: Mapping[str, Callable[[Sequence[Data]], Finding]],
+    ) -> Self:
+        """An experiment of the lab: its texts and rules are in experiments.toml; `judges` has the
+        function that applies each claim's rule."""
+        entry = dict(_texts("experiments.toml")[name])
+        rules = entry.pop("claims")
+        if set(rules) != set(judges):
+            raise ConfigError(f"{name}: rules in experiments.toml for {[*rules]}, functions for "
+                              f"{[*judges]}")  # fmt: skip
+        entry["claims"] = {key: Rule(judge=judges[key], **rule) for key, rule in rules.items()}
+        entry["references"] = tuple(entry.get("references", ()))
+        return cls(name=name, run=run, draw=draw, **entry)
 
     @property
     def real(self) -> bool:
-        """Does it ask claims again, beyond toys?"""
+        """Is it a second test of its claims, beyond toys?"""
         labels = (rule.label for rule in self.claims.values())
         return self.beyond_toys or "real data" in labels
 
@@ -95,29 +109,31 @@ def of_module(module: ModuleType) -> list[Experiment]:
 
 
 def of_file(path: Path, taken: Collection[str] = ()) -> list[Experiment]:
-    """The experiments of a file outside the package; those of the package have taken names."""
+    """Load the experiments of a user's file; `taken` are the names that they cannot have."""
     if not path.is_file():
         raise ConfigError(
-            f"{path}: no such file; `translucid lab new NAME` writes one to begin with"
+            f"{path}: no such file; `translucid lab new NAME` writes one to start from"
         )
     experiments = of_module(_loaded(path))
     if not experiments:
-        raise ConfigError(f"{path}: no Experiment is made in it; see `translucid lab new --help`")
+        raise ConfigError(
+            f"{path}: the file defines no Experiment; see `translucid lab new --help`"
+        )
     names = [experiment.name for experiment in experiments]
     if twice := [name for name in names if names.count(name) > 1 or name in taken]:
-        raise ConfigError(f"{path}: the name {twice[0]} is taken; give the experiment another")
+        raise ConfigError(f"{path}: the name {twice[0]} is taken; rename the experiment")
     return experiments
 
 
 def _loaded(path: Path) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name = f"translucid_lab_{path.stem}"  # no name that a file of its own could have
+    name = f"translucid_lab_{path.stem}"  # cannot clash with another module
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path}: not a Python file: its name must end in .py")
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look themselves up there
+    sys.modules[name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except TranslucidError:
@@ -128,7 +144,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def for_claim(key: str, known: Mapping[str, Experiment]) -> Experiment:
-    """The experiment that decides on a claim, or that has this name."""
+    """Find an experiment by one of its claims, or by its name."""
     if key.lower() in known:
         return known[key.lower()]
     for experiment in known.values():
@@ -145,15 +161,15 @@ _NAME = re.compile(r"[A-Za-z][\w-]*")
 
 
 def write_template(name: str, taken: Collection[str], folder: Path = Path()) -> Path:
-    """NAME.py, which is never written over; the lab's experiments have taken names."""
+    """Write NAME.py from the template; never overwrite a file."""
     name = name.removesuffix(".py")
     if not _NAME.fullmatch(name) or not name.isascii():
         raise ConfigError(
-            f"{name}: a name has letters, digits, _ and -, and begins with a letter, such as "
+            f"{name}: use letters, digits, _ and - for a name, and start with a letter, as in "
             "longer-words"
         )
     if name.lower() in taken:
-        raise ConfigError(f"{name}: the lab has an experiment of this name; choose another")
+        raise ConfigError(f"{name}: the lab has an experiment with this name; choose another")
     path = folder / f"{name}.py"
     if path.exists():
         raise InputError(f"{path} exists already; choose another name")

@@ -1,14 +1,14 @@
 """Hashes of the rules that judge, and of the code that measures.
 
-Rules are frozen before the run that counts: each has a hash, and the day it has it since. A rule is
-the claim's words, the rule's words, its label, the number of seeds, the function that judges with
-the functions and numbers of the lab that it uses, and the statistics below it. A rule that was
-changed has another hash, and older verdicts are shown as those of an older rule.
-`python bench/lab_freeze.py` writes the hashes down, with the day.
+Rules are frozen before the run that counts: frozen.json has the hash of each, and the day it was
+frozen. The hash covers the text of the claim and of the rule, its label, the number of seeds, the
+judging function with the lab's functions and constants that it uses, and the version of the
+statistics. If a rule changes, its hash changes, and older verdicts are marked as such.
+`python bench/lab_freeze.py` writes the file.
 
-Code that measures has a hash too, by which stored numbers are found again: they are measured anew
-when a function, class or constant that `run` uses has changed. Where it is defined, how it is laid
-out and what its comments say makes no difference.
+The measuring code has a hash too, which identifies stored numbers: they are measured again when a
+function, class or constant that `run` uses changes. Where it is defined, its layout, comments and
+docstrings make no difference.
 """
 
 import ast
@@ -28,8 +28,8 @@ from translucid import __version__
 from translucid_lab.engine.experiment import Experiment, claims
 
 FILE = "frozen.json"
-# 1: the bootstrap over 5 seeds, each comparison for itself. 2: Student's t, ranks and exact counts
-# over 10 seeds, Holm within a claim. To be raised when all rules change at once.
+# 1: bootstrap over 5 seeds, no correction. 2: Student's t, ranks and exact counts over 10 seeds,
+# Holm's correction within a claim. Raise it when all rules change at once.
 STATISTICS = 2
 LAB, CLAIMS, ENGINE = "translucid_lab", "translucid_lab.claims.", "translucid_lab.engine."
 FOLDER = Path(__file__).parents[1]  # of the lab
@@ -40,7 +40,7 @@ _IGNORED = ("ctx", "kind", "type_comment", "type_params")
 
 
 def fingerprint(experiment: Experiment, key: str) -> str:
-    """Of the rule that an experiment has for a claim."""
+    """The hash of an experiment's rule for a claim."""
     rule, claim = experiment.claims[key], claims().get(key)
     parts = [str(STATISTICS), claim.says if claim else experiment.title, rule.text, rule.label]
     parts += [str(experiment.seeds), *_code(rule.judge)]
@@ -49,25 +49,25 @@ def fingerprint(experiment: Experiment, key: str) -> str:
 
 @cache
 def frozen() -> dict[str, dict[str, str]]:
-    """By claim: the hash, and since when."""
+    """The frozen rules by claim: hash and day."""
     text = files("translucid_lab.engine").joinpath(FILE).read_text("utf-8")
     rules: dict[str, dict[str, str]] = json.loads(text)
     return rules
 
 
 def name_of(experiment: Experiment, key: str) -> str:
-    """A claim that is asked of toys and beyond them has two rules."""
+    """The rule's key in frozen.json; a claim can have a second rule, for real data."""
     return f"{key}, {experiment.name}" if experiment.real else key
 
 
 def frozen_since(experiment: Experiment, key: str) -> str:
-    """The day, or nothing where the rule is no frozen one: a user's own, or one in the making."""
+    """The day the rule was frozen; empty if it is not frozen."""
     entry = frozen().get(name_of(experiment, key), {})
     return entry.get("since", "") if entry.get("hash") == fingerprint(experiment, key) else ""
 
 
 def _code(function: Any) -> Iterator[str]:
-    """A function and what it uses of the lab's claims, without regard to spaces and lines."""
+    """The source of a function, and of what it uses from the claims, without whitespace."""
     waiting, seen = [function], set()
     while waiting:
         here = waiting.pop()
@@ -89,7 +89,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _plain(value: Any) -> bool:
-    """Numbers and texts, and what is made of them."""
+    """Is it a number or text, or a collection of those?"""
     if isinstance(value, dict):
         return all(_plain(part) for pair in value.items() for part in pair)
     if isinstance(value, tuple | list):
@@ -101,14 +101,14 @@ def _plain(value: Any) -> bool:
 
 
 def digest(experiment: Experiment) -> str:
-    """Of the code that measures, and the version of the library."""
+    """The hash of the measuring code and of the library's version."""
     pieces = sorted(set(_measuring_code(experiment)))
     return hashlib.sha256("\n".join([__version__, *pieces]).encode()).hexdigest()[:12]
 
 
 def _measuring_code(experiment: Experiment) -> Iterator[str]:
-    """The definitions that `run` uses, from the lab's files but for those that only judge or run;
-    of a user's file, all definitions."""
+    """The definitions that `run` uses from the lab's claims and fit.py; all definitions of a
+    user's file."""
     path = source_of(experiment)
     start = _source(path.read_text("utf-8")) if outside(experiment) else None
     names = [*start.definitions] if start else [_function(experiment).__name__]
@@ -128,8 +128,8 @@ def _measuring_code(experiment: Experiment) -> Iterator[str]:
 
 
 def _imported(module: str, name: str) -> list[tuple[Path, str]]:
-    """Where a name is defined that a file imports from the lab: nowhere, if it only judges or runs;
-    in several places, if it is a module."""
+    """Where a name that is imported from the lab is defined: nowhere if it only judges or runs, in
+    several places if it is a module."""
     if module.startswith(ENGINE) and module != f"{ENGINE}fit":
         return []
     place = FOLDER.joinpath(*module.split(".")[1:])
@@ -141,9 +141,9 @@ def _imported(module: str, name: str) -> list[tuple[Path, str]]:
 
 @dataclass(frozen=True)
 class TopLevel:
-    """The top level of a file."""
+    """The top-level definitions and imports of a file."""
 
-    definitions: dict[str, tuple[str, frozenset[str]]]  # by name: the code, the names that it uses
+    definitions: dict[str, tuple[str, frozenset[str]]]  # by name: the code, and the names it uses
     imports: dict[str, tuple[str, str]]  # from the lab, by name: the module, and the name there
 
 
@@ -186,7 +186,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _tree(node: Any) -> str:
-    """The syntax of some code, alike in all versions of Python, without its documentation."""
+    """The syntax tree as text, without docstrings; the same in all versions of Python."""
     if isinstance(node, list):
         return f"[{', '.join(map(_tree, node))}]"
     if not isinstance(node, ast.AST):
@@ -199,22 +199,22 @@ def _tree(node: Any) -> str:
 
 
 def source_of(experiment: Experiment) -> Path:
-    """The file that defines its measuring function."""
+    """The file that defines the measuring function."""
     return Path(inspect.getsourcefile(_function(experiment)) or "")
 
 
 def line_of(experiment: Experiment) -> int:
-    """Where in that file."""
+    """The line of the measuring function in that file."""
     return _function(experiment).__code__.co_firstlineno
 
 
 def module_of(experiment: Experiment) -> str:
-    """The module that defines its measuring function."""
+    """The module that defines the measuring function."""
     return str(_function(experiment).__module__)
 
 
 def outside(experiment: Experiment) -> bool:
-    """Is it a user's own, from a file outside the package?"""
+    """Is the experiment defined outside the package, in a user's file?"""
     return not module_of(experiment).startswith(f"{LAB}.")
 
 

@@ -1,8 +1,8 @@
-"""Training for experiments: one loop, over the library's own optimizers and schedules.
+"""The training loop of the experiments, with the library's optimizers and schedules.
 
-Not the loop of runs (training/trainer.py): that one reads batches of records, seeds every step,
-clips, counts, evaluates and saves, which takes longer than a step of the tiny nets here, and it
-stops where a loss is no number any more, which some experiments are about.
+The loop of training runs (training/loop.py) also seeds every step, evaluates and saves, which takes
+longer than a step of these tiny networks; and it stops when the loss is not finite, which some
+experiments measure.
 """
 
 import math
@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from translucid.core import TrainingError
 from translucid.training import OptimizerName, ScheduleName, make_optimizer, rate
 
-BETAS = (0.9, 0.999)  # Adam's, as Kingma & Ba 2015 have them
+BETAS = (0.9, 0.999)  # of Adam, as in Kingma & Ba 2015
 
 
 class FitStep(NamedTuple):
-    """One step, after it was taken; the gradients that it took are still in the parameters."""
+    """A finished step; the parameters still hold its gradients."""
 
-    done: int  # steps, with this one
-    loss: float  # before it
-    norm: float  # of the gradient, before it was clipped; nan where nothing clips
+    done: int  # steps, including this one
+    loss: float  # before the step
+    norm: float  # of the gradient before clipping; NaN without clipping
 
 
 def fit(
@@ -40,8 +40,8 @@ def fit(
     clip_norm: float | None = None,
     until: Callable[[FitStep], bool] = lambda step: False,
 ) -> list[FitStep]:
-    """Move the parameters down the gradient of loss(), which may draw its own batch each time;
-    `until` sees every step and may end it. Nothing decays, and descent has no momentum."""
+    """Minimise loss(), which may draw a new batch at each call, without weight decay or momentum.
+    `until` is called after every step and ends training when it returns True."""
     optimizers = make_optimizer(
         model, optimizer, learning_rate=learning_rate, weight_decay=0.0, momentum=0.0, betas=betas
     )
@@ -72,5 +72,5 @@ def fit(
 
 
 def random_rows(data: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-    """Rows of the data, drawn with replacement. (rows, ...)"""
+    """Draw rows of the data with replacement. (rows, ...)"""
     return data[torch.randint(len(data), (rows,), generator=generator)]

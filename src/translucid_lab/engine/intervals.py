@@ -1,8 +1,7 @@
-"""What several seeds say of one number, and of which side of a bar it lies on.
+"""Confidence intervals over seeds, and their comparison with bars.
 
-A rule compares intervals with bars. All comparisons that one claim's rule makes are one family:
-only what survives Holm's correction lies on a side. Outside of a family, as in a notebook, a
-comparison stands for itself.
+All comparisons that the rule of one claim makes form a family, and are corrected together by Holm's
+method. Outside a rule, as in a notebook, a comparison is not corrected.
 """
 
 import math
@@ -29,28 +28,28 @@ from translucid_lab.engine.statistics import (
 )
 
 Side = Literal["above", "below", "across"]
-# Student's t on the numbers, their logarithms or their log odds; or the median, by ranks alone.
+# Student's t on the numbers, their logarithms or their log odds; or the median, by rank tests.
 Method = Literal["t", "log", "logit", "rank"]
 LEVEL = 1 - CONFIDENCE
 
 
 @dataclass(frozen=True)
 class BarComparison:
-    """One number against one bar, as a rule has made it."""
+    """A comparison of one number with one bar."""
 
     value: float
     low: float
     high: float
     bar: float
     method: str
-    p: float  # how likely a truth at the bar gives a number as far from it, on either side
-    adjusted: float  # by Holm, for all comparisons of the claim
+    p: float  # two-sided p-value of a true value at the bar
+    adjusted: float  # p-value after Holm's correction over all comparisons of the claim
     side: Side
-    values: tuple[float, ...] = ()  # of the seeds, in their order
+    values: tuple[float, ...] = ()  # one for each seed, in order
 
 
 class Family:
-    """The comparisons of one rule, and which of them may be believed at a level."""
+    """The comparisons of one rule, and which of them are significant at a level."""
 
     def __init__(self, level: float = LEVEL) -> None:
         self.level = level
@@ -65,14 +64,14 @@ class Family:
         return side
 
     def comparisons(self) -> tuple[BarComparison, ...]:
-        """All of them, as they stand after the correction."""
+        """All comparisons, corrected."""
         return tuple(
             replace(made, adjusted=p, side=_side(made.value, made.bar, p <= self.level))
             for made, p in zip(self.made.values(), self.adjusted.values(), strict=True)
         )
 
     def adjust(self) -> bool:
-        """Correct for all that were made so far; is any of them new?"""
+        """Correct for all comparisons so far; return whether there are new ones."""
         new = self.made.keys() != self.adjusted.keys()
         p_values = holm([comparison.p for comparison in self.made.values()])
         self.adjusted = dict(zip(self.made, p_values, strict=True))
@@ -84,7 +83,7 @@ _family: ContextVar[Family | None] = ContextVar("family", default=None)
 
 @contextmanager
 def within(family: Family) -> Iterator[Family]:
-    """Comparisons that are made here belong to this family."""
+    """Collect the comparisons made in this block in the family."""
     token = _family.set(family)
     try:
         yield family
@@ -100,9 +99,9 @@ def _side(value: float, bar: float, decided: bool) -> Side:
 
 @dataclass(frozen=True)
 class Interval:
-    """A number over seeds, and between which bounds it lies with 95 % confidence."""
+    """An estimate over seeds with its 95 % confidence interval."""
 
-    mean: float  # of whichever kind the method takes
+    mean: float  # or median, or fraction, by method
     low: float
     high: float
     method: str = field(default="bounds", compare=False)
@@ -110,7 +109,7 @@ class Interval:
     values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     def p(self, bar: float) -> float:
-        """How likely a truth at the bar gives a number as far from it."""
+        """The p-value of a true value at the bar."""
         if self.test is not None:
             return self.test(bar)
         return 0.0 if self.low > bar or self.high < bar else 1.0
@@ -129,23 +128,23 @@ class Interval:
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-NOTHING = Interval(math.nan, -math.inf, math.inf)  # decides nothing
+UNKNOWN = Interval(math.nan, -math.inf, math.inf)  # lies across every bar
 
 
 def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
-    """The mean, by Student's t on the scale that suits the quantity. Where more than half of the
-    seeds give one and the same number, t has no spread to go by: then the median, by ranks."""
+    """The mean by Student's t, on a scale that suits the quantity. If more than half of the seeds
+    give the same number, t cannot estimate the spread: then the median, by ranks."""
     numbers = [float(value) for value in values]
     if not numbers or not all(map(math.isfinite, numbers)):
-        return NOTHING
+        return UNKNOWN
     if by == "rank" or 2 * Counter(numbers).most_common(1)[0][1] > len(numbers):
         return median_of(numbers)
     scale: Scale = "raw" if by == "t" else by
     if not on_scale(scale, np.array(numbers)):
-        return median_of(numbers)  # a zero has no logarithm, but it has a rank
+        return median_of(numbers)  # zero has no logarithm
 
     def test(bar: float) -> float:
-        # A bar that the scale cannot hold lies beyond all numbers: ranks alone can be asked.
+        # A bar that is not on the scale can only be compared by ranks.
         if not on_scale(scale, np.array([bar])):
             return sign_test([number - bar for number in numbers])
         return t_test(numbers, bar, scale)
@@ -155,10 +154,10 @@ def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
 
 
 def median_of(values: Sequence[float]) -> Interval:
-    """The median, exact for whatever distribution: for what runs learn or do not learn."""
+    """The median, exact for any distribution: for runs that either learn or do not."""
     numbers = [float(value) for value in values]
     if not numbers or any(map(math.isnan, numbers)):
-        return NOTHING
+        return UNKNOWN
     median, low, high = map(float, median_interval(np.array(numbers)))
     return Interval(
         median, low, high, "rank",
@@ -172,14 +171,14 @@ def difference_of(a: Sequence[float], b: Sequence[float], by: Method = "t") -> I
 
 
 def ratio_of(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """a / b, seed by seed: the geometric mean, since a mean of ratios favours the large ones."""
+    """a / b, seed by seed: the geometric mean, since the mean of ratios favours large ones."""
     return mean_of([x / y if y else math.nan for x, y in zip(a, b, strict=True)], "log")
 
 
 def fraction_of(successes: int, tries: int) -> Interval:
-    """A fraction of yes among yes and no, with the exact interval of Clopper and Pearson."""
+    """A fraction of successes, with the exact interval of Clopper and Pearson."""
     if not 0 <= successes <= tries or tries == 0:
-        raise ValueError(f"{successes} of {tries} is no fraction")
+        raise ValueError(f"{successes} of {tries} is not a fraction")
     low, high = clopper_pearson(successes, tries)
     return Interval(
         successes / tries, low, high, "binomial",
@@ -193,5 +192,5 @@ def seeds_above(values: Sequence[float], bar: float) -> Interval:
 
 
 def clearly(side: Side, wanted: Side) -> bool | None:
-    """Does an interval lie where it should? None if it lies across the bar."""
+    """Does an interval lie on the wanted side? None if it lies across the bar."""
     return None if side == "across" else side == wanted

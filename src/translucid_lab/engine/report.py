@@ -22,7 +22,7 @@ _REPOSITORY = Path(__file__).parents[3]
 
 
 def write(folder: Path, rows: Sequence[Evidence]) -> Path:
-    """One file, which needs no other and asks nobody for anything."""
+    """Write the page: one file that loads nothing."""
     path = folder / PAGE
     with saving(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def write(folder: Path, rows: Sequence[Evidence]) -> Path:
 
 
 def write_figures(folder: Path, rows: Sequence[Evidence]) -> list[Path]:
-    """Two files for each experiment that has run: NAME.svg, and its numbers in NAME.csv."""
+    """Write NAME.svg and its numbers, NAME.csv, for each experiment that has run."""
     measured = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def write_figures(folder: Path, rows: Sequence[Evidence]) -> list[Path]:
 
 
 def page(rows: Sequence[Evidence], manual: str = "") -> str:
-    """The whole page. manual: where the worked examples stand, as an address on the page."""
+    """The whole page. manual: the link to the worked examples."""
     rows = [_with_code(row) for row in rows]
     body = [front(rows, manual), *(_section(row) for row in rows if row.kept), _code(rows)]
     return frame(
@@ -60,19 +60,19 @@ def page(rows: Sequence[Evidence], manual: str = "") -> str:
 
 
 def _with_code(row: Evidence) -> Evidence:
-    """A user's own experiment is read from its file again, if it is still there."""
+    """Load a user's own experiment again, if its file still exists."""
     if row.experiment is not None or row.kept is None or row.kept.file is None:
         return row
     try:
         experiments = {experiment.name: experiment for experiment in of_file(Path(row.kept.file))}
     except TranslucidError:
-        return row  # _drawing says that there is no figure, and why
+        return row  # _drawing explains why there is no figure
     return replace(row, experiment=experiments.get(row.kept.experiment))
 
 
 def _manual(folder: Path) -> str:
-    """Within the repository, the page of the worked examples can be linked to."""
-    page, root = _REPOSITORY / "docs/guides/worked-solutions.md", _REPOSITORY.resolve()
+    """The relative link to the page of the worked examples, within the repository."""
+    page, root = _REPOSITORY / "docs" / "work.md", _REPOSITORY.resolve()
     if not page.is_file() or not folder.resolve().is_relative_to(root):
         return ""
     return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
@@ -102,12 +102,12 @@ def _section(row: Evidence) -> str:
 
 
 def _drawing(row: Evidence) -> tuple[str, str]:
-    """The figure, and its numbers; where it cannot be drawn, why."""
+    """The figure and its numbers, or why it cannot be drawn."""
     made, kept = row.experiment, row.kept
     assert kept is not None
     if made is None:
         name = escape(Path(kept.file or kept.experiment).name)
-        return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
+        return f'<p class="differs">No figure: {name} cannot be loaded.</p>', ""
     picture = picture_of(made, kept)
     if picture is None:
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
@@ -120,19 +120,19 @@ def _drawing(row: Evidence) -> tuple[str, str]:
 
 
 def _numbers(values: Mapping[str, Any]) -> str:
-    """What the rule looked at."""
+    """The numbers that the rule used."""
     if not values:
         return ""
     rows = [(escape(str(name)), escape(_as_words(value))) for name, value in values.items()]
-    return f"<h3>What the rule looked at</h3>{table((), rows, numbers=(1,))}"
+    return f"<h3>Numbers that the rule used</h3>{table((), rows, numbers=(1,))}"
 
 
 def _dots(row: Evidence) -> str:
-    """What was compared with what: every seed a dot."""
+    """The comparisons, with a dot for every seed."""
     assert row.finding is not None
     if not row.finding.comparisons:
         return ""
-    return folded("What was compared, every seed a dot", dots(row.finding.comparisons), opened=True)
+    return folded("Comparisons, one dot per seed", dots(row.finding.comparisons), opened=True)
 
 
 def _as_words(value: Any) -> str:
@@ -161,10 +161,10 @@ def _facts(row: Evidence) -> str:
         ("code", _link(made) if made else ""),
         ("ran", escape(kept.when)),
         ("kind", escape(row.label)),
-        ("how sure", "<br>".join(map(escape, row.confidence))),
+        ("confidence", "<br>".join(map(escape, row.confidence))),
         ("holds beyond the toy?", escape(row.beyond_toys)),
         ("rule beyond the toy", escape(row.rule_beyond)),
-        ("does not say", escape(row.limits)),
+        ("limits", escape(row.limits)),
     ]  # fmt: skip
     return (
         "<dl>"
@@ -182,7 +182,7 @@ def _reference(reference: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """From a capital letter to a full stop, unless a formula begins it."""
+    """With a capital letter, unless it starts with a formula, and a full stop."""
     first = text.split(" ", 1)[0]
     begun = text[:1].upper() + text[1:] if first.isalpha() and len(first) > 1 else text
     return begun if begun.endswith((".", "!", "?")) else f"{begun}."
@@ -197,13 +197,12 @@ def _link(made: Experiment) -> str:
 
 
 def _place(made: Experiment) -> str:
-    """The name of its file's listing on the page."""
+    """The id of the listing of its file."""
     return f"{'own-' * outside(made)}code-{slug(_named(made).removesuffix('.py'))}"
 
 
 def _named(made: Experiment) -> str:
-    """translucid_lab/claims/attention_scores.py; of a user's own the name alone: a path is
-    nobody's business."""
+    """translucid_lab/claims/attention_scores.py; for privacy, no folder of a user's own file."""
     path = source_of(made)
     if outside(made):
         return path.name
@@ -211,7 +210,7 @@ def _named(made: Experiment) -> str:
 
 
 def _code(rows: Sequence[Evidence]) -> str:
-    """Every file that measured something, once, so that the page holds all of its evidence."""
+    """A listing of every file that measured something."""
     made = {row.experiment.name: row.experiment for row in rows if row.kept and row.experiment}
     files: dict[Path, list[Experiment]] = {}
     for experiment in made.values():

@@ -1,7 +1,4 @@
-"""Figures on the page of the lab: pictures and their numbers, and the comparisons of a verdict.
-
-A comparison is drawn with each seed as a dot, the interval, and the bar.
-"""
+"""Figures on the page of the lab: pictures with their numbers, and the comparisons of a verdict."""
 
 import csv
 import io
@@ -31,7 +28,7 @@ FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
 
 
 def picture_of(made: Experiment, kept: Kept) -> Picture | None:
-    """None where the experiment has changed since it ran, and cannot draw what it measured then."""
+    """The picture; None if the experiment has changed and cannot draw the stored numbers."""
     try:
         return made.draw(kept.data)
     except Exception:
@@ -41,8 +38,7 @@ def picture_of(made: Experiment, kept: Kept) -> Picture | None:
 
 
 def thumbnail(picture: Picture) -> str:
-    """Its lines and bars alone, small, beside a sentence that says what is seen: words of this
-    size could not be read."""
+    """A small picture without its text, which would be too small to read."""
     drawing = picture.drawing()
     shapes = Drawing(drawing.title, drawing.width, drawing.height)
     shapes.add(*(mark for mark in drawing.marks if not isinstance(mark, TextMark)))
@@ -50,13 +46,12 @@ def thumbnail(picture: Picture) -> str:
 
 
 def figure(picture: Picture) -> str:
-    """As a part of the page: large enough for the last row of the room, but no larger than the
-    claim above them."""
+    """The picture on the page: large enough to project, but with text no larger than the claim."""
     return picture.figure(f"max-width: {round(picture.drawing().width * FONT_SIZE / SIZE, 1)}rem")
 
 
 def numbers(picture: Picture) -> str:
-    """The same numbers to read, in as many tables as there are."""
+    """The numbers of the picture as HTML tables."""
     parts = []
     for title, header, rows in _tables(picture):
         parts.append(f"<p>{escape(title)}</p>" if title else "")
@@ -65,8 +60,7 @@ def numbers(picture: Picture) -> str:
 
 
 def as_csv(picture: Picture) -> str:
-    """The same numbers for a spreadsheet, every digit of them; several tables one below the other,
-    each with its title."""
+    """The numbers of the picture as CSV, in full precision; several tables one below the other."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     for title, header, rows in _tables(picture):
@@ -110,7 +104,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """0.0123, −4.5, 1.2e-05: three digits that count."""
+    """Three significant digits: 0.0123, −4.5, 1.2e-05."""
     if not np.isfinite(value):
         return "–"
     return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")
@@ -118,11 +112,11 @@ def number(value: float) -> str:
 
 WIDE, HIGH = 320, 22  # of one comparison, in the units of the drawing
 EDGE = 8
-LEAST = 1e-12  # probability that is written out
+LEAST = 1e-12  # smallest p-value that is printed
 
 
 def dots(comparisons: Sequence[BarComparison]) -> str:
-    """One row for each comparison, each on a scale of its own; the words below say the numbers."""
+    """One row per comparison, on its own scale: seeds as dots, the interval and the bar."""
     rows = "".join(_row(made) for made in comparisons)
     return f'<ul class="dots">{rows}</ul>'
 
@@ -136,7 +130,7 @@ def _row(made: BarComparison) -> str:
 
 
 def _p(value: float) -> str:
-    """Below what floats can tell from 0, nobody knows it."""
+    """Smaller values are not accurate."""
     return f"p {value:.2g}" if value >= LEAST else f"p < {LEAST:.0e}"
 
 

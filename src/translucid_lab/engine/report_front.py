@@ -1,26 +1,24 @@
 """The front of the lab's page, the frame around it, and its script.
 
-The front lists what surprises first, then all claims by verdict. The page works without the script,
-which only hides what was not asked for.
+The front lists the surprising claims first, then all claims by verdict. The page works without the
+script, which only filters it.
 """
 
 from collections.abc import Mapping, Sequence
 
 from translucid.see import escape, page, table
-from translucid_lab.engine.evidence import Evidence, surety
+from translucid_lab.engine.evidence import Evidence, expected_errors
 from translucid_lab.engine.report_figures import picture_of, thumbnail
 
 # The verdicts in the order of the front page, and what they mean.
 VERDICTS = {
-    "refuted": "The measurements lie clearly on the other side, in at least one setting that the "
-    "claim speaks of.",
-    "depends": "It holds in some settings and not in others; the section says in which.",
-    "supported": "The measurements lie clearly on the side of the claim.",
-    "undecided": "The interval over the seeds lies across the bar: the claim is close to neither "
-    "side, or the seeds are too few to tell.",
-    "not tested": "The nets have not learned what the claim is about, so that nothing follows.",
-    "not run": "There is an experiment; it has not been run.",
-    "no experiment yet": "Nobody has written an experiment for these yet.",
+    "refuted": "The measurements clearly contradict the claim in at least one setting.",
+    "depends": "The claim holds in some settings and not in others; its section lists them.",
+    "supported": "The measurements clearly support the claim.",
+    "undecided": "The confidence interval over the seeds contains the threshold of the rule.",
+    "not tested": "The networks have not learned what the claim is about.",
+    "not run": "There is an experiment, but it has not been run.",
+    "no experiment yet": "There is no experiment for these claims.",
 }
 _MARKS = {"supported": "full", "refuted": "cross", "depends": "half", "undecided": "ring",
           "not tested": "dash"}  # fmt: skip
@@ -37,7 +35,7 @@ _SHAPES = {
 
 
 def mark(verdict: str) -> str:
-    """A shape for a verdict, beside its word: never a colour alone."""
+    """A shape for a verdict, so that it does not depend on colour."""
     shape = _SHAPES.get(_MARKS.get(verdict, ""), "")
     if not shape:
         return ""
@@ -49,14 +47,14 @@ def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     """The page around the sections. body: HTML; counts: of each verdict."""
     measured = sum(count for name, count in counts.items() if name in _MARKS)
     lead = (
-        "What five sets of course notes say, measured. Each claim has an experiment, and a rule "
-        "that says what the numbers mean."
+        "Claims of five sets of course notes, measured. Each claim has an experiment, and a rule "
+        "that turns its numbers into a verdict."
     )
     if measured < sum(counts.values()):
         lead += f" {measured} of {sum(counts.values())} claims have been measured so far."
     return page(
         f"Translucid: {title.lower()}", body, heading=title, lead=lead, menu=_counts(counts),
-        script=_SCRIPT, footer="Verdicts are computed, never typed in.",
+        script=_SCRIPT, footer="All verdicts are computed from the numbers.",
     )  # fmt: skip
 
 
@@ -97,7 +95,7 @@ button.hidden = false;
 const root = document.documentElement;
 const system = () => matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 const KEPT = "translucid-theme"; // as in the studio
-let store = null; // a browser that is told to keep nothing refuses even to be asked
+let store = null; // a browser may deny access
 try { store = localStorage; } catch (error) { if (error.name !== "SecurityError") throw error; }
 const kept = store?.getItem(KEPT);
 if (kept) root.dataset.theme = kept;
@@ -151,7 +149,7 @@ def _entry(row: Evidence) -> str:
 
 
 def _where(rows: Sequence[Evidence]) -> str:
-    """When and on what it ran; seldom more than one line."""
+    """How to read the intervals; when and on which machine the lab ran."""
     circumstances = dict.fromkeys(
         f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
         for row in rows
@@ -159,15 +157,14 @@ def _where(rows: Sequence[Evidence]) -> str:
     )
     ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
     read = (
-        "0.2 [0.1, 0.3] is a mean over the seeds (of accuracies, and of whatever runs learn or do "
-        "not, the median) and, in brackets, the bounds between which the true one lies with 95 % "
-        "confidence. Each interval stands for itself; verdicts are corrected for all of them."
+        "0.2 [0.1, 0.3] is a mean over the seeds (for accuracies, the median) with its 95 % "
+        "confidence interval. Intervals are not corrected for multiple comparisons; verdicts are."
     )
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
 
 def _confidence(rows: Sequence[Evidence]) -> str:
-    """What stands behind the claims, how many verdicts may be false, which are of older rules."""
+    """The kinds of evidence, how many verdicts may be false, and how many are of older rules."""
     kinds: dict[str, int] = {}
     for row in rows:
         if row.kept and row.label:
@@ -175,36 +172,35 @@ def _confidence(rows: Sequence[Evidence]) -> str:
     counted = ", ".join(f"{count} {label}" for label, count in kinds.items())
     current = [row.finding for row in rows if row.finding and not row.older_rule]
     older = sum(row.older_rule for row in rows)
-    sentences = [f"What stands behind the claims: {counted}." if counted else ""]
-    sentences.append(str(surety(current)))
+    sentences = [f"Kinds of evidence: {counted}." if counted else ""]
+    sentences.append(expected_errors(current))
     if older:
         sentences.append(
-            f"{older} of these verdicts were given by older rules than those of now (bootstrap "
-            "intervals over few seeds, each comparison for itself); they stand here until the lab "
-            "is measured anew, and say nothing about the rules of now."
+            f"{older} of these verdicts were given by older rules (bootstrap intervals over few "
+            "seeds, without correction); they are listed until the lab is measured again."
         )
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
     return f'<p class="ran" id="how-sure">{text}</p>' if text else ""
 
 
 def _wavering(rows: Sequence[Evidence]) -> str:
-    """How many verdicts other seeds repeated, on this machine or another, and which not."""
+    """How many verdicts were reproduced with other seeds, and which were not."""
     again = sum(bool(row.repetitions) for row in rows)
     wavering = [row for row in rows if row.wavers]
     summary = (
-        f"Of {again} measured again with other seeds {again - len(wavering)} got the same verdict. "
-        "Those below lie close to a bar of their rule: read them with care."
+        f"Of {again} claims measured again with other seeds, {again - len(wavering)} got the same "
+        "verdict. Those below are close to a threshold of their rule: read them with care."
     )
     remarks = [
         (row, f"{row.state}, then {' and '.join(one.verdict for one in row.repetitions)}")
         for row in wavering
     ]
-    return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
+    return _listed("wavering", "Verdicts that other seeds did not reproduce", summary, remarks)
 
 
 def _surprises(rows: Sequence[Evidence]) -> str:
-    """What is refuted, then what is decided otherwise than the literature has it: a sentence and a
-    small figure each."""
+    """Refuted claims, then those whose verdict differs from the literature, each with a sentence
+    and a small figure."""
     first = [row for row in rows if row.surprising and row.state == "refuted"]
     first += [row for row in rows if row.surprising and row.state != "refuted"]
     if not first:
@@ -217,9 +213,9 @@ def _surprises(rows: Sequence[Evidence]) -> str:
     )
     return (
         '<section class="group" id="surprises"><h2>Refuted, and where measurement and literature '
-        f"differ <small>{len(first)}</small></h2><p>A rule asks whether the claim holds as it is "
-        "worded, in the settings that were measured; the literature has seen more settings. "
-        f"The small figures are those of the claims, without words.</p><ul>{lines}</ul></section>"
+        f"differ <small>{len(first)}</small></h2><p>A rule tests the claim as it is worded, in the "
+        "settings that were measured; the literature covers more settings."
+        f"</p><ul>{lines}</ul></section>"
     )
 
 
@@ -252,17 +248,17 @@ def _worked(manual: str) -> str:
     link = f' <a href="{escape(manual)}">The worked examples</a>' if manual else ""
     return (
         '<section class="group" id="worked"><h2>The same parts, worked by hand</h2>'
-        "<p>What these experiments measure can be written out with a pencil; each command shows "
-        f"every step with its numbers.{link}</p>{table((), rows)}</section>"
+        "<p>Each command computes a small example step by step, with all numbers."
+        f"{link}</p>{table((), rows)}</section>"
     )
 
 
 def row_id(row: Evidence) -> str:
-    """The name of a claim's section; a user's own claim may have any key, also that of another."""
+    """The id of a claim's section; a user's own claim may have the key of another."""
     own = row.kept is not None and row.kept.file is not None
     return slug(f"own-{row.kept.experiment}-{row.claim.key}" if own and row.kept else row.claim.key)
 
 
 def slug(text: str) -> str:
-    """A name that an address can have."""
+    """A text as an HTML id."""
     return "".join(character if character.isalnum() else "-" for character in text)

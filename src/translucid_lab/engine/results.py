@@ -1,20 +1,20 @@
-"""The last result of every experiment: what was found, by which rule, when and where.
+"""The latest result of every experiment: findings, rules, date and machine.
 
-A user's own results are stored in `results.json` beside the seeds; those of the full lab come with
-the package. Each file contains the numbers of every seed, so that a report needs no other, and a
-verdict can be judged again. Further files, none of which replaces a full result:
+A user's results are stored in `results.json` in the output folder; those of the full lab come with
+the package. Each file contains the numbers of every seed, so that a verdict can be judged again.
+Further files, none of which replaces a full result:
 
     again.json      measured again with seeds that begin elsewhere
     elsewhere.json  the same on another kind of machine
-    quick.json      measured by a quick run, or with fewer seeds than the rule asks for
-    real.json       tested again on real text and real weights, as a second answer
+    quick.json      measured by a quick run, or with another number of seeds than the rule requires
+    real.json       tested a second time, on real text and pretrained weights
 """
 
 import json
 import math
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,7 @@ SHIPPED = (_PACKAGE, _PACKAGE.parents[1] / "docs" / "lab")
 
 @dataclass(frozen=True)
 class Kept:
-    """A result as it is kept: with the rule as it was when it was applied."""
+    """A stored result, with the rules as they were when they were applied."""
 
     experiment: str
     title: str
@@ -46,19 +46,19 @@ class Kept:
     references: tuple[str, ...]
     quick: bool
     seeds: int
-    seconds: float  # of all seeds together, each on one core
-    date: str  # of the day, as 2026-03-01T12:00:00Z
+    seconds: float  # of all seeds together, one core each
+    date: str  # 2026-03-01T12:00:00Z
     machine: str
     version: str
-    code: str  # digest of the file
-    file: str | None  # of an experiment outside the package
+    code: str  # hash of the measuring code
+    file: str | None  # of a user's experiment
     rules: Mapping[str, str]  # by claim
     findings: Mapping[str, Finding]
     data: tuple[Data, ...]
     first_seed: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict)  # by claim: what stands behind it
-    hashes: Mapping[str, str] = field(default_factory=dict)  # by claim: of the rule that judged
-    frozen: Mapping[str, str] = field(default_factory=dict)  # by claim: the day it is frozen since
+    labels: Mapping[str, str] = field(default_factory=dict)  # by claim: kind of evidence
+    hashes: Mapping[str, str] = field(default_factory=dict)  # of rules, by claim
+    frozen: Mapping[str, str] = field(default_factory=dict)  # days, by claim
 
     @classmethod
     def of(cls, result: ExperimentResult) -> "Kept":
@@ -88,7 +88,7 @@ class Kept:
 
     @property
     def when(self) -> str:
-        """On which day, where, and how much of it."""
+        """Seeds, day, machine and version."""
         much = "quick, " if self.quick else ""
         return (
             f"{much}{self.seeds_text}, {self.date[:10]}, {self.machine}, translucid {self.version}"
@@ -100,7 +100,7 @@ class Kept:
         return f"{self.seeds} seed{'s' * (self.seeds != 1)}{begin}"
 
     def stale(self, experiment: Experiment) -> bool:
-        """Has the experiment changed since?"""
+        """Has the measuring code changed since?"""
         return digest(experiment) != self.code
 
 
@@ -111,25 +111,24 @@ Results = dict[str, Kept]  # by experiment
 
 
 def read(folder: Path, file: str = FILE) -> Results:
-    """What ran with this folder; nothing, if nothing has."""
+    """The results in a folder; empty if there are none."""
     path = folder / file
     return _read(path) if path.exists() else {}
 
 
 def shipped(file: str = FILE) -> Results:
-    """The full lab as it ran before this version was published."""
+    """The results of the full lab that come with the package."""
     return next((read(folder, file) for folder in SHIPPED if (folder / file).exists()), {})
 
 
 def latest(folder: Path, file: str = FILE) -> Results:
-    """The user's own results, and where there are none, those that come with the package; where
-    those are missing too, what a quick run has measured."""
+    """The user's own results, else those that come with the package, else those of quick runs."""
     quick = read(folder, QUICK) if file == FILE else {}
     return {**quick, **shipped(file), **read(folder, file)}
 
 
 def keep(folder: Path, result: ExperimentResult) -> Kept:
-    """Add a result to the folder's; it takes the place of an older one of its kind."""
+    """Store a result in the folder, in place of an older one of its kind."""
     made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
     first = read(folder).get(made.experiment)
     if file == AGAIN and first is not None and first.machine != made.machine:
@@ -137,16 +136,15 @@ def keep(folder: Path, result: ExperimentResult) -> Kept:
     decides = not result.quick and len(result.data) == result.experiment.seeds
     file = QUICK if not decides else REAL if result.experiment.real else file
     results = {**read(folder, file), made.experiment: made}
-    content = {"about": "what `translucid lab run` measured last", "results": []}
-    content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
+    entries = [{**asdict(results[name]), "data": results[name].data} for name in sorted(results)]
+    content = {
+        "about": "what `translucid lab run` measured last",
+        "results": without_infinity(entries, _as_object),
+    }
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / file, json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n")
     return made
-
-
-def _as_dict(kept: Kept) -> dict[str, Any]:
-    return {**asdict(kept), "data": list(kept.data)}
 
 
 def _read(path: Path) -> Results:
@@ -155,8 +153,8 @@ def _read(path: Path) -> Results:
         return {entry["experiment"]: _kept(_numbers(entry)) for entry in entries}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); remove it, and run again: "
-            "what was measured is kept beside it"
+            f"{path} cannot be read ({type(error).__name__}: {error}); remove it and run again: "
+            "the seeds that were measured are kept"
         ) from None
 
 
@@ -173,24 +171,18 @@ def _finding(entry: dict[str, Any]) -> Finding:
     return Finding(comparisons=tuple(comparisons), **entry)
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no word for infinity or for what is no number; here it is {"float": "inf"}."""
+def without_infinity(value: Any, instead: Callable[[float], Any] = lambda number: None) -> Any:
+    """The same data for JSON, which cannot express infinity and NaN: null `instead` of them."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): without_infinity(part, instead) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value
+        return [without_infinity(part, instead) for part in value]
+    return instead(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def finite(value: Any) -> Any:
-    """For scripts: what is not a number is null."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _as_object(number: float) -> dict[str, str]:
+    """Infinity and NaN as they are stored."""
+    return {"float": str(number)}
 
 
 def _numbers(value: Any) -> Any:
@@ -202,7 +194,7 @@ def _numbers(value: Any) -> Any:
 
 
 def machine() -> str:
-    """What the numbers may depend on, and no name of a computer or a person."""
+    """What the numbers may depend on, without the name of a computer or a person."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -217,16 +209,16 @@ Agreement = Literal["same", "differs", "older rule"]
 
 @dataclass(frozen=True)
 class CheckedVerdict:
-    """One verdict, and what the numbers that are stored with it give now."""
+    """A stored verdict, and the verdict that follows from its stored numbers now."""
 
     key: str
     stored: Finding
-    now: Finding | None  # None: by an older rule, and these numbers cannot be judged by that of now
+    now: Finding | None  # None: the verdict was given by an older rule
     state: Agreement
 
 
 def verified(known: Mapping[str, Experiment], results: Results) -> Iterator[CheckedVerdict]:
-    """Every verdict of the experiments that are known."""
+    """Judge the stored numbers of known experiments again."""
     for kept in results.values():
         if kept.file is not None or kept.experiment not in known:
             continue

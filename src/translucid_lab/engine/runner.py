@@ -1,8 +1,7 @@
-"""Runs experiments, seed by seed, and keeps what they measured.
+"""Run experiments seed by seed, and store what they measure.
 
-A seed's numbers stand in a file of their own, under a name made of the code and the settings: what
-was measured before is not measured again, a run that was interrupted goes on, and changed code
-measures anew.
+The numbers of each seed are stored in a file whose path contains a hash of the code and the
+setting: an interrupted run resumes, nothing is measured twice, changed code is measured again.
 """
 
 import json
@@ -39,18 +38,18 @@ class Job:
 
     @property
     def kept(self) -> bool:
-        """Was it measured before?"""
+        """Is it measured already?"""
         return self.path.exists()
 
 
 @dataclass(frozen=True)
 class SeedDone:
-    """One seed that is there now, for those who watch."""
+    """Progress: one more seed is measured."""
 
     experiment: Experiment
     done: int  # seeds of this experiment
     of: int
-    kept: bool  # it was measured in an earlier run
+    kept: bool  # measured in an earlier run
 
 
 Progress = Callable[[SeedDone], None]
@@ -58,10 +57,10 @@ Progress = Callable[[SeedDone], None]
 
 @dataclass(frozen=True)
 class Failure:
-    """A seed that went wrong, or a rule. All other seeds are kept, but there is no verdict."""
+    """A seed or a rule that failed. All other seeds are kept, but there is no verdict."""
 
     experiment: Experiment
-    seed: int | None  # None: all seeds are there, and the rule cannot be applied to them
+    seed: int | None  # None: the rule failed
     error: Exception
 
     def __str__(self) -> str:
@@ -72,27 +71,27 @@ class Failure:
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What all seeds of an experiment measured, and what follows for its claims."""
+    """What all seeds of an experiment measured, and the findings on its claims."""
 
     experiment: Experiment
     data: tuple[Data, ...]
     quick: bool
     seconds: float
-    first: int = 0  # the first seed's number
+    first: int = 0  # number of the first seed
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
         return {key: self.finding(key) for key in self.experiment.claims}
 
     def finding(self, key: str) -> Finding:
-        """For one claim: by its rule, if there are as many seeds as it asks for."""
+        """The finding on one claim; undecided unless the number of seeds is that of the rule."""
         finding, wanted = self.experiment.claims[key].finding(self.data), self.experiment.seeds
         if len(self.data) != wanted:
             seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
-            why = f"{seeds} measured, and the rule asks for {wanted}, neither fewer nor more"
+            why = f"{seeds} measured, but the rule requires exactly {wanted}"
             return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
         if self.quick and finding.verdict in ("refuted", "depends"):
-            why = "a quick run measures too little to say where a claim fails"
+            why = "a quick run measures too little to refute a claim"
             return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
         return finding
 
@@ -116,7 +115,7 @@ def jobs_of(
     first: int = 0,
     quick: bool = False,
 ) -> list[Job]:
-    """The seeds `first`, `first` + 1 and so on; an experiment without chance has but one, 0."""
+    """The seeds `first`, `first` + 1, ...; only seed 0 if the experiment is not random."""
     if experiment.seeds == 1:
         seeds, first = 1, 0
     numbers = range(first, first + (seeds or experiment.seeds))
@@ -126,7 +125,7 @@ def jobs_of(
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """Measure one seed, or read what it measured before."""
+    """Measure one seed, or read its stored numbers."""
     if job.kept:
         return _read(job.path)
     began = time.perf_counter()
@@ -138,7 +137,7 @@ def measure(job: Job) -> dict[str, Any]:
         part = job.path.with_suffix(f".{os.getpid()}.part")
         part.write_text(text, "utf-8")
         os.replace(part, job.path)
-    kept: dict[str, Any] = json.loads(text)  # as it will be read later
+    kept: dict[str, Any] = json.loads(text)  # as a later run reads it
     return kept
 
 
@@ -147,7 +146,9 @@ def _read(path: Path) -> dict[str, Any]:
         kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return {"seconds": float(kept["seconds"]), "data": kept["data"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove it to measure anew") from None
+        raise InputError(
+            f"{path} cannot be read ({error}); remove it to measure this seed again"
+        ) from None
 
 
 def _as_text(data: dict[str, Any]) -> str:
@@ -155,15 +156,15 @@ def _as_text(data: dict[str, Any]) -> str:
         return json.dumps(data, allow_nan=True)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"run() returned something that JSON cannot hold ({error}); return numbers, texts, "
-            "lists and dictionaries: float(x) of a tensor, x.tolist() of an array"
+            f"run() returned something that JSON cannot store ({error}); return numbers, strings, "
+            "lists and dictionaries: float(x) for a tensor, x.tolist() for an array"
         ) from None
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums in another order round otherwise: with one thread, the number of cores and of processes
-    changes no number."""
+    """Use one thread: with more, sums are rounded in another order, and the numbers would depend on
+    the number of cores."""
     import torch
 
     before = torch.get_num_threads()
@@ -184,7 +185,7 @@ def run(
     processes: int = 1,
     progress: Progress = lambda step: None,
 ) -> Iterator[ExperimentResult | Failure]:
-    """The results, each as soon as all its seeds are there, and what went wrong, at once."""
+    """Yield each result when all its seeds are measured, and each failure at once."""
     waiting = {
         experiment.name: jobs_of(experiment, out, seeds=seeds, first=first, quick=quick)
         for experiment in chosen
@@ -208,7 +209,7 @@ def run(
 
 def _judged(result: ExperimentResult) -> ExperimentResult | Failure:
     try:
-        result.findings  # noqa: B018  (kept with the result)
+        result.findings  # noqa: B018  (cached in the result)
     except Exception as error:
         return Failure(result.experiment, None, error)
     return result
@@ -218,26 +219,26 @@ Measured = Iterator[tuple[Job, dict[str, Any] | Exception]]
 
 
 def _measured(jobs: Sequence[Job], processes: int) -> Measured:
-    """What was measured before comes first: it is there at once, and no process need start."""
+    """Stored seeds first: they need no process."""
     ordered = sorted(jobs, key=lambda job: not job.kept)
     here = ordered if processes == 1 else [job for job in ordered if job.kept]
     for job in here:
         try:
             yield job, measure(job)
-        except Exception as error:  # of code that may be a user's
+        except Exception as error:  # the code may be a user's
             yield job, error
     if len(here) < len(ordered):
         yield from _in_processes(ordered[len(here) :], processes)
 
 
 def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
-    # Started afresh, not forked: a fork copies locks that other threads hold.
+    # Spawned, not forked: a fork copies locks that other threads hold.
     pool = ProcessPoolExecutor(
         min(processes, len(jobs)), get_context("spawn"), initializer=_begin_process
     )
     pending: dict[Future[dict[str, Any]], Job] = {}
     try:
-        # The longest first: so no core waits long for the last.
+        # The longest first, so that no core idles at the end.
         for job in sorted(jobs, key=lambda job: -job.experiment.seconds):
             made = job.experiment
             where = source_of(made) if outside(made) else module_of(made)
@@ -249,28 +250,27 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
                     raise TranslucidError(
-                        "a process that measures died: was it killed, or out of memory? Take "
-                        "fewer processes; the same command goes on where this one stopped"
+                        "a measuring process died (killed, or out of memory); use fewer processes, "
+                        "and run the same command again to resume"
                     ) from None
                 job = pending.pop(future)
                 yield job, error if isinstance(error, Exception) else future.result()
     finally:
-        if pending:  # interrupted: what is half measured is measured again
+        if pending:  # interrupted: unfinished seeds will be measured again
             for process in (pool._processes or {}).values():
                 process.terminate()
         pool.shutdown(cancel_futures=True)
 
 
 def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -> dict[str, Any]:
-    """In another process, where functions are found by name: in a file, or a module of the lab."""
+    """Measure in another process, which finds the experiment by name in a file or module."""
     experiments = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
     (made,) = (experiment for experiment in experiments if experiment.name == name)
     return measure(Job(made, seed, quick, path))
 
 
 def _begin_process() -> None:
-    """Ctrl-C reaches every process of a terminal; the first one ends the others. And if that one is
-    killed, they end by themselves: nobody waits for their numbers any more."""
+    """Ignore Ctrl-C, which the parent process handles, and exit if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,8 +1,8 @@
 """From measurements to a verdict, by a rule that is frozen before the run that counts.
 
-Numbers of several seeds become an interval; an interval lies above a bar, below it, or across it
-(intervals.py). Only what lies clearly on one side decides; the rest stays undecided, which is a
-legal outcome. Where the nets have not learned what a claim is about, nothing was tested.
+The numbers of several seeds become an interval, which lies above a bar, below it, or across it
+(intervals.py). Only an interval on one side decides; else the claim stays undecided. If the
+networks have not learned what a claim is about, it was not tested.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,59 +12,39 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid_lab.engine.intervals import (
-    LEVEL,
-    BarComparison,
-    Family,
-    Interval,
-    Side,
-    clearly,
-    difference_of,
-    fraction_of,
-    mean_of,
-    median_of,
-    ratio_of,
-    seeds_above,
-    within,
-)
-
-__all__ = [  # what rules are made of, in one place
-    "BarComparison", "Data", "Finding", "Interval", "Label", "Rule", "Side", "Verdict", "all_hold",
-    "average", "by_case", "clearly", "column", "decide", "difference_of", "fraction_of",
-    "has_learned", "mean_of", "median_of", "not_tested", "ratio_of", "seeds_above",
-]  # fmt: skip
+from translucid_lab.engine.intervals import LEVEL, BarComparison, Family, within
 
 Verdict = Literal["supported", "refuted", "depends", "undecided", "not tested"]
-# What stands behind a claim: algebra that our code repeats, random numbers, small nets that are
-# trained for it, a clock, or data and weights that were not made for it.
+# The kind of evidence: algebra that our code repeats, random numbers, small networks trained for
+# the claim, a clock, or data and weights that were not made for it.
 Label = Literal["identity", "simulation", "trained toy", "timing", "real data"]
-Data = Mapping[str, Any]  # what one seed measured: numbers and lists of numbers
-ENOUGH = 0.8  # of the seeds must have learned, or nothing is tested
+Data = Mapping[str, Any]  # the numbers, and lists of numbers, that one seed measured
+ENOUGH = 0.8  # fraction of the seeds that must have learned, or nothing is tested
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the measurements say of a claim, and why, in one or two sentences with the numbers."""
+    """The verdict on a claim, and why: one or two sentences with the numbers."""
 
     verdict: Verdict
     why: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    cases: Mapping[str, bool | None] = field(default_factory=dict)  # what holds, fails, stays open
-    comparisons: tuple[BarComparison, ...] = ()  # all that the rule has made, corrected
-    p: float | None = None  # the level down to which the verdict stays; None: none was compared
+    cases: Mapping[str, bool | None] = field(default_factory=dict)  # holds, fails, or open
+    comparisons: tuple[BarComparison, ...] = ()  # of the rule, corrected
+    p: float | None = None  # lowest level with this verdict; None: it needs no comparison
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a claim counts as supported or refuted: in words, and as a function of the data."""
+    """When a claim counts as supported or refuted: as text, and as a function of the data."""
 
     text: str
     judge: Callable[[Sequence[Data]], Finding]
     label: Label = "trained toy"
-    beyond: str = ""  # what the verdict does not say
+    beyond: str = ""  # the limits of the verdict
 
     def finding(self, data: Sequence[Data]) -> Finding:
-        """The verdict, with Holm's correction for all comparisons that the rule makes."""
+        """Apply the rule, with Holm's correction for all comparisons that it makes."""
         family = Family()
         finding = self._judged(data, family)
         while family.adjust():
@@ -77,7 +57,7 @@ class Rule:
             return self.judge(data)
 
     def _level(self, data: Sequence[Data], family: Family, verdict: Verdict) -> float | None:
-        """How far the level can be lowered until the verdict is another."""
+        """The lowest significance level at which the verdict stays the same."""
         levels = sorted({p for p in family.adjusted.values() if p <= LEVEL}, reverse=True)
         if not levels or verdict in ("undecided", "not tested"):
             return None
@@ -87,33 +67,28 @@ class Rule:
             lower.level = below
             if self._judged(data, lower).verdict != verdict:
                 return level
-        return None  # none of the comparisons is needed
+        return None  # no comparison is needed
 
 
 def column(data: Sequence[Data], *path: str | int) -> list[float]:
     """One number of every seed: data[seed][path[0]][path[1]]..."""
-    numbers = []
-    for run in data:
-        value: Any = run
-        for key in path:
-            value = value[key]
-        numbers.append(float(value))
-    return numbers
+    return [float(_at(run, path)) for run in data]
 
 
-def average(data: Sequence[Mapping[str, Any]], *path: str | int) -> Tensor:
-    """The mean over seeds of numbers or lists, for a picture; what no seed measured is nan."""
-    rows = []
-    for run in data:
-        value: Any = run
-        for key in path:
-            value = value[key]
-        rows.append(torch.tensor(value, dtype=torch.float64))
+def average(data: Sequence[Data], *path: str | int) -> Tensor:
+    """The mean over seeds of numbers or lists, for a picture; NaN where no seed has a number."""
+    rows = [torch.tensor(_at(run, path), dtype=torch.float64) for run in data]
     return torch.stack(rows).nanmean(dim=0)
 
 
+def _at(value: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
 def all_hold(conditions: Iterable[bool | None]) -> bool | None:
-    """True if all do, False if one does not, else None: the data do not say."""
+    """True if all hold, False if one fails, None if the data do not decide."""
     known = list(conditions)
     return False if False in known else None if None in known else True
 
@@ -125,8 +100,8 @@ def decide(
     *,
     learned: Mapping[str, bool] | None = None,
 ) -> Finding:
-    """Supported if all conditions hold, refuted if one clearly fails, else undecided. None: the
-    data do not say. What has to be `learned` first, and is not, leaves the claim untested."""
+    """Supported if all conditions hold, refuted if one clearly fails, else undecided (None: the
+    data do not decide). If something in `learned` was not learned, the claim is not tested."""
     if missing := [name for name, there in (learned or {}).items() if not there]:
         return not_tested(why, missing, numbers)
     verdicts: dict[bool | None, Verdict] = {True: "supported", False: "refuted", None: "undecided"}
@@ -143,8 +118,8 @@ def by_case(
     learned: Mapping[str, bool] | None = None,
 ) -> Finding:
     """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
-    holds in some and clearly not in others; else undecided. None: the data do not say. A case (or
-    all of them, by any other name) whose net has not `learned` what it is about is not tested."""
+    holds in some and clearly fails in others; else undecided (None: the data do not decide). A case
+    whose network has not `learned` its task is not tested; any other name there concerns all."""
     missing = [name for name, there in (learned or {}).items() if not there]
     if any(name not in cases for name in missing) or set(cases) <= set(missing):
         return not_tested(why, missing, numbers)
@@ -168,18 +143,18 @@ def by_case(
 def not_tested(
     why: str, missing: Iterable[str], numbers: Mapping[str, Any] | None = None
 ) -> Finding:
-    """Nothing follows for the claim: what it is about was not there."""
+    """The claim could not be tested, since something it is about is missing."""
     return Finding("not tested", f"{why} (not there: {'; '.join(missing)})", numbers or {})
 
 
 def has_learned(values: Sequence[float], bar: float, *, below: bool = False) -> bool:
-    """Have at least eight of ten seeds come past the bar that says a net has learned its task?"""
+    """Are at least eight of ten seeds past the bar that shows a network has learned its task?"""
     past = sum(value < bar if below else value > bar for value in values)
     return past >= ENOUGH * len(values)
 
 
 def _not_met(sides: Mapping[str, bool | None]) -> str:
-    """The conditions that failed, and those that stay open."""
+    """The conditions that failed, and those that are open."""
     failed = "; ".join(name for name, side in sides.items() if side is False)
     open_ = "; ".join(name for name, side in sides.items() if side is None)
     remarks = [f"does not hold: {failed}"] if failed else []
@@ -191,8 +166,8 @@ _STATES = {True: "holds", False: "fails", None: "is open"}
 
 
 def compared(first: Finding, again: Finding) -> Iterator[str]:
-    """Sentences: is the verdict the same, which cases changed, and how many of the effect sizes lie
-    within the intervals of the first measurement."""
+    """Sentences: whether the verdict is the same, which cases changed, and how many effect sizes
+    lie within the intervals of the first measurement."""
     if first.verdict == again.verdict:
         yield "the same verdict."
     changed = [
@@ -209,7 +184,7 @@ def compared(first: Finding, again: Finding) -> Iterator[str]:
 
 
 def same(first: Finding, again: Finding, tolerance: float = 1e-9) -> bool:
-    """Are they the same verdict, cases and effect sizes?"""
+    """Do verdict, cases and effect sizes agree?"""
     if (first.verdict, dict(first.cases)) != (again.verdict, dict(again.cases)):
         return False
     sizes = [[comparison.value for comparison in finding.comparisons] for finding in (first, again)]
