@@ -106,6 +106,11 @@ class Stop:
         self.chosen = _checked(chosen)
 
 
+def number_stop(say: str, number: Any, *pin: Any, **more: Any) -> Stop:
+    """A stop that opens one number of a point, such as `point[row, 0]`, and pins tokens."""
+    return Stop(say, at=number.at, i=number.index, pin=pin, **more)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether a task is done, and what to say."""
