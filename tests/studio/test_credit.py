@@ -79,11 +79,11 @@ def test_saliency_is_that_of_the_model(family: str) -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ("contributions?position=2", "output: it must be given"),
+        ("contributions?position=2", "output: required"),
         ("contributions?position=99&output=5", "there are positions 0 to"),
-        ("lens?position=99", "position: there are 0 to"),
-        ("lens?position=x", "position: a whole number"),
-        ("saliency", "position: it must be given"),
+        ("lens?position=99", "position: must be 0 to"),
+        ("lens?position=x", "position: must be a whole number"),
+        ("saliency", "position: required"),
     ],
 )
 def test_what_cannot_be_is_said(question: str, message: str) -> None:

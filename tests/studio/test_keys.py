@@ -146,7 +146,7 @@ def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa:
     assert re.search(r"has \d+ stops; there is no stop 40", page.text("#lesson .says"))
     page.expected.append("422")
     page.turn(where(studio, "language-transformer", "flow?lesson=gatse.1"))
-    assert "there is no lesson 'gatse'" in page.text("#lesson .says")
+    assert "no lesson 'gatse'" in page.text("#lesson .says")
     assert "did you mean gates?" in page.text("#lesson .says")
     page.changed(lambda: page.inner.click("#lesson .shut"))
     assert page.inner.is_hidden("#lesson")

@@ -115,17 +115,17 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     assert chosen["clean"] == pytest.approx(float(logits[outline["output"]]), abs=1e-5)
     monkeypatch.setattr(patching, "CELLS", 3)
     assert (
-        "tokens: 7 of them; 3 are tried at once, as tokens=0:3" in two.ask("/row", at=SUM)["error"]
+        "tokens: 7, but at most 3 per request, such as tokens=0:3" in two.ask("/row", at=SUM)["error"]
     )
 
 
 @pytest.mark.parametrize(
     ("what", "query", "message"),
     [
-        ("", {"clean": "x"}, "run 'x' is gone"),
-        ("/row", {}, "at: it must be given"),
+        ("", {"clean": "x"}, "run 'x' has expired"),
+        ("/row", {}, "at: required"),
         ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
-        ("/cell", {"at": SUM}, "token: it must be given"),
+        ("/cell", {"at": SUM}, "token: required"),
         ("/cell", {"at": SUM, "token": 99}, "token 99: .* has places 0 to 6"),
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
     ],

@@ -150,11 +150,11 @@ def test_the_budget_is_kept(library: Library) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([], "object with address and asked"),
-        ({"address": "#/", "asked": [], "more": 1}, "and no more"),
+        ([], "address and asked"),
+        ({"address": "#/", "asked": [], "more": 1}, "keys address and asked only"),
         ({"address": "#/", "asked": [["GET", "/api/models"]]}, r"\[method, path, body\]"),
         ({"address": "#/", "asked": [["POST", "/api/session?x", "{}"]]}, "method, path, body"),
-        ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 questions; 5,000 are"),
+        ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 questions, but at most 5,000"),
     ],
 )
 def test_what_no_session_is_is_said(asked: Any, said: str) -> None:
@@ -166,7 +166,7 @@ def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
     model("translate-transformer").save(tmp_path / "m")
     for given, said in (
         (["--text", "a cat ."], "--text goes with --save"),
-        (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "it is empty"),
+        (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "text: empty"),
     ):
         done = CliRunner().invoke(app, ["explore", str(tmp_path / "m"), *given])
         assert done.exit_code != 0

@@ -134,7 +134,7 @@ def test_a_run_whose_texts_are_gone_reads_no_others(tmp_path: Path) -> None:
     for handlers, why in ((gone, "train.csv"), (alone, "not in its run folder, whose recipe")):
         for what, query in (("hardest", {}), ("unit", {"at": point, "unit": 0})):
             error = until_done(handlers, what, **query)[0]["error"]
-            assert error.startswith("the texts of its data cannot be read: ")
+            assert error.startswith("cannot read the model's data: ")
             assert why in error
 
 
