@@ -114,9 +114,8 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     logits = two.model.trace(TEXT, two.clean.target)["head.logits"][0, outline["position"]]
     assert chosen["clean"] == pytest.approx(float(logits[outline["output"]]), abs=1e-5)
     monkeypatch.setattr(patching, "CELLS", 3)
-    assert (
-        "tokens: 7, but at most 3 per request, such as tokens=0:3" in two.ask("/row", at=SUM)["error"]
-    )
+    error = two.ask("/row", at=SUM)["error"]
+    assert "tokens: 7, but at most 3 per request, such as tokens=0:3" in error
 
 
 @pytest.mark.parametrize(
