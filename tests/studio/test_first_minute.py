@@ -120,7 +120,7 @@ def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> No
 
     page.inner.mouse.click(*place(3, 3))
     page.wait("document.querySelector('.sum .whose')?.textContent.includes('not')")
-    said = "the row that has read schläft and writes nicht looks at not"
+    said = "the row that reads schläft and writes nicht attends to not"
     assert page.words(".sum .whose") == [said]
     # On the way to the panel the pointer passes other cells; the number that is pressed stays.
     page.inner.evaluate("window.kept = document.querySelector('.sum button.number')")

@@ -231,7 +231,7 @@ def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
     names = table(page, "The parts, in the order of the data")[2]
     assert all(name in trace for name, _ in names)
     shares = trace["head.logits"][0].softmax(-1).amax(-1)
-    same([row[1:] for row in table(page, "What is said: next token")[2]], shares[:, None])
+    same([row[1:] for row in table(page, "Output: next token")[2]], shares[:, None])
 
 
 def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
@@ -315,7 +315,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     other = studio.run(m, TEXT, target=run.target, off=["decoder.masks.causal"])["run"]
     ripple = studio.get(f"/api/diff?a={run.key}&b={other}").json["ripple"]
     side = next(each for each in ripple if each["side"] == "decoder")
-    columns, _, cells = table(page, "How far each token has moved, decoder")
+    columns, _, cells = table(page, "How far each token moved, decoder")
     assert columns[1:] == list(side["depths"])
     same(cells, torch.tensor(side["values"]).T)
 

@@ -77,7 +77,7 @@ def test_the_moments_of_attention_fit_into_their_buttons(
 ) -> None:  # fmt: skip
     leaf.inner.set_viewport_size({"width": wide, "height": 900})
     leaf.turn(address_of(studio, "translate", "attention"))
-    for _ in range(2):  # then larger, for a projector; pressed twice, it is off again
+    for _ in range(2):  # then larger text, for a projector; pressed twice, it is off again
         assert leaf.inner.evaluate(BEYOND) == [0, 0, 0, 0]
         leaf.inner.keyboard.press("p")
 

@@ -264,7 +264,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
     assert chips == []
     assert len(leaf.inner.query_selector_all('#sentence [tabindex="0"]')) == 1
     label = leaf.inner.get_attribute(".minimap svg", "aria-label")
-    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrows walk")
+    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrow keys")
     leaf.inner.focus(".minimap svg")
     leaf.inner.keyboard.press("t")
     shown = leaf.words(".tablebox tbody tr td")

@@ -254,7 +254,7 @@ def test_wrong_addresses_do_no_harm(studio: Served, leaf: Page) -> None:  # noqa
                   "#/flow?lesson=none"):  # fmt: skip
         drawn = leaf.turn(f"{studio.address}{wrong}")
         assert drawn.split(" ")[0] in VIEWS
-        assert leaf.told().startswith("Left out of this link: "), wrong
+        assert leaf.told().startswith("Ignored in this link: "), wrong
 
 
 def test_without_the_token_there_is_no_page(studio: Served, page: Page) -> None:  # noqa: F811

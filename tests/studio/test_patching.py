@@ -172,7 +172,7 @@ def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page
     assert numbers[4] == f"{100 * traced.fraction(value):.0f} %".replace("-", "−")
     leaf.inner.click("text=recovered")
     leaf.inner.hover(".ripplebox svg")
-    leaf.wait("document.querySelector('#readout .at').textContent.endsWith(': not tried yet')")
+    leaf.wait("document.querySelector('#readout .at').textContent.endsWith(': not measured yet')")
     assert leaf.text("#readout .value") == ""  # no number that nobody has computed
     assert leaf.inner.evaluate(INK) > 100  # the cells can be seen before they are tried
     leaf.inner.click("text=Trace all")

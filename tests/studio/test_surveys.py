@@ -170,7 +170,7 @@ def test_the_page_lists_texts_and_opens_them(
     monkeypatch.setattr(surveys, "AT_ONCE", 0)  # it does not end by itself
     leaf.inner.click("text=Measure losses")
     leaf.inner.at_once.click("text=Stop")
-    leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Go on'")
+    leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Continue'")
     monkeypatch.setattr(surveys, "AT_ONCE", 25)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     assert leaf.words(".texts .edit") == ["Measure losses"]  # nor does it begin again
@@ -180,7 +180,7 @@ def test_the_page_lists_texts_and_opens_them(
     held = tl.load("demo:classify")
     true = held.hardest_examples(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
-    leaf.inner.click("text=Which texts move it most")
+    leaf.inner.click("text=Texts with its largest and smallest values")
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")
     assert leaf.words("#readout .path") == ["classify: the test data of its run"]
     value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]

@@ -271,7 +271,7 @@ class Handlers:
         form = query.text("as", "u8")
         if form not in ("u8", "f32"):
             raise InputError(f"as: u8 or f32, not {clipped(form)}")
-        return Reply(run.tables(steps, form), BINARY)
+        return Reply(run.tables(steps, form), BINARY)  # type: ignore[arg-type]
 
     # ---- lessons ----
 

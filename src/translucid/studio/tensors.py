@@ -131,7 +131,7 @@ def _framed(
     value: Tensor,
     finite: Tensor,
 ) -> bytes:
-    header = {
+    header: dict[str, object] = {
         "at": at, "axes": axes, "whole": whole,
         "index": [[i.start, i.stop] if isinstance(i, range) else i for i in cut.index],
     }  # fmt: skip

@@ -1,4 +1,4 @@
-// Hands on the keyboard: which keys are meant for the page; a picture is one tab stop, arrows walk over its marks; and
+// Hands on the keyboard: which keys are meant for the page; a picture is one tab stop, arrow keys moves marks; and
 // what had the focus has it again after a redraw.
 import { s } from './dom.js';
 
@@ -21,7 +21,7 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
     tabindex: 0,
     role: 'application',
     'aria-roledescription': kind,
-    'aria-label': `${name}; ${hint ?? `arrows walk over it${take ? ', Enter takes' : ''}`}`,
+    'aria-label': `${name}; ${hint ?? `arrow keys move${take ? ', Enter selects' : ''}`}`,
   }))
     el.setAttribute(key, value);
   const stand = place => {

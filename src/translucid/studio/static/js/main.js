@@ -53,9 +53,9 @@ const inShort = model => {
 function absent(id, model, all) {
   const opened = all.filter(each => !each.unopened);
   return !Object.hasOwn(VIEWS, id)
-    ? `there is no such view; there are ${Object.keys(VIEWS).join(', ')}`
+    ? `unknown view; the views are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && !VIEWS[id].withoutModel
-      ? 'There was no model yet when this page was opened; open the run again'
+      ? 'This run had no model when the page was opened; open the run again'
       : VIEWS[id].lacks?.(model, opened);
 }
 const tool = (name, key, onclick, face, kind) =>
@@ -92,11 +92,11 @@ function bar(view, model, all) {
     h(
       'div.tools',
       saver(keep),
-      tool('Larger, for a projector', 'p', projector, 'Aa', 'projector'),
+      tool('Larger text, for a projector', 'p', projector, 'Aa', 'projector'),
       tool('Light or dark', 'd', otherTheme, icon('theme')),
-      tool('Copy a link to exactly this', 'l', copyLink, icon('link')),
-      tool('The numbers of a picture as a table', 't', tables, icon('table')),
-      tool('The inspector: away or back', 'i', inspector, icon('panel'), 'inspect'),
+      tool('Copy a link to this view', 'l', copyLink, icon('link')),
+      tool('Show the numbers of a picture as a table', 't', tables, icon('table')),
+      tool('Show or hide the inspector', 'i', inspector, icon('panel'), 'inspect'),
       tool('All keys', '?', () => keysTable(VIEWS), '?', 'keys'),
     ),
   );
@@ -125,7 +125,7 @@ async function copyValue() {
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
-  line ? copy(line) : notice('what is shown here is no single number of the trace');
+  line ? copy(line) : notice('this value is not a single number of the trace');
 }
 const keep = what => {
   if (shown) save(what, shown, draw).catch(told);
@@ -152,7 +152,7 @@ function depth(run, side) {
 // Why there is no sentence: the run had saved no model when the page was opened.
 const unread = ({ m }) => {
   const before =
-    stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To read sentences,';
+    stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To process sentences,';
   return `${before} open it again: translucid explore ${folderOf(m)}`.trim();
 };
 async function sentence(run, model) {
@@ -223,7 +223,7 @@ const letGo = () =>
   h(
     'button.edit.unpin',
     {
-      title: 'Let go of what is pinned (Esc)',
+      title: 'Unpin (Esc)',
       'aria-label': 'Unpin',
       onclick: link.unpin,
       hidden: !link.state.pins[0],
@@ -398,7 +398,7 @@ async function drawOn(stage, signal) {
       stood = location.hash;
       const note = noteOnText();
       if (note) warned(note);
-      else if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
+      else if (odd.length) warned(`Ignored in this link: ${odd.join('; ')}.`);
     }
     root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {

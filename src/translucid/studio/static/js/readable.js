@@ -20,7 +20,7 @@ export async function toModel(view, from, to, changes = {}) {
   const why = text === null || to.unopened ? '' : await unreadable(to, text);
   if (why) {
     const shown = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
-    note = `${to.name} cannot read “${shown}” (${why}). It reads its own example instead.`;
+    note = `${to.name} cannot read “${shown}” (${why}), so it reads its own example instead.`;
     Object.assign(own, { text: null, target: null, pin: null });
   }
   go(view, own);

@@ -68,6 +68,6 @@ export async function copy(text, what) {
     await navigator.clipboard.writeText(text);
     notice(`copied ${what ?? text}`);
   } catch {
-    notice(`the browser does not let this page copy; it would be: ${text}`);
+    notice(`the browser does not allow copying; the text is: ${text}`);
   }
 }

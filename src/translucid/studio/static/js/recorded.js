@@ -4,7 +4,7 @@ import { frames } from './frames.js';
 import { mount } from './place.js';
 
 const NOTHING = 255;
-const GONE = 'This was not recorded in this file. Open the model itself to see it: translucid explore';
+const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 const sorted = value =>
   value && typeof value === 'object' && !Array.isArray(value)
@@ -134,7 +134,7 @@ function bare(points, at) {
     python: `trace["${name}"]${places ? `[${places}]` : ''}`,
     expression: null,
     missing:
-      'The terms of this number are not in this file, which holds no weights: ' +
+      'The terms of this number are not recorded in this file: ' +
       `translucid explore opens them, and in Python trace.terms("${at}").`,
   };
 }

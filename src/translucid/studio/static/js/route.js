@@ -83,7 +83,7 @@ export function unusable(view, found, absent, views) {
   const wrong = [...found.params]
     .filter(([, value]) => value !== '')
     .map(([key, value]) => {
-      const why = Object.hasOwn(checks, key) ? checks[key](value, { ...found, view }) : 'a link has no such part';
+      const why = Object.hasOwn(checks, key) ? checks[key](value, { ...found, view }) : 'unknown key';
       return why && `${key}=${value.length > 40 ? `${value.slice(0, 40)}…` : value} (${why})`;
     });
   return [absent && `view=${view} (${absent})`, ...wrong].filter(Boolean);

@@ -17,7 +17,7 @@ export const onTraining = act => listeners.add(act);
 // How a run without a model of its own is named beside its name.
 export function stateOf(m) {
   const { state = '', lost = false } = trainings.get(m) ?? {};
-  if (lost && !OVER.has(state)) return 'the server does not answer';
+  if (lost && !OVER.has(state)) return 'the server does not respond';
   const words = { training: 'in training', interrupted: 'stopped and saved', stopped: 'ended' };
   return words[state] ?? (state || 'no model yet');
 }
@@ -129,15 +129,15 @@ export function standing(data, { about } = data) {
     finished: [`Finished after step ${step}${all}`, ''],
     interrupted: [`Stopped and saved after step ${step}${all}`, `go on with: ${resume}`],
     failed: [`Failed at step ${step}`, data.why],
-    stopped: [`Ended without a word after step ${step}${all}`, `go on with: ${resume}`],
+    stopped: [`Stopped unexpectedly after step ${step}${all}`, `go on with: ${resume}`],
   };
   const [said, more] = ends[data.state] ?? [`Step ${step}${all}`, ''];
   if (data.lost)
     return [
       said,
       OVER.has(data.state)
-        ? `${more ? `${more} · ` : ''}look again with: ${again}`
-        : `the server does not answer; later: ${again}`,
+        ? `${more ? `${more} · ` : ''}reopen with: ${again}`
+        : `the server does not respond; reopen later with: ${again}`,
     ];
   return [
     said,
@@ -146,6 +146,6 @@ export function standing(data, { about } = data) {
         ? ''
         : data.points.length
           ? 'trained without --studio: loss, score and learning rate from metrics.jsonl'
-          : 'nothing is recorded yet'),
+          : 'no steps recorded yet'),
   ];
 }

@@ -19,7 +19,7 @@ export function bars(rows, { rest, others, onpick } = {}) {
           {
             class: special(row.word) ? 'word special' : 'word',
             'aria-pressed': onpick ? String(Boolean(row.on)) : null,
-            title: onpick ? `Who speaks for ${row.word}` : null,
+            title: onpick ? `Contributions to ${row.word}` : null,
             onclick: onpick && (() => onpick(i)),
           },
           row.word,
@@ -81,7 +81,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
         h(
           'button.force',
           {
-            title: `Go on with ${word} instead (f)`,
+            title: `Continue with ${word} instead (f)`,
             'aria-label': `force ${word}`,
             onclick: event => {
               event.stopPropagation();
@@ -128,7 +128,7 @@ export function shifts(rows, { difference = true } = {}) {
       );
     }),
   );
-  return withTable(el, 'Shares before and now', () => ({
+  return withTable(el, 'Probabilities before and now', () => ({
     corner: 'token',
     columns: ['before', 'now', 'difference'],
     rows: rows.map(({ word, before, now }) => [word, before, now, now - before]),
@@ -165,7 +165,7 @@ export function looks({ words, weights, side }, most = 10) {
             ),
         ),
       ),
-      'What this step looks at',
+      'What this step attends to',
       () => ({ corner: 'token', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
     ),
     note: left ? `${left} other tokens: ${share(rest)}` : '',

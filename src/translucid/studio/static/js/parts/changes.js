@@ -45,11 +45,7 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
           'li',
           h('span', each.name),
           each.kind === 'heads' ? strengthOf(each, strength.get(each.key) ?? 0, moved) : null,
-          h(
-            'button',
-            { 'aria-label': `take back ${each.name}`, title: 'Take it back', onclick: () => toggle(each) },
-            '×',
-          ),
+          h('button', { 'aria-label': `undo ${each.name}`, title: 'Undo', onclick: () => toggle(each) }, '×'),
         ),
       ),
     ),

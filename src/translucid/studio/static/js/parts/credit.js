@@ -75,7 +75,7 @@ function parts(run, found, onpart) {
         ...fewer(lines),
         { name: 'norms and biases', value: found.remainder, quiet: true },
         Math.abs(found.rounding) > NEGLIGIBLE * Math.max(1, Math.abs(found.logit))
-          ? { name: 'what these do not give', value: found.rounding, quiet: true }
+          ? { name: 'not explained by these', value: found.rounding, quiet: true }
           : null,
       ]
         .filter(Boolean)
@@ -102,7 +102,7 @@ function parts(run, found, onpart) {
     draw();
   };
   choose(way);
-  return [h('header.row', h('h3', 'Who speaks for ', word(found.word)), chooser), box];
+  return [h('header.row', h('h3', 'Contributions to ', word(found.word)), chooser), box];
 }
 function share({ name, value, quiet, go }, largest) {
   const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
@@ -133,7 +133,7 @@ function layers(found, { word: wanted }) {
     rows: found.after.map((after, i) => [after, found.words[i], found.probabilities[i]]),
     note: '',
   }));
-  return [h('h3', 'What each layer would say'), box];
+  return [h('h3', 'Prediction after each layer'), box];
 }
 function inputs(run, found) {
   const { tokens } = run;
@@ -166,7 +166,7 @@ function inputs(run, found) {
     note: `Of the ${found.unit} ${found.value}.`,
   }));
   return [
-    h('h3', 'What was read, for ', word(found.word)),
+    h('h3', 'Saliency of the input for ', word(found.word)),
     box,
     h('p.small.quiet', `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
   ];

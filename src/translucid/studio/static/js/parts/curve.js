@@ -187,7 +187,7 @@ export function curve(o) {
   walks(svg, {
     name: o.title,
     kind: 'curve',
-    hint: 'left and right walk over the points',
+    hint: 'left and right move along the points',
     toEnds: true,
     area: { x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u },
     placeAt: px => near(shown.from + ((px - box.x) / box.w) * (shown.to - shown.from))?.[0] ?? null,

@@ -20,7 +20,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
     {
       class: `headgrid${heads > MANY ? ' many' : ''}`,
       role: 'group',
-      'aria-label': 'Heads; arrows move from head to head',
+      'aria-label': 'Heads; arrow keys move between them',
       style:
         `grid-template-columns:1.125rem repeat(${heads}, minmax(${heads > MANY ? 1.125 : 1.5}rem, 2.75rem))` +
         (means ? ' minmax(2.25rem, 2.75rem)' : ''),

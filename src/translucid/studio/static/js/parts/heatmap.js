@@ -1,5 +1,5 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
-// One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
+// One tab stop: arrow keys move between cells, Enter pins; thousands of cells cost no more elements than a few.
 import { walks } from '../keyboard.js';
 import { h, s, special, unit, widest, range, short, isLabelled, nearestIndex } from '../dom.js';
 import { canvas, css, figure, packed, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
@@ -190,7 +190,7 @@ function pointed(box, svg, light, o, g) {
   walks(svg, {
     name: o.title,
     kind: 'matrix',
-    hint: 'arrows walk over the cells, Enter pins',
+    hint: 'arrow keys move between cells, Enter pins',
     toEnds: true,
     area: { x: lw, y: lh, width: nC * cw, height: nR * ch },
     placeAt: (x, y) => {

@@ -143,7 +143,7 @@ export function norms(o) {
   walks(svg, {
     name: o.title,
     kind: 'matrix',
-    hint: 'arrows walk over the cells',
+    hint: 'arrow keys move between cells',
     area: { x: box.x, y: box.y, width: box.w, height: box.h },
     placeAt: (px, py) => {
       const step = shown.from + ((px - box.x) / box.w) * (shown.to - shown.from);

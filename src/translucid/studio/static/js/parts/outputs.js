@@ -29,7 +29,7 @@ export function outputs(pen, band) {
     class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
     tabindex: -1,
     role: 'button',
-    'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
+    'aria-label': `Output, ${data.end.kind}: ${data.end.at}`,
   });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
   const head = y => s('text.halo', { x, y }, data.end.kind);
@@ -135,7 +135,7 @@ export function outputs(pen, band) {
     if (every > 1) pen.columns.push({ every, texts });
   }
   front.append(link.mark(g, `part:${data.end.at}`));
-  withTable(g, `What is said: ${data.end.kind}`, () =>
+  withTable(g, `Output: ${data.end.kind}`, () =>
     data.end.kind === 'class'
       ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
       : data.end.kind === 'number'

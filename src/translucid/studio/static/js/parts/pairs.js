@@ -38,7 +38,7 @@ export function pairs(one, two, { reads, keyOf, labels, dashed }) {
     }),
   );
   const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
-  return withTable(el, 'What is said, token under token', () => ({
+  return withTable(el, 'Outputs, token by token', () => ({
     corner: reads ? (labels[2] ?? '') : 'place',
     columns: [labels[0], 'probability', ...(two ? [labels[1], 'probability'] : [])],
     rows: places.map(([i, j], k) => [

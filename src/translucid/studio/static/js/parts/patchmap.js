@@ -92,7 +92,7 @@ export function patchmap({ run, other, found, state }) {
     const points = tables().flatMap(each => each.points);
     const done = points.filter(at => rows.has(at)).length;
     head.replaceChildren(
-      h('h3', state.recovered ? 'What brings the answer back' : 'Where the difference starts'),
+      h('h3', state.recovered ? 'What recovers the answer' : 'Where the difference starts'),
       h(
         'div.patchtools',
         choice('Map', MAPS, state.recovered, recovered =>
@@ -111,7 +111,7 @@ export function patchmap({ run, other, found, state }) {
                 : done === points.length
                   ? 'All traced'
                   : done
-                    ? 'Go on'
+                    ? 'Continue'
                     : 'Trace all',
             )
           : '',
@@ -175,7 +175,7 @@ export function patchmap({ run, other, found, state }) {
     drawHead(table);
     drawAsks();
     if (!table) {
-      box.replaceChildren(h('p.tail', { role: 'status' }, refused || 'reading both runs …'));
+      box.replaceChildren(h('p.tail', { role: 'status' }, refused || 'comparing both runs …'));
       return;
     }
     const u = unit();
@@ -190,7 +190,7 @@ export function patchmap({ run, other, found, state }) {
     const recovers = (r, c) => ({
       at: [
         word(table.words[r]),
-        rows.has(table.points[c]) ? `: brings back ${percent(table.values[c][r])}` : ': not tried yet',
+        rows.has(table.points[c]) ? `: recovers ${percent(table.values[c][r])}` : ': not measured yet',
       ],
       path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
       value: rows.has(table.points[c]) ? (table.values[c][r] ?? 0) : undefined,
@@ -207,8 +207,8 @@ export function patchmap({ run, other, found, state }) {
         ...(state.recovered
           ? {
               told: recovers,
-              title: `What each token brings back, ${table.side}`,
-              note: 'The fraction of the difference that the vector of the run as trained brings back.',
+              title: `What each token recovers, ${table.side}`,
+              note: 'The fraction of the difference that the vector of the unchanged run recovers.',
             }
           : {}),
       }),
@@ -219,8 +219,8 @@ export function patchmap({ run, other, found, state }) {
           ? `Tokens ${from + 1} to ${from + table.words.length}. `
           : '',
         refused
-          ? `Values cannot be taken over. ${refused}`
-          : 'Click a cell: its value as trained goes into the changed run.',
+          ? `Values cannot be patched. ${refused}`
+          : 'Click a cell to put its original value into the changed run.',
       ),
     );
     const start = started(table);
@@ -287,7 +287,7 @@ export function patchmap({ run, other, found, state }) {
       panelHead(
         `Patched: ${table?.side ?? ''}, ${depth}`,
         h('h2.wraps.word', table?.words[cell.token] ?? `token ${cell.token}`),
-        h('button.edit.restore', { onclick: () => take(cell.at, cell.token) }, 'Take back'),
+        h('button.edit.restore', { onclick: () => take(cell.at, cell.token) }, 'Undo'),
       ),
       sumTable([
         [`logit of ${answer}`, ''],
@@ -296,7 +296,7 @@ export function patchmap({ run, other, found, state }) {
         ['patched', signed(cell.value)],
         ['recovered', percent(cell.recovered), '', true],
       ]),
-      h('p.tail', 'With this value the changed run says:'),
+      h('p.tail', 'With this value, the changed run outputs:'),
       h(
         'p.word.says',
         cell.says.map((each, i) => [
@@ -304,7 +304,7 @@ export function patchmap({ run, other, found, state }) {
           ' ',
         ]),
       ),
-      cell.text === null ? '' : h('p.tail', 'Freely, greedily: ', h('span.word.freetext', cell.text)),
+      cell.text === null ? '' : h('p.tail', 'Greedy search: ', h('span.word.freetext', cell.text)),
       h('button.python', { title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
     );
   }

@@ -16,7 +16,7 @@ export function ribbons(weights, o) {
   return withTable(
     Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o),
     'The same head as ribbons',
-    () => grid(o.rows, o.cols, weights, 'who looks'),
+    () => grid(o.rows, o.cols, weights, 'query'),
   );
 }
 // A band of thickness t from a on the left to b on the right, between bars, bent around the middle.
@@ -84,7 +84,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
       width: W,
       height: H,
       role: 'img',
-      'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at',
+      'aria-label': 'The same head as ribbons: queries on the left, keys on the right',
     },
     paths.map(path => path.el),
     left,
@@ -131,7 +131,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     width: W,
     height: H,
     role: 'img',
-    'aria-label': `The token that is looked at and the ${TOP} tokens it looks at most`,
+    'aria-label': `The selected token and the ${TOP} tokens it attends to most`,
   });
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
@@ -194,7 +194,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     if (exactly) ask(place);
     else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
   });
-  return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest of all tokens; the rest as one.`));
+  return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest tokens; the others together.`));
 }
 function text(word, x, y, anchor, key, looks = true) {
   const el = s(

@@ -74,7 +74,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     }
   const svg = s('svg', { width: W, height: H });
   const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
-  const title = named ?? `How far each token has moved, ${table.side}: ${where}`;
+  const title = named ?? `How far each token moved, ${table.side}: ${where}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>
@@ -159,7 +159,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     corner: 'token',
     columns: table.depths,
     rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? (named ? '' : 'not a number'))]),
-    note: note ?? 'How far each vector has moved, as a fraction of its length.',
+    note: note ?? 'How far each vector moved, as a fraction of its length.',
   }));
 }
 export const reading = (table, r, c, scale) => ({

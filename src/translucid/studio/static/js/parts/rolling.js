@@ -17,8 +17,8 @@ export function rolling(box, name, { falls = false } = {}) {
       {
         class: `rollon ${side}`,
         hidden: true,
-        title: `more of ${name}`,
-        'aria-label': `Roll ${name}: ${side}`,
+        title: `scroll ${name}`,
+        'aria-label': `Scroll ${name}: ${side}`,
         onclick: () => box.scrollBy({ left: across * 0.8 * box.clientWidth, top: along * 0.8 * box.clientHeight }),
       },
       icon(sign),

@@ -23,7 +23,7 @@ export function saliency(run, model) {
     'button.edit.salience',
     {
       'aria-label': 'Saliency',
-      title: 'Which words counted: gradient × input, a bar under each word',
+      title: 'Saliency: gradient × input, a bar under each word',
       onclick: toggle,
     },
     icon('bars'),

@@ -142,7 +142,7 @@ function strands(pen, band) {
     front.append(link.lights(hit, keys));
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
-  if (every > 1) pen.notes.add(`every ${nth(every)} token is written`);
+  if (every > 1) pen.notes.add(`every ${nth(every)} token is labelled`);
   if (band.long) bounds(pen, band);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
@@ -187,7 +187,7 @@ function bounds({ front, notes, u, xId }, band) {
     );
   if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
   notes.add(
-    `tokens ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`,
+    `tokens ${band.first} to ${last - 1} of ${n}, the others compressed${band.each > 1 ? ` by ${band.each}` : ''}`,
   );
 }
 const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };

@@ -140,7 +140,7 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   walks(svg, {
     name: o.title,
     kind: 'gates',
-    hint: 'arrows walk over the beads, Enter pins the token',
+    hint: 'arrow keys move between cells, Enter pins the token',
     area: { x: lw, y: lh, width: n * o.pitchX, height: H - lh },
     placeAt: (x, y) => {
       const i = Math.floor((x - lw) / o.pitchX);

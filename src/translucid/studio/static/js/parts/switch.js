@@ -10,7 +10,7 @@ export const KINDS = {
   layers: 'Layers',
   attention: 'Attention',
   feedforward: 'Feed-forward',
-  patterns: 'Looking everywhere alike',
+  patterns: 'Uniform attention',
   positions: 'Positions',
   masks: 'Masks',
   scale: 'Scale of the scores',

@@ -108,7 +108,7 @@ const pictures = () =>
 export async function tables() {
   const all = pictures();
   if (!all.length) {
-    dialog('Tables', h('p', 'Nothing here has a table: this view has no picture.'));
+    dialog('Tables', h('p', 'This view has no picture and therefore no table.'));
     return;
   }
   const area = el => el.clientWidth * el.clientHeight;

@@ -276,7 +276,7 @@ export function terms(run, root) {
       const label = `${folded.length} more steps`;
       all.splice(1, 0, h('li', h('button', { 'aria-label': label, title: label, onclick: unfold }, '…')));
     }
-    return h('nav', { 'aria-label': 'The way here' }, h('ol.crumbs', all));
+    return h('nav', { 'aria-label': 'Path to this number' }, h('ol.crumbs', all));
   }
   function draw() {
     const opened = trail.at(-1);
@@ -302,7 +302,7 @@ export function terms(run, root) {
           rest
             ? h(
                 'tr',
-                h('th', { scope: 'row' }, 'what the terms do not give'),
+                h('th', { scope: 'row' }, 'not explained by the terms'),
                 h('td.n', shown(String(Number(opened.remainder.toPrecision(6))))),
               )
             : null,
@@ -338,7 +338,7 @@ export function terms(run, root) {
       })
       .catch(error => {
         settle({ walk: null });
-        notice(`the link's walk is left out: ${error.message}`);
+        notice(`the link's walk is ignored: ${error.message}`);
       });
   return box;
 }

@@ -24,7 +24,7 @@ export function token(text, vector, scale, key, unknown = false) {
 }
 
 // ---- a row of a decoder has read one token and writes the next. By the first alone it would be a riddle: the row that
-// has read 'schläft' looks at 'not', since it writes 'nicht'
+// has read 'schläft' attends to 'not', since it writes 'nicht'
 const written = ({ tokens }, side, i) => (side === 'target' ? tokens.follows[i] : undefined);
 
 // side: 'source' or 'target'. As the rows of a matrix are labelled, short: schläft → nicht.
@@ -36,6 +36,6 @@ export function rowName(run, side, i) {
 function rowInWords(run, side, i) {
   const writes = written(run, side, i);
   const read = word(run.tokens[side][i] ?? '·');
-  return writes === undefined ? [read] : ['the row that has read ', read, ' and writes ', word(writes)];
+  return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', word(writes)];
 }
-export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' looks at ', word(key)];
+export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', word(key)];

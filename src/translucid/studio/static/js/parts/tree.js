@@ -185,9 +185,9 @@ export function tree(data, o) {
     ]);
   const told = () => ({
     corner: 'token',
-    columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'],
+    columns: ['step', 'after', 'probability', 'log p', 'log p so far', 'outcome'],
     rows,
-    note: hidden ? `${hidden} more branches are counted, not shown.` : '',
+    note: hidden ? `${hidden} more branches are not shown.` : '',
   });
   return {
     el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
@@ -237,7 +237,7 @@ const told = node => ({
     said(node.label),
     `, ${node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate)}${node.why ? `: ${node.why}` : ''}`,
   ],
-  path: `log p ${num(node.token_log_prob, 3)}, of the whole beginning ${num(node.score, 3)}`,
+  path: `log p ${num(node.token_log_prob, 3)}, so far ${num(node.score, 3)}`,
   value: node.p,
   scale: UNIT_SCALE,
   digits: 4,

@@ -55,12 +55,12 @@ export const attention = {
       : '',
   walksTokens: true,
   keys: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['m', 'the next moment: scores, scaled, masked, weights'],
-    ['n', 'numbers in the cells'],
-    ['o', 'switch the head off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
+    ['↑ ↓', 'previous or next layer'],
+    ['[ ]', 'previous or next head'],
+    ['m', 'next moment: scores, scaled, masked, weights'],
+    ['n', 'show or hide numbers in the cells'],
+    ['o', 'switch the head off in What-if'],
+    ['Backspace', 'back to Flow'],
   ],
   linkParts: {
     kind: among('encoder', 'decoder', 'cross'),
@@ -291,8 +291,8 @@ async function drawView(stage, { model, run, params, signal }) {
           now.head === null
             ? 'Only weights are averaged over heads'
             : id === 'masked'
-              ? 'No mask here: every token may be looked at'
-              : 'This model does not scale';
+              ? 'No mask here: every token can be attended to'
+              : 'This model does not scale its scores';
         return link.mark(
           h(
             'button',
@@ -318,7 +318,7 @@ async function drawView(stage, { model, run, params, signal }) {
   // One number of the trace; a cell of the picture, which of a very long text stands for several.
   const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
   const exactly = (q, k, value) => ({
-    at: [...rowName(run, KINDS[at.kind].rows, q), ' looks at ', word(tokens()[1][k] ?? '·')],
+    at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', word(tokens()[1][k] ?? '·')],
     path: path(q, k),
     value,
     scale: now.scale,
@@ -330,7 +330,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return {
       at: [
         ...rowName(run, KINDS[at.kind].rows, i * step[0]),
-        ' looks at ',
+        ' attends to ',
         word(now.cols[j]),
         step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : '',
       ],
@@ -521,7 +521,7 @@ async function drawView(stage, { model, run, params, signal }) {
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
-        title: 'Numbers around the cell that is looked at',
+        title: 'Numbers around the selected cell',
         values,
         table: null,
         cellWidth: Math.min(size, 48 * u),

@@ -58,7 +58,7 @@ async function drawView(stage, { all, model, run, params }) {
     pair.append(
       told(
         `${model.name} is for ${model.task}, ${other.name} for ${other.task}: ` +
-          'their answers differ in kind, so each stands alone and no loss is compared.',
+          'their outputs are of different kinds, so they are shown separately and losses are not compared.',
       ),
     );
   // what A writes by itself
@@ -111,10 +111,10 @@ function answers(model, run, other, second) {
       h(
         'h3',
         {
-          target_tokens: 'What each writes by itself',
+          target_tokens: 'What each generates',
           tags: 'The tag of each word',
-          next_tokens: 'What each would write next',
-          masked_tokens: 'The likeliest token at each place',
+          next_tokens: 'The next token each predicts',
+          masked_tokens: 'The likeliest token at each position',
           values: 'The values',
         }[model.outputs],
         h('span.of', a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : ''),
@@ -130,7 +130,7 @@ function answers(model, run, other, second) {
   }
   const shared = Object.keys(run.answer).filter(label => label in second.answer);
   if (!shared.length)
-    return [told('The two models know different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
+    return [told('The two models have different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
   return [
     h('h3', 'The answer', h('span.of', ': A is the outline, B the fill; the number is B − A')),
     shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
@@ -206,7 +206,7 @@ function lossTable(rows, same) {
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h(
     'div.lossbox',
-    h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
+    h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats per token'),
     headed(
       'hyps losses',
       [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
@@ -218,7 +218,7 @@ function lossTable(rows, same) {
         ),
       ),
     ),
-    differ ? h('p.tail', 'The models cut the text into different tokens, so the sums are shown.') : '',
+    differ ? h('p.tail', 'The models tokenize the text differently, so the totals are shown.') : '',
   );
 }
 
@@ -267,7 +267,7 @@ async function depths(model, run, other, second) {
   const most = Math.max(...rows.map(each => each.relative ?? 0), 1e-9);
   return lengths(
     'depths',
-    'From layer to layer: how far tuning moved the vectors of this text',
+    'How far tuning moved the vectors of this text, layer by layer',
     ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
     rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
     most,
@@ -284,7 +284,7 @@ async function pictures(box, { model, run, other, second, params }) {
   const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
   const holder = h('div.cmppics');
   if (!kinds.length) {
-    box.append(told('These two have no kind of picture in common.'));
+    box.append(told('These two models have no kind of picture in common.'));
     return;
   }
   let kind = kinds.includes(params.get('pic')) ? params.get('pic') : kinds[0];
@@ -316,7 +316,7 @@ async function pictures(box, { model, run, other, second, params }) {
         alike
           ? ''
           : kind === 'vectors'
-            ? 'units of two models have nothing to do with one another: no difference is drawn'
+            ? 'units of two models do not correspond, so no difference is drawn'
             : 'different sizes: no difference is drawn',
       ]
         .filter(Boolean)
@@ -347,7 +347,7 @@ async function pictures(box, { model, run, other, second, params }) {
       ),
     );
     shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
-    rest({ at: ['hover a cell: the same place lights in every picture'], path: one.path, scale: one.scale });
+    rest({ at: ['hover over a cell to highlight it in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }
@@ -372,7 +372,7 @@ function drawn(data, holder, count, name) {
       ...head,
       table: () => ({
         ...grid(data.rows, data.cols, data.values),
-        note: data.exact ? data.note : `${data.note}. Numbers of this picture are sent in 255 steps.`,
+        note: data.exact ? data.note : `${data.note}. Numbers in this picture are rounded to 255 steps.`,
       }),
       title: `${name}: ${data.path}`,
       cellWidth: cw,
@@ -458,7 +458,7 @@ async function table(run, kind) {
     rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`),
     colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
     path: `mean of ${patterns.map(point => point.at).join(', ')}`,
-    told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
+    told: (r, c) => [word(flat(query(r))), ' attends to ', word(key(c))],
     note: [
       'mean of all layers and heads',
       ...(pooled

@@ -26,11 +26,11 @@ const LONG = 256; // tokens of a text
 export const decode = {
   name: 'Decode',
   draw: drawView,
-  lacks: model => (model.generates ? '' : 'This model writes nothing'),
+  lacks: model => (model.generates ? '' : 'This model does not write text'),
   busy: () => 'Searching for the best text …',
   keys: [
-    ['← →', 'the step before, the step after'],
-    ['↑ ↓', 'the token above, the token below'],
+    ['← →', 'previous or next step'],
+    ['↑ ↓', 'move up or down in the list of tokens'],
     ['f', 'force the token'],
     ['Space', 'play, pause'],
     ['Backspace', 'let the model choose again'],
@@ -157,7 +157,7 @@ async function searched(
               'p.tail.searching',
               { role: 'status' },
               h('progress', { 'aria-label': 'searching' }),
-              ` The first ${soFar} tokens; the search goes on.`,
+              ` The first ${soFar} tokens; the search continues.`,
             )
           : null,
         listed,
@@ -210,7 +210,9 @@ async function searched(
     frame.style.left = `${(100 * cut.from) / steps}%`;
     frame.style.width = `${(100 * (cut.to - cut.from)) / steps}%`;
     hidden.replaceChildren(
-      drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '',
+      drawn.hidden
+        ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that were not finished' : `pruned below ${drawn.limit}`}`
+        : '',
     );
     link.paint();
   }
@@ -246,7 +248,7 @@ async function searched(
     link.forget(panel);
     panel.replaceChildren(
       panelHead(
-        `Step ${step}${off ? ', beside the winner' : ''}, after`,
+        `Step ${step}${off ? ', not on the best path' : ''}, after`,
         h(
           'h2.word.after',
           so.length
@@ -272,7 +274,7 @@ async function searched(
             h('hr.rule'),
             h(
               'h3',
-              'Looks at',
+              'Attends to',
               h('span.of', ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`),
             ),
             seen.el,
@@ -291,7 +293,7 @@ async function searched(
     );
     const tell = bar =>
       readout({
-        at: ['looks at ', word(list.looks.words[bar.dataset.i])],
+        at: ['attends to ', word(list.looks.words[bar.dataset.i])],
         path: `mean of ${list.looks.at.join(', ')}`,
         value: list.looks.weights[bar.dataset.i],
         scale: UNIT_SCALE,
@@ -300,7 +302,7 @@ async function searched(
       link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
     if (seen)
       walks(seen.el, {
-        name: 'What this step looks at',
+        name: 'What this step attends to',
         start: () => seen.el.firstChild,
         step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
         look: bar => {
@@ -416,7 +418,7 @@ function texts(model, found, greedy, free, beams) {
         h(
           'button.read',
           {
-            title: 'Let every view read this text',
+            title: 'Use this text in every view',
             onclick: () =>
               go(
                 'decode',
@@ -440,7 +442,7 @@ function texts(model, found, greedy, free, beams) {
       'hyps',
       [
         ['', { class: 'rank' }],
-        [model.outputs === 'target_tokens' ? 'texts found' : 'how it goes on'],
+        [model.outputs === 'target_tokens' ? 'texts found' : 'continuations'],
         ['log p', { class: 'r' }],
         [alpha === 1 ? 'per length' : 'score', { class: 'r', title: `log p / length^${alpha}` }],
         [''],

@@ -32,10 +32,10 @@ export const flow = {
   draw: drawView,
   walksTokens: true,
   keys: [
-    ['↑ ↓', 'open the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['Enter', 'go into the part: Attention, Recurrent'],
-    ['o', 'switch the part off, in What-if'],
+    ['↑ ↓', 'open the previous or next layer'],
+    ['[ ]', 'previous or next head'],
+    ['Enter', 'open the part in Attention or Recurrent'],
+    ['o', 'switch the part off in What-if'],
   ],
   linkParts: { member: anything, saliency: anything },
 };
@@ -400,7 +400,7 @@ function looksMost(view, data, pane, band, held, row) {
   const told = {
     at: [
       stepRows > 1 ? wordsOf(from, last) : asking(view.run, band, from),
-      ' looks most at ',
+      ' attends most to ',
       keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]),
       end,
     ],
@@ -410,7 +410,7 @@ function looksMost(view, data, pane, band, held, row) {
     digits: 2,
   };
   if (keys.length === to.words.length && stepRows === 1) return readout(told);
-  readout({ ...told, at: [...told.at, ', the largest of each'], python: null });
+  readout({ ...told, at: [...told.at, ', the largest of each block'], python: null });
   if (stepRows === 1)
     soon(view, told, async () => {
       // which word of the block it is, and its number
@@ -423,7 +423,7 @@ function looksMost(view, data, pane, band, held, row) {
         await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
       ).row();
       return {
-        at: [asking(view.run, band, from), ' looks most at ', word(to.words[key]), end],
+        at: [asking(view.run, band, from), ' attends most to ', word(to.words[key]), end],
         path: name(from, key),
         value: exact.reduce((a, b) => a + b, 0) / exact.length,
       };
@@ -564,7 +564,7 @@ async function drawPanel(view) {
   const read = (i, j, of = 1) => {
     // a cell, which may stand for several numbers
     const count = of * colStep * step;
-    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
     const last = some(j, colStep, inner.at(-1));
     const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
     return {
@@ -584,7 +584,7 @@ async function drawPanel(view) {
     at: colSide
       ? [
           asker(index.at(-2)),
-          innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ',
+          innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ',
           who(colSide, index.at(-1)),
         ]
       : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])],

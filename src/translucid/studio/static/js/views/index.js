@@ -3,7 +3,7 @@
 //   draw(stage, { all, model, run, catalogue, params, signal })  fills the stage; signal: aborted when it is left
 //   lacks(model, all)  why a model has no such view, or ''
 //   busy({ model, params })  what is computed, where it takes a while
-//   keys         what its keys do: [['↑ ↓', 'the layer before, the layer after'], ...]; keysTitle: of their list
+//   keys         what its keys do: [['↑ ↓', 'previous or next layer'], ...]; keysTitle: of their list
 //   walksTokens  whether ← and → go from token to token
 //   linkParts    what its parts of a link may say: a check of each (see route.js)
 //   linkTo       what its link in the bar changes in the address

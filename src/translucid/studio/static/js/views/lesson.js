@@ -13,8 +13,8 @@ export const lesson = {
   linkTo: { lesson: null }, // the list of tours is not one of their stops
   keysTitle: 'In a lesson',
   keys: [
-    ['Space', 'the next stop; from elsewhere, back to the stop'],
-    ['Shift Space', 'the stop before'],
+    ['Space', 'next stop; from elsewhere, back to the stop'],
+    ['Shift Space', 'previous stop'],
   ],
 };
 
@@ -34,7 +34,7 @@ async function drawView(stage, context) {
       found.map(each => tour(each, able(each), model)),
     ),
   );
-  rest({ at: ['Choose a station or a lesson; once it has begun, Space goes to its next stop'], path: 'lesson' });
+  rest({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
 }
 function tour(each, count, model) {
   const first = each.steps.findIndex(step => step.lacks === undefined);
@@ -129,7 +129,7 @@ function signs(run, at, score) {
   const width = run.points.find(each => each.at === at.replace('pattern', 'query')).shape.at(-1);
   const words = run.tokens.source.length;
   const means = [
-    [m('mrow', mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row fits the key of a word'],
+    [m('mrow', mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row matches the key of a word'],
     [size(), `${width}, the size of q and k: divided by its root, the score is ${num(score, 3)} here`],
     [mi('max'), 'the largest score of the row: without it exp could overflow, the result is the same'],
     [mo('∑'), `over the ${words} tokens of the source, so that the row sums to 1`],
@@ -228,13 +228,13 @@ function drawn(weights, tokens, q, k) {
       height: H,
       viewBox: `0 0 ${W} ${H}`,
       role: 'img',
-      'aria-label': `Where one head looks while it writes; the row that writes ${target[q]} looks at ${source[k]}`,
+      'aria-label': `What one head attends to while it writes; the row that writes ${target[q]} looks at ${source[k]}`,
     },
     paths,
     source.map((text, j) => word(text, left - 8 * u, j, 'end', j === k)),
     target.map((text, i) => word(text, left + wide + 8 * u, i, 'start', i === q)),
   );
-  return withTable(h('div.looks', svg), 'Where one head looks while it writes', () =>
+  return withTable(h('div.looks', svg), 'What one head attends to while it writes', () =>
     grid(target, source, weights, 'writes'),
   );
 }

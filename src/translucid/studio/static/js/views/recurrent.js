@@ -43,10 +43,10 @@ export const recurrent = {
   draw: drawView,
   lacks: ({ family }) => (isRecurrent(family) ? '' : 'This model has no recurrent part'),
   keys: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the unit before, the unit after'],
-    ['o', 'switch the layer off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
+    ['↑ ↓', 'previous or next layer'],
+    ['[ ]', 'previous or next unit'],
+    ['o', 'switch the layer off in What-if'],
+    ['Backspace', 'back to Flow'],
   ],
 };
 
@@ -145,11 +145,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     });
     const name = now.data.byPoint.cell ? 'cell' : 'state';
     left.append(
-      h(
-        'h3.gridname',
-        { title: `The sum of all steps of a unit’s ${name} from token to token` },
-        `Units by change of ${name}`,
-      ),
+      h('h3.gridname', { title: `Total change of a unit’s ${name} from token to token` }, `Units by change of ${name}`),
       list,
     );
     list.querySelector('[aria-pressed="true"]')?.scrollIntoView({ block: 'nearest' });
@@ -168,7 +164,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       h(
         'p.kicker',
         how(),
-        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: the strips roll sideways.` : '',
+        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: scroll the strips sideways.` : '',
       ),
     );
     mid.append(say);
@@ -210,7 +206,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           title: 'Units over the tokens',
           words: now.words,
           rounded: now.data.coarse
-            ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.'
+            ? 'Numbers of all units are rounded to three digits; choose one unit for full precision.'
             : '',
           labelWidth: lw,
           pitchX,
@@ -319,7 +315,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         ]),
       ),
       ...(now.here.cell === 'lstm' ? [share(rows, i)] : []),
-      h('p.quiet', 'Choose a unit in the list to see its step worked out.'),
+      h('p.quiet', 'Choose a unit in the list to see its computation.'),
     ];
   }
   // How many gates are as good as open or shut at this word.

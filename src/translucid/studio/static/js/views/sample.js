@@ -139,20 +139,20 @@ export async function sample(stage, { run, params, signal }) {
             : h('span.special', run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
         ),
       ),
-      h('p', 'Drawn: ', word(step.word)),
+      h('p', 'Sampled: ', word(step.word)),
       shifts(
         step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] })),
         { difference: false },
       ),
       h(
         'p.tail',
-        `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be drawn. ` +
-          'The outline is the model’s own probability, the fill that after the dials.',
+        `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be sampled. ` +
+          'The outline is the model’s own probability, the fill the sampling distribution.',
       ),
     );
     rest({
       at: [`step ${state.step}: `, word(step.word)],
-      path: 'probability that it is drawn',
+      path: 'probability of being sampled',
       python: null,
       value: step.now[step.ids.indexOf(step.taken)],
       scale: UNIT_SCALE,

@@ -35,8 +35,8 @@ export const whatif = {
   draw: drawView,
   walksTokens: true,
   keys: [
-    ['o', 'turn the switch that has the focus'],
-    ['Backspace', 'as trained again'],
+    ['o', 'toggle the focused switch'],
+    ['Backspace', 'undo all changes'],
   ],
   linkParts: {
     off: (value, { model }) => {
@@ -83,10 +83,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         h(
           'p.quiet.why',
           model.outputs === 'values'
-            ? 'Δ is how far the numbers lie apart on average.'
+            ? 'Δ is the mean absolute difference of the outputs.'
             : `Δ is the mean total variation between the two distributions of ${
                 { label: 'labels', tags: 'tags', masked_tokens: 'tokens' }[model.outputs] ?? 'next tokens'
-              }: 0 same, 1 nothing shared.`,
+              }: 0 is identical, 1 is disjoint.`,
         ),
       ),
       mid,
@@ -304,7 +304,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       h(
         'h3',
         numeric ? 'Click a number to change it' : 'Click a word to swap it',
-        model.outputs === 'target_tokens' ? h('span.of', '; the translation that is read stays the same') : '',
+        model.outputs === 'target_tokens' ? h('span.of', '; both runs read the same translation') : '',
       ),
       line,
     ];
@@ -314,7 +314,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       'button',
       {
         class: `instead${state.instead ? ' swapped' : ''}`,
-        title: 'Compare with another sentence, of as many tokens',
+        title: 'Compare with another sentence of the same number of tokens',
         onclick: event => typed(event.currentTarget, 'another sentence', state.instead ?? run.text, replaceText),
       },
       state.instead ? ['→ ', state.instead] : '… or another sentence',
@@ -354,14 +354,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   }
   // What the changed model writes by itself, each word after its own: the rows above read the old translation.
   function freely(...runs) {
-    const line = h('div.freely', h('p.quiet', 'writing freely …'));
+    const line = h('div.freely', h('p.quiet', 'searching …'));
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
       found => {
         const texts = found.map(each => each.texts[0].text);
         line.replaceChildren(
           h(
             'p.tail',
-            'Above, each word comes after the same translation (teacher forcing). Freely, greedily, it would write:',
+            'Above, both rows read the same translation (teacher forcing). With greedy search, the model writes:',
           ),
           h(
             'dl',
@@ -372,7 +372,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           ),
         );
       },
-      error => line.replaceChildren(h('p.tail', `What it would write freely: ${error.message}`)),
+      error => line.replaceChildren(h('p.tail', `Greedy search: ${error.message}`)),
     );
     return line;
   }
@@ -397,15 +397,15 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       mid.append(
         h(
           'p.quiet.hint',
-          `Nothing is changed yet. ${model.switches.length ? 'Throw a switch, or ' : 'You can '}` +
-            `${numeric ? 'change a number' : 'swap a word'}: both runs read the same, and what differs shows here.`,
+          `Nothing is changed yet. ${model.switches.length ? 'Flip a switch, or ' : 'You can '}` +
+            `${numeric ? 'change a number' : 'swap a word'}: differences between the two runs appear here.`,
         ),
       );
       rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
       return;
     }
     if (model.outputs === 'values') {
-      mid.append(h('p.quiet.hint', 'One row of numbers has no tokens that a difference could run along.'));
+      mid.append(h('p.quiet.hint', 'A row of numbers has no tokens to compare.'));
       rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
