@@ -1,5 +1,5 @@
-// From the points of a run to the parts of a model: bands (encoder, decoder), layers, panes in the order of the data.
-// Nothing is known here of any one model; names and axes of the points say what there is.
+// From the points of a run to the parts of a model: bands (encoder, decoder), layers, and panes in the order of the
+// data, derived from the names and axes of the points.
 import { capital } from './dom.js';
 
 const ROWS = new Set(['length', 'queries', 'keys']);
@@ -42,7 +42,7 @@ const LETTERS = {
   reset: 'r',
   update: 'z',
 };
-// The point that stands for a part, the best first.
+// The points that represent a part, the best first.
 const SPEAKS = {
   embedding: ['scaled', 'lookup'],
   characters: ['sum', 'output'],
@@ -72,7 +72,7 @@ export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
-// What the catalogue says of a point, with the formula by which this model computes it.
+// The catalogue's entry of a point, with this model's formula.
 export const entryAt = (catalogue, points, at) => {
   const entry = catalogue[entryOf(at)];
   const formula = points.get(at)?.formula;
@@ -150,7 +150,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     };
   });
   if (bands.length === 2) {
-    // what the decoder looks back at
+    // what cross-attention reads
     const memory = bands[0].panes.findLast(pane => pane.kind === 'tile');
     if (memory) {
       memory.label = 'encoder output';
@@ -160,7 +160,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   return { bands, end, members };
 }
 
-// One layer is open; each other layer is one plate.
+// One layer is open; the others are one plate each.
 function panes(points, side, wanted) {
   const layers = [...new Set(points.map(point => layerOf(point.local)).filter(layer => layer !== null))];
   const open = layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
@@ -260,7 +260,7 @@ function ofScope(scope, local, all, side, layer) {
     },
   ];
 }
-// A model without a text: each layer is a column of numbers.
+// A model of numbers: each layer is a column.
 function columns(points, features, run, standardised) {
   const shown = points.filter(
     point =>

@@ -1,4 +1,4 @@
-// The keys in one list, and what they copy: a value with all its digits, or the line of Python that gives it.
+// The list of keys, and copying: a value in full precision, or Python code for it.
 import { h, dialog } from './dom.js';
 import * as api from './api.js';
 import { addressOf } from './parts/terms.js';
@@ -53,8 +53,8 @@ export function keysTable(views) {
   });
 }
 
-// ---- copying. A read-out names its number as Python would: name[places], perhaps with .mean() behind, or softmax
-// name[places].
+// ---- copying. The status bar names a number like Python: name[index], optionally with .mean(), or softmax
+// name[index].
 const PLACE = /^(softmax )?([\w.]+)(?:\[([^\]]*)\])?((?:\.\w+\(\))*)$/;
 function parsed(told, run) {
   const found = PLACE.exec(told?.python === undefined ? (told?.path ?? '') : (told.python ?? ''));
@@ -73,7 +73,7 @@ export function pythonLine(told, run, target) {
   return `${trace}[${['0', ...places].join(', ')}]${found.behind}`;
 }
 export async function exactValue(told, run) {
-  // all digits, where the number stands in one place
+  // full precision if it is a single number
   const found = parsed(told, run);
   if (!found || found.soft || found.behind || !/^[\d, ]*$/.test(found.index)) return String(told.value);
   const opened = await api.terms(run.run, addressOf(found.name, found.index ? [found.index] : [], found.point.shape));

@@ -1,5 +1,5 @@
-// To whom a logit is owed: what each part adds to it, or what the heads hand over from each token; what the model would
-// say after each layer; and how much each token that was read counted.
+// Attribution of a logit: contributions by part or by token, the prediction after each layer, and the saliency of the
+// input.
 import { keepFocus } from '../keyboard.js';
 import { choice } from './controls.js';
 import { h } from '../dom.js';
@@ -43,7 +43,7 @@ function nameOf({ part, head }) {
   const { name } = title(part);
   return `${name}${layer ? ` ${layer[1]}` : ''}${head === null ? '' : `, head ${head}`}`;
 }
-// Of many lines the largest, and the rest as one: all of them add up to the same.
+// The largest of many lines, and the sum of the others.
 function fewer(lines) {
   const order = [...lines].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const rest = order.slice(SHOWN);

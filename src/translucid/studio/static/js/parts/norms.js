@@ -1,5 +1,4 @@
-// The gradient's norm by layer (rows) and step (columns). Norms differ by powers of ten, so colours do too: what is
-// DECADES powers of ten below the largest is clear, and a gradient that vanishes is seen as clearing.
+// Gradient norms by layer (rows) and step (columns), on a logarithmic colour scale of DECADES powers of ten.
 import { walks } from '../keyboard.js';
 import { h, s, unit, widest, short, nearestIndex, LEFT_OF } from '../dom.js';
 import { UNIT_SCALE, canvas, hatch, packed, pixelCanvas, shade } from '../ink.js';
@@ -71,7 +70,7 @@ export function norms(o) {
     );
   }
   function strip(columns, most) {
-    // a column reaches back to the one before it, over no gap
+    // a column reaches back to the previous one unless there is a gap
     const inks = packed('seq');
     const small = pixelCanvas(layers.length, columns.length, pixels =>
       columns.forEach((column, j) =>

@@ -1,5 +1,5 @@
-// Two runs of one model as a map of tokens and depths. A click takes one value of the run as trained into the changed
-// one; "Trace all" tries every cell and paints how much of the answer each brings back.
+// Activation patching as a map of tokens and depths. A click puts one value of the original run into the changed one;
+// "Trace all" tries every cell and shows how much of the answer each recovers.
 import { choice, panelHead, select } from './controls.js';
 import { h, unit } from '../dom.js';
 import { fixed, signed } from '../ink.js';
@@ -21,7 +21,7 @@ const recoveries = new Map(); // runs and answer -> point -> how much each token
 const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
-// Out of a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
+// In a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
 export const patchInLink = {
   cell: (value, { run }) =>
     !run || run.points.some(point => point.at === value.split('@')[0]) ? '' : 'this run has no such point',
@@ -39,7 +39,7 @@ export function patchOf(params) {
     answer: answer.every(each => /^\d*$/.test(each)) ? answer : [],
   };
 }
-// found: what the server says of the two runs. state: as patchOf has it, with the side; it is changed here.
+// found: the difference of the two runs. state: from patchOf, with the side; it is changed here.
 export function patchmap({ run, other, found, state }) {
   let rows = rowsOf();
   let outline = null;
@@ -119,7 +119,7 @@ export function patchmap({ run, other, found, state }) {
       tracing ? h('progress', { max: points.length, value: done, 'aria-label': 'points traced' }) : '',
     );
   }
-  // Which answer is looked at: where, which, and what it is compared with.
+  // The measured output: its position, the output, and what it is compared with.
   function drawAsks() {
     const needed = outline && (state.recovered || state.cell);
     asks.hidden = !needed;

@@ -1,5 +1,5 @@
-// One head as a flow: each query has one unit to give (its weights sum to 1), so every left bar has the same height;
-// a key's bar is as high as what it receives. Many words: one query, and the keys it looks at most.
+// One head as a flow: the weights of each query sum to 1, so all bars on the left have the same height; a key's bar
+// shows the sum it receives. For many words: one query and the keys it attends to most.
 import { h, s, special, unit, widest, range, short, spacedLabels, LEFT_OF, RIGHT_OF } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
@@ -19,7 +19,7 @@ export function ribbons(weights, o) {
     () => grid(o.rows, o.cols, weights, 'query'),
   );
 }
-// A band of thickness t from a on the left to b on the right, between bars, bent around the middle.
+// A curved band of thickness t from a on the left to b on the right.
 function bent(xl, xr, bar, a, b, t) {
   const c = (xr - xl) / 2;
   const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
@@ -122,9 +122,8 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
 }
 
-// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or
-// rounded.
-// More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
+// For many words: the selected row, its strongest keys, and the rest as one bar. o.exactly(row): a promise of the row
+// in full precision, { word, key, weights, cols, colKeys }, if `weights` is pooled or rounded.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit();
   const svg = s('svg.ribbons.focused', {

@@ -1,4 +1,4 @@
-// The ripple: how far each word's vector has moved at each depth. Clear before the cut.
+// How far each word's vector moved at each depth.
 import { h, s, special, unit, widest, nearestIndex, LEFT_OF, ABOVE } from '../dom.js';
 import { canvas, css, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
@@ -37,7 +37,7 @@ function columns(depths) {
 }
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
-// take(row, column): what a click does beside pinning; chosen: a cell that is framed; told: what the read-out says.
+// take(row, column): on click, besides pinning; chosen: the framed cell; told: the status bar's content.
 export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
@@ -57,7 +57,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     for (let c = 0; c < nC; c++) {
       const v = table.values[c][r];
       if (v === undefined) {
-        // not measured yet: there to be clicked
+        // not measured yet
         ctx.strokeStyle = line;
         ctx.strokeRect(lw + c * cw + 1.5, lh + r * ch + 1.5, cw - 3, ch - 3);
         continue;

@@ -1,7 +1,7 @@
-// What is wider than its box says so: at each side where something is cut off stands a button that rolls there.
+// A scrolling box with a button at each side where content is cut off.
 import { h, icon } from '../dom.js';
 
-// Roll a box so far that something in it is seen; where it is seen already, nothing moves.
+// Scroll a box until an element is visible.
 export function rollTo(box, el) {
   if (!box || !el) return;
   const [outer, inner] = [box.getBoundingClientRect(), el.getBoundingClientRect()];

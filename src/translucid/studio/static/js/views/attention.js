@@ -172,7 +172,7 @@ async function drawView(stage, { model, run, params, signal }) {
       h(
         'div.facts',
         sumTable([
-          // of a picture whose cells are the largest of several nothing is known of the mean of all heads
+          // not known for the mean of pooled pictures
           ...(head === null && now.pooled
             ? []
             : [
@@ -192,7 +192,7 @@ async function drawView(stage, { model, run, params, signal }) {
       .querySelector('.gridname .of')
       ?.replaceChildren(missing ? `: ${names.length - missing} of ${names.length} layers so far` : '');
   }
-  // Of a long text the other layers come one by one, as long as the view and the kind stay.
+  // For a long text, load the other layers one by one while the view and the kind stay the same.
   let filling = null;
   async function fill() {
     const { small } = now;
@@ -253,7 +253,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (now.pooled) mid.append(h('p.kicker', now.pooled));
   }
   async function exactTable() {
-    // the picture has rounded numbers where they are many; the table asks for them again
+    // a large picture has rounded numbers; the table requests them in full precision
     const state = now;
     const shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2));
     const lead = state.indexed ? [state.head] : [];
@@ -315,7 +315,7 @@ async function drawView(stage, { model, run, params, signal }) {
       ? `${now.scope}.pattern[:, ${i}, ${j}].mean()`
       : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`;
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
-  // One number of the trace; a cell of the picture, which of a very long text stands for several.
+  // One number of the trace; a cell of the picture may represent several in a very long text.
   const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
   const exactly = (q, k, value) => ({
     at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', word(tokens()[1][k] ?? '·')],
@@ -375,7 +375,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
     box.append(
       ribbons(now.weights, {
-        // by what a row writes, where it does not look at its own kind
+        // labelled by what the row writes in cross-attention
         rows:
           at.kind === 'cross' ? now.rows.map((each, i) => (now.follows[i] ? `→ ${now.follows[i]}` : each)) : now.rows,
         cols: now.cols,
@@ -387,7 +387,7 @@ async function drawView(stage, { model, run, params, signal }) {
       }),
     );
   }
-  // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
+  // The cell that the keys mean: they determine the row, the column or both; the rest is where the weight is largest.
   function meant(wanted) {
     const { row: i, col: j, exact: both } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
@@ -396,7 +396,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (j !== null) return [best(w.map(each => each[j])), j];
     return [0, best(w[0])];
   }
-  // Some numbers with all their digits, cut out of the head, or the mean of the heads.
+  // Some numbers of the head, or of the mean of all heads, in full precision.
   async function part(state, point, ...places) {
     const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
     const { heads } = state.small;
@@ -410,7 +410,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
   async function row(q) {
-    // one word with all that it looks at
+    // one word with all its weights
     const state = now;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
@@ -440,7 +440,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const { hover } = link.state;
     const pooled = state.step[0] * state.step[1] > 1;
     if (hover.length && hover !== wanted) {
-      // the panel is about what is pinned; the foot and the numbers around go with the pointer
+      // the panel shows the pinned cell; the status bar and the lens follow the pointer
       const cell = await cellOf(hover);
       if (state !== now) return;
       await lens(cell.q, cell.k, true);
@@ -456,7 +456,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const index = [...(state.indexed && state.head !== null ? [state.head] : []), q, k];
     const where = addressOf(`${state.scope}.${state.point}`, index, index);
     const show = (...made) => {
-      // What stands there already stays: a node that is replaced under the pointer loses the click.
+      // Unchanged nodes stay: one that is replaced under the pointer loses the click.
       if (state.sum.dataset.of === where) return;
       state.sum.dataset.of = where;
       state.sum.replaceChildren(...made.map(make => make()));
@@ -478,9 +478,8 @@ async function drawView(stage, { model, run, params, signal }) {
     if (!hover.length && state.coarse) rest(exact);
     if (hover.length && state.coarse && wanted.length > 1) readout(exact);
   }
-  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's;
-  // in the left column two digits and their point at the smallest type have room for seven weights, or five signed
-  // scores.
+  // The lens shows the numbers around the selected cell if the cells are too small for them: nine by nine if they fit
+  // into the left column, otherwise seven or five.
   function lensSize() {
     const u = unit();
     const ends = [0, 0];
@@ -496,7 +495,7 @@ async function drawView(stage, { model, run, params, signal }) {
       now.lens.replaceChildren();
       return;
     }
-    // it does not run away from who looks into it
+    // do not move while the pointer or the focus is in it
     if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;
     const state = now;
     const u = unit();
@@ -570,7 +569,7 @@ async function drawView(stage, { model, run, params, signal }) {
   });
 }
 
-// ---- what there is, and where to begin
+// ---- the kinds of attention, and the initial selection
 function kindsOf(points) {
   const found = {};
   for (const name of points.keys())
@@ -677,7 +676,7 @@ async function fetchHead(run, points, at, small) {
   };
 }
 async function masks(run, points, scope, head) {
-  // is anything masked at all? a coarse picture tells
+  // a pooled picture shows whether anything is masked
   if (!points.has(`${scope}.masked`)) return false;
   const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
   return frame.raw.includes(255);
@@ -718,7 +717,7 @@ function meanSum(each, looks) {
     ]),
   );
 }
-// Digits and size of the numbers that fit into cells; none where nothing readable fits.
+// Digits and font size of numbers that fit into the cells, if any.
 function fitting(values, width, u, size) {
   for (const [digits, fontSize] of [
     [2, size],

@@ -1,4 +1,4 @@
-// Compare: two models on one sentence. A is drawn solid, B dashed; what cannot be set side by side is said.
+// Compare: two models on one sentence. A is solid, B dashed; what cannot be compared is stated.
 import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
 import { choice, modelSelect } from '../parts/controls.js';
 import { h, unit, widest, mean, range } from '../dom.js';
@@ -61,7 +61,7 @@ async function drawView(stage, { all, model, run, params }) {
           'their outputs are of different kinds, so they are shown separately and losses are not compared.',
       ),
     );
-  // what A writes by itself
+  // what A generates
   const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });
   pair.append(
     h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
@@ -83,7 +83,7 @@ function pick(letter, line, model, all, onpick) {
 }
 const told = text => h('p.cannot', { role: 'note' }, text);
 
-// ---- what they say
+// ---- their outputs
 function answers(model, run, other, second) {
   const says = (which, each) =>
     which.outputs === 'label'
@@ -123,7 +123,7 @@ function answers(model, run, other, second) {
         reads: fits ? reads : null,
         labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
         dashed: true,
-        // a value of an embedding belongs to no token
+        // a value of an embedding has no token
         keyOf: model.outputs === 'values' ? null : i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
     ];
@@ -136,7 +136,7 @@ function answers(model, run, other, second) {
     shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
   ];
 }
-// Of the values of an embedding, which are hundreds, the first; and a way to the others.
+// The first values of an embedding, which has hundreds, and a button for the others.
 function paired(model, one, two, options) {
   const length = Math.max(one.length, two?.length ?? 0);
   if (model.outputs !== 'values' || length <= MANY) return pairs(one, two, options);
@@ -171,7 +171,7 @@ const labels = answer =>
     Object.entries(answer).map(([label, share]) => h('p', label, ' ', h('span.n', num(share, 3)))),
   );
 
-// ---- how each reads the other's text: nats for each token, and for the whole text where tokens differ
+// ---- losses on each other's text: nats per token, or for the whole text if the tokens differ
 async function losses(model, run, other, second) {
   if (model.task !== other.task || run.loss === null)
     return h(
@@ -222,7 +222,7 @@ function lossTable(rows, same) {
   );
 }
 
-// ---- where tuning changed the computation: what LoRA adapters add, beside their frozen layers
+// ---- what LoRA adapters add, compared with their frozen layers
 function adapters(model, run) {
   if (!run.adapters?.length) return '';
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
@@ -259,7 +259,7 @@ function lengths(kind, title, head, rows, most) {
   );
 }
 
-// ---- a model and the one that it was tuned from: how far they lie apart, from layer to layer
+// ---- the difference from the model it was tuned from, layer by layer
 async function depths(model, run, other, second) {
   if (!model.tuned && !other.tuned) return '';
   const rows = (await api.diff(run.run, second.run)).depths ?? [];
@@ -276,7 +276,7 @@ async function depths(model, run, other, second) {
 
 // ---- the same picture twice, with shared hover
 async function pictures(box, { model, run, other, second, params }) {
-  // both read A's translation, so that the rows are the same
+  // both read A's translation, so the rows are the same
   const b =
     model.outputs === 'target_tokens' && other.outputs === 'target_tokens' && run.target !== null
       ? await api.run({ m: other.m, text: run.text, target: run.target })
@@ -402,7 +402,7 @@ function patternsOf(run, kind) {
   const kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
   return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
 }
-// Numbers go to the last digit as long as they are few; of many, each is rounded.
+// Few numbers are sent in full precision, many are rounded.
 const EXACT = 4096;
 const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
 function fetched(run, points) {
@@ -469,7 +469,7 @@ async function table(run, kind) {
     ].join('; '),
   };
 }
-// Every head by itself: what comes before the words is layers, heads, or nothing.
+// Every head separately; the leading axes are layers, heads, or none.
 function tablesOf(frame) {
   const lead = frame.shape.slice(0, -2);
   const index = i =>

@@ -1,5 +1,5 @@
-// Data: from one sentence to many. The model's own texts by loss, and for a unit, a head or a gate the texts that move
-// it most and what it follows.
+// Data: the model's own texts by loss, and for a unit or a head the texts with its extreme values and the features it
+// responds to.
 import { panelHead, field } from '../parts/controls.js';
 import { h, nearestIndex } from '../dom.js';
 import { num, signed } from '../ink.js';
@@ -13,7 +13,7 @@ const HEADS = ['heads', 'kv_heads'];
 const begun = new Set(); // what was asked for is shown again, for the next unit too
 const FIRST = ['feedforward.activated', '.hidden', '.mixed', '.output'];
 
-// A point with a value of each unit at each token; of heads, how long their vectors are.
+// Points with a value per unit and token; for heads, the norms of their vectors.
 const hasUnits = ({ axes }) =>
   axes.filter(axis => ALONG.includes(axis)).length === 1 &&
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
@@ -34,7 +34,7 @@ async function drawView(stage, { model, run, params }) {
     ),
   );
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
-  // Asks until all is read; each answer says how far it is. Whoever stops asks no more.
+  // Repeat the request until all texts are read or the user stops; each answer has the progress.
   async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span.quiet');

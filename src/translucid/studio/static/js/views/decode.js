@@ -61,9 +61,9 @@ async function drawView(stage, { model, run, params, signal }) {
     await show(found, { greedy, free });
     return;
   }
-  // A large model takes seconds for a text: its first tokens are shown while the others are searched. The search is the
-  // same, so the nodes of these are those of the whole tree.
-  // most of the time of a long text is its reading, which would come twice; a saved session has whole searches alone
+  // A large model takes seconds, so its first tokens are shown while the search continues; they are nodes of the same
+  // tree. Not for a long text, which would be processed twice, nor in a saved session, which contains complete searches
+  // only.
   const few = run.tokens.target.length < LONG && forced < FIRST;
   const first = few ? await ask(beams, { max_length: FIRST }).catch(() => null) : null;
   if (!first) {
@@ -109,7 +109,7 @@ async function searched(
     { 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
     icon('play'),
   );
-  // Many steps: all of them small, the darker the surer, and a frame around those in the window.
+  // An overview of many steps, darker for higher probability, with a frame around the window.
   const frame = h('b');
   const mini = h(
     'div.steps-map',
@@ -168,7 +168,7 @@ async function searched(
 
   const firstToken = run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1);
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
-  // A word of the winner is also a row of the decoder, as long as the run has read the same words.
+  // A word of the best path is also a row of the decoder as long as the run has read the same words.
   const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
   const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
   const rows = same < 0 ? winner.length : same + 1;
@@ -216,7 +216,7 @@ async function searched(
     );
     link.paint();
   }
-  // All steps of the winner at once; beside it, the one that is looked at.
+  // All steps of the best path in one request; other steps one by one.
   const told = winner.slice(0, -1).map(node => node.token);
   const after = tokens =>
     tokens.every((token, i) => token === told[i])
@@ -234,7 +234,7 @@ async function searched(
     const seen = list.looks ? looks(list.looks) : null;
     const k = list.ids.indexOf(node.token);
     const off = state.node !== null;
-    // the row of the run that reads this beginning, where there is one
+    // the row of the run that reads this prefix, if there is one
     const row = model.outputs === 'target_tokens' ? so.length : run.tokens.target.length - 1 + so.length;
     const inRun = model.outputs === 'target_tokens' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
     rest({
@@ -387,12 +387,11 @@ async function searched(
   return until;
 }
 
-// Where the winner was least sure: the step to begin with.
+// The initial step: where the best path was least certain.
 const unsure = winner =>
   1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 
-// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is
-// underlined.
+// The texts found, the greedy one, and the best one before a word was forced; differences are underlined.
 function texts(model, found, greedy, free, beams) {
   const best = found.texts[0];
   const written = text =>

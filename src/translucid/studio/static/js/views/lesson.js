@@ -1,4 +1,4 @@
-// Lesson: which tours there are, what each teaches, and which of its stops this model lacks.
+// Lesson: the tours, what each teaches, and which of its stops do not apply to this model.
 import { h, m, s, unit, widest } from '../dom.js';
 import * as api from '../api.js';
 import { pieces, stopAt, doneIn } from '../guide.js';
@@ -71,7 +71,7 @@ function tour(each, count, model) {
   );
 }
 
-// ---- start here: one telling number of a translator, then the stations, in order
+// ---- start here: one number of a translator, then the stations in order
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
@@ -81,7 +81,7 @@ async function start({ all, model, run }, listed) {
   const box = h('div.start');
   const texts = all.find(each => each.m === first?.m)?.examples ?? [];
   const asked = model.m === first?.m ? run.text : first?.text;
-  // a saved session may lack this number; the stations are there all the same
+  // a saved session may lack this number
   if (first) box.append(await opening(first, asked, texts).catch(error => api.refusal(error) && ''));
   box.append(
     h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
@@ -115,7 +115,7 @@ function station(each, number) {
   );
 }
 
-// How the number came about: softmax over the scaled scores of its row; and what its signs are.
+// The formula of the number, softmax over the scaled scores of its row, and its symbols.
 const mi = text => m('mi', text);
 const mo = text => m('mo', text);
 const size = () => m('msub', mi('d'), mi('k'));
@@ -193,7 +193,7 @@ async function opening(first, text, texts) {
   }
   return box;
 }
-// Source at the left, target at the right, a ribbon for every weight that can be seen.
+// Source on the left, target on the right, a ribbon for every visible weight.
 function drawn(weights, tokens, q, k) {
   const u = unit();
   const source = tokens.source;

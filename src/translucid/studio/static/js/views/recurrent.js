@@ -1,4 +1,4 @@
-// Recurrent: what each gate lets through at each word, which units change, and one step as a sum.
+// Recurrent: the gates at each word, the units that change most, and one step worked out.
 import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { entryAt, isRecurrent } from '../anatomy.js';
@@ -151,7 +151,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     list.querySelector('[aria-pressed="true"]')?.scrollIntoView({ block: 'nearest' });
   }
 
-  // ---- middle: the sentence about it, the strips, the lines
+  // ---- middle: a summary, the strips, the lines
   function drawStrips() {
     const u = unit();
     const lw = 112;
@@ -237,8 +237,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       scale: row.scale,
     };
   }
-  // The steps that have something to forget: all but the first of a reader that begins with an empty memory. A
-  // backward reader begins at the last token.
+  // The steps with a previous state: all but the first of a layer that starts from zero. A backward layer starts at the
+  // last token.
   function remembering() {
     const n = now.words.length;
     const first = now.here.backward ? n - 1 : 0;
@@ -246,7 +246,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     return range(n).filter(i => begun || n === 1 || i !== first);
   }
   const leastAt = values => remembering().reduce((a, b) => (values[b] < values[a] ? b : a));
-  // Which gate opened at which word, in one sentence.
+  // A summary: which gate opened at which word.
   function saying() {
     const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
     const places = remembering();
@@ -318,7 +318,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       h('p.quiet', 'Choose a unit in the list to see its computation.'),
     ];
   }
-  // How many gates are as good as open or shut at this word.
+  // How many units have a gate that is nearly open or closed at this word.
   function share(rows, i) {
     const gates = rows.filter(row => row.gate);
     return h(
@@ -374,7 +374,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   });
 }
 
-// ---- what there is
+// ---- the layers
 function scopesOf(points) {
   return [...points.keys()]
     .filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name))
@@ -426,7 +426,7 @@ async function load(run, points, { scope, cell }) {
   };
 }
 async function ownValues(run, { scope }, data, k) {
-  // of one unit, with all digits
+  // one unit, in full precision
   if (!data.coarse)
     return Object.fromEntries(data.rows.map(([point]) => [point, data.byPoint[point].map(row => row[k])]));
   const frames = await api.tensors(

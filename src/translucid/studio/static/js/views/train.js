@@ -1,5 +1,4 @@
-// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved
-// step.
+// Train: curves, gradient norms by layer, and the model's answer to one text at each saved step.
 import { slider } from '../parts/controls.js';
 import { plane } from './plane.js';
 import { h, icon, special, unit, widest, range } from '../dom.js';
@@ -163,7 +162,7 @@ async function drawView(stage, { model, params, signal }) {
     parts.norms.draw({ ...each, columns: data.norms });
     probes();
     const final = data.points.at(-1);
-    // a voice that reads the foot of the page aloud is not hurried
+    // do not hurry a screen reader that reads the status bar
     if (looking || performance.now() - rested < CALM) return;
     rested = performance.now();
     rest(
@@ -303,8 +302,7 @@ async function drawView(stage, { model, params, signal }) {
       frame.note ? h('p.kicker', frame.note) : '',
     );
   }
-  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or
-  // less.
+  // One colour scale for all probes, up to the largest value so far, rounded to tenths for attention.
   function common(frame) {
     const most = Math.max(
       ...[...tables.values(), frame].map(each => {
@@ -317,7 +315,7 @@ async function drawView(stage, { model, params, signal }) {
       max: frame.scale === 'unit' ? Math.min(1, Math.max(0.2, Math.ceil(10 * most) / 10)) : most || 1,
     };
   }
-  // ---- the film: one small table for each probe, as many as there is room for
+  // ---- the film strip: thumbnails of the probes, as many as fit
   async function strip(i, redraw) {
     const u = unit();
     const size = 60 * u;
@@ -379,7 +377,7 @@ function thumb(frame, scaled) {
     }
   });
 }
-// What was said: words that were not there before are marked.
+// The answer; words that were not there before are marked.
 function spoken(answer, before) {
   if (typeof answer === 'string')
     return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);

@@ -1,5 +1,4 @@
-// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
-// starts.
+// What-if: switch parts off or swap a word; see the new output, the difference, and where it starts.
 import { choice, panelHead } from '../parts/controls.js';
 import { entryAt, entryOf } from '../anatomy.js';
 import { formula, h, mean } from '../dom.js';
@@ -23,7 +22,7 @@ const ORDERS = [
 ];
 const FULL = 0.2; // a head that changes less is not painted as if it mattered most
 const measured = new Map(); // run and switch -> Δ; a run never changes
-// Words and signs; a mask, such as [MASK], is one of them.
+// Words and punctuation; a mask such as [MASK] is one word.
 const pieces = (text, mask) => {
   const whole = mask ? `${mask.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}|` : '';
   return [...text.matchAll(new RegExp(`${whole}[\\p{L}\\p{N}_'’-]+|[^\\s\\p{L}\\p{N}]`, 'gu'))];
@@ -196,7 +195,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     drawList();
     refresh();
   }
-  // What is changed, as the server and a link have it: a head at half its strength is KEY@50.
+  // The changes as the server and links write them: KEY@50 is a head at half its strength.
   const offKeys = () =>
     [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
   const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
@@ -352,7 +351,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     fillMid(found, changed, other);
     back();
   }
-  // What the changed model writes by itself, each word after its own: the rows above read the old translation.
+  // What the changed model generates; the rows above read the old translation.
   function freely(...runs) {
     const line = h('div.freely', h('p.quiet', 'searching …'));
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
