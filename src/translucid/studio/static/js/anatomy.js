@@ -85,6 +85,9 @@ export const layerOf = scope => {
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
 export const ofHead = pane => /(^|\.)(head|ngrams)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
+// Of an attention pattern: cross, encoder or decoder.
+export const attentionKind = at =>
+  crosses(scopeOf(at)) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder';
 
 export function title(scope) {
   // "Decoder layer 2", "Cross-attention"

@@ -69,6 +69,19 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
   );
 }
 
+// Arrow keys move the focus between the buttons of a list (up and down) or of a grid with so many columns.
+export function arrowsMove(box, columns = 0) {
+  box.addEventListener('keydown', event => {
+    const [down, across] = MOVES[event.key] ?? [0, 0];
+    const all = [...box.querySelectorAll('button')];
+    const here = all.indexOf(document.activeElement);
+    const by = columns ? across + down * columns : down;
+    if (!by || here < 0) return;
+    event.preventDefault();
+    all[here + by]?.focus();
+  });
+}
+
 const FOCUSABLE = 'a[href],button,input,select,[tabindex]';
 const known = el => el.getAttribute('aria-label') || el.getAttribute('title') || el.textContent;
 // Call before a redraw; the result restores the focus to the element with the same name or the same position.

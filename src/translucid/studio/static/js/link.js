@@ -26,6 +26,12 @@ export function forget(root) {
     if (!entries.size) marks.delete(key);
   }
 }
+export function clear(...boxes) {
+  for (const box of boxes) {
+    forget(box);
+    box.replaceChildren();
+  }
+}
 export function paint() {
   const keys = looked();
   const now = new Set();

@@ -41,10 +41,13 @@ function namesOf(band) {
   }
   return found;
 }
-async function whole(run, points, band, found) {
+function whole(run, points, band, found) {
   const names = [...namesOf(band).keys()];
   const large = names.some(at => size(points.get(at)) > WHOLE);
-  for (const frame of await batches(run, names, large ? { pool: POOL } : {}))
+  return keep(run, points, names, large ? { pool: POOL } : {}, found);
+}
+async function keep(run, points, names, options, found) {
+  for (const frame of await batches(run, names, options))
     found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
 }
 async function cut(run, points, band, found) {
@@ -62,11 +65,7 @@ async function cut(run, points, band, found) {
   }
   await Promise.all(
     [...groups].map(async ([columns, names]) => {
-      if (columns === null) {
-        for (const frame of await batches(run, names, { pool: POOL }))
-          found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
-        return;
-      }
+      if (columns === null) return keep(run, points, names, { pool: POOL }, found);
       const [near, far] = await Promise.all([
         batches(run, names, {
           index: `${band.first}:${band.first + band.rows}`,

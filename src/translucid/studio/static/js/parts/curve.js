@@ -162,20 +162,11 @@ export function curve(o) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
     if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
-  const near = step => {
-    const { points } = shown;
-    if (!points.length) return null;
-    let lo = 0;
-    let hi = points.length - 1;
-    while (lo < hi) {
-      const mid = (lo + hi + 1) >> 1;
-      if (points[mid][0] <= step) lo = mid;
-      else hi = mid - 1;
-    }
-    return points[lo + 1] && Math.abs(points[lo + 1][0] - step) < Math.abs(points[lo][0] - step)
-      ? points[lo + 1]
-      : points[lo];
-  };
+  const near = step =>
+    shown.points.reduce(
+      (best, point) => (best && Math.abs(best[0] - step) <= Math.abs(point[0] - step) ? best : point),
+      null,
+    );
   const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
   const read = ([step, value, least, most]) =>
     readout({

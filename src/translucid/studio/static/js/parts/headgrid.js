@@ -4,6 +4,7 @@ import { packed, num, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
 import { withTable } from './table.js';
 import * as api from '../api.js';
+import { arrowsMove } from '../keyboard.js';
 
 export const MANY = 6; // heads; more of them have smaller pictures
 const EACH = 64; // so many heads have a canvas each; more of them share one
@@ -30,7 +31,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
   );
   const tiles = range(layers).map(l => names.map(([n]) => tile(l, n, { chosen, onpick, onlook, onleave })));
   tiles.forEach((row, l) => grid.append(h('span.ax', String(l)), ...row));
-  grid.addEventListener('keydown', event => walk(event, grid, names.length));
+  arrowsMove(grid, names.length);
   const drawn = new Set();
   let sheet = null;
   grid.paint = () => {
@@ -104,16 +105,6 @@ function stamp(pen, button, drawing) {
   pen.clip();
   pen.drawImage(drawing, x + 1, y + 1, w - 2, high - 2);
   pen.restore();
-}
-function walk(event, grid, columns) {
-  const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON');
-  const here = tiles.indexOf(document.activeElement);
-  const to = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - columns, ArrowDown: here + columns }[
-    event.key
-  ];
-  if (to === undefined || here < 0) return;
-  event.preventDefault();
-  tiles[to]?.focus();
 }
 
 // The thumbnails; for a long text, layer by layer, the selected one first. names: the patterns by layer; heads: per

@@ -100,15 +100,8 @@ export function norms(o) {
     return [a, Math.max(a + 1, Math.round(x(columns[j][0]) * 2) / 2)];
   }
   const nearest = step => {
-    const { columns } = shown;
-    let lo = 0;
-    let hi = columns.length - 1;
-    while (lo < hi) {
-      const mid = (lo + hi) >> 1;
-      if (columns[mid][0] >= step) hi = mid;
-      else lo = mid + 1;
-    }
-    return lo;
+    const found = shown.columns.findIndex(column => column[0] >= step);
+    return found < 0 ? shown.columns.length - 1 : found;
   };
   function cursor(step) {
     line.style.display = step === null || !shown.columns.length ? 'none' : '';

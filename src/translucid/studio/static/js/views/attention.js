@@ -1,6 +1,6 @@
 import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
-import { isRecurrent } from '../anatomy.js';
+import { attentionKind, isRecurrent } from '../anatomy.js';
 import { h, m, unit, widest, range, short } from '../dom.js';
 import { UNIT_SCALE, brief, fixed, num } from '../ink.js';
 import * as api from '../api.js';
@@ -112,10 +112,7 @@ async function drawView(stage, { model, run, params, signal }) {
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
-    for (const box of [left, mid, right]) {
-      link.forget(box);
-      box.replaceChildren();
-    }
+    link.clear(left, mid, right);
     drawLeft();
     drawMatrix();
     await drawRight();
@@ -272,27 +269,21 @@ async function drawView(stage, { model, run, params, signal }) {
       note: `The first ${shown} rows.`,
     };
   }
+  // The moments of this attention, and what is missing in it: [name, reason].
+  const momentsHere = () => MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => id);
+  const missing = id =>
+    id === 'masked' && !now.hasMask
+      ? ['no mask', 'No mask here: every token can be attended to']
+      : id === 'scaled' && model.config.scaled === false
+        ? ['not scaled', 'This model does not scale its scores']
+        : null;
   function steps() {
     return h(
       'div.steps',
       { role: 'group', 'aria-label': 'Moment' },
-      MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
-        const none =
-          (id === 'masked' && !now.hasMask) ||
-          (id === 'scaled' && model.config.scaled === false) ||
-          (id !== 'weights' && now.head === null);
-        const name =
-          id === 'masked' && !now.hasMask
-            ? 'no mask'
-            : id === 'scaled' && model.config.scaled === false
-              ? 'not scaled'
-              : id;
-        const why =
-          now.head === null
-            ? 'Only weights are averaged over heads'
-            : id === 'masked'
-              ? 'No mask here: every token can be attended to'
-              : 'This model does not scale its scores';
+      momentsHere().map(id => {
+        const none = missing(id) !== null || (id !== 'weights' && now.head === null);
+        const why = now.head === null ? 'Only weights are averaged over heads' : missing(id)?.[1];
         return link.mark(
           h(
             'button',
@@ -303,7 +294,7 @@ async function drawView(stage, { model, run, params, signal }) {
               onclick: () => change({ moment: id }, 'moment'),
             },
             m('math', PIECES[id](now.scope.endsWith('alignment'), points.has(`${now.scope}.rotated_query`))),
-            name,
+            missing(id)?.[0] ?? id,
           ),
           `moment:${id}`,
         );
@@ -418,7 +409,7 @@ async function drawView(stage, { model, run, params, signal }) {
       word: rows[q] ?? '·',
       key: `${kind.rowSide}:${q}`,
       weights: await part(state, 'pattern', q),
-      cols: cols.map(each => each),
+      cols,
       colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
     };
   }
@@ -545,16 +536,10 @@ async function drawView(stage, { model, run, params, signal }) {
     if (event.defaultPrevented) return;
     const { heads } = now.small;
     const layers = now.small.names.length;
-    const moments = MOMENTS.map(([id]) => id).filter(
-      id =>
-        points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
-        (id !== 'masked' || now.hasMask) &&
-        (id !== 'scaled' || model.config.scaled !== false),
-    );
+    const moments = momentsHere().filter(id => !missing(id));
     const round = (v, n) => (v + n) % n;
     const turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
-    if (event.key === '[') turnHead(-1);
-    else if (event.key === ']') turnHead(1);
+    if (event.key === '[' || event.key === ']') turnHead(event.key === ']' ? 1 : -1);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
       event.preventDefault();
       change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) });
@@ -571,23 +556,9 @@ async function drawView(stage, { model, run, params, signal }) {
 
 // ---- the kinds of attention, and the initial selection
 function kindsOf(points) {
-  const found = {};
-  for (const name of points.keys())
-    if (name.endsWith('.pattern')) {
-      const scopes = name.split('.');
-      const kind = ['cross_attention', 'alignment'].includes(scopes.at(-2))
-        ? 'cross'
-        : scopes.includes('encoder')
-          ? 'encoder'
-          : 'decoder';
-      found[kind] ??= [];
-      found[kind].push(name);
-    }
-  return Object.fromEntries(
-    Object.keys(KINDS)
-      .filter(kind => found[kind])
-      .map(kind => [kind, found[kind]]),
-  );
+  const patterns = [...points.keys()].filter(name => name.endsWith('.pattern'));
+  const named = Object.keys(KINDS).map(kind => [kind, patterns.filter(name => attentionKind(name) === kind)]);
+  return Object.fromEntries(named.filter(([, names]) => names.length));
 }
 function startAt(params, kinds) {
   const named = Object.entries(kinds)

@@ -1,4 +1,5 @@
 // Compare: two models on one sentence. A is solid, B dashed; what cannot be compared is stated.
+import { attentionKind } from '../anatomy.js';
 import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
 import { choice, modelSelect } from '../parts/controls.js';
 import { h, unit, widest, mean, range } from '../dom.js';
@@ -397,11 +398,8 @@ function kindsOf(run) {
   if (lastOf(run)) found.push('vectors');
   return found;
 }
-function patternsOf(run, kind) {
-  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at);
-  const kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
-  return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
-}
+const patternsOf = (run, kind) =>
+  run.points.filter(point => point.at.endsWith('.pattern') && attentionKind(point.at) === kind);
 // Few numbers are sent in full precision, many are rounded.
 const EXACT = 4096;
 const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
@@ -440,8 +438,8 @@ async function table(run, kind) {
     : tablesOf(await api.heads(run.run, kind, undefined, pooled ? 40 : LONG));
   const nQ = all[0].length;
   const nK = all[0][0].length;
-  const rows = cut(range(nQ).map(r => r));
-  const cols = cut(range(nK).map(c => c));
+  const rows = cut(range(nQ));
+  const cols = cut(range(nK));
   const side = kind === 'encoder' ? 'src' : 'tgt';
   const across = kind === 'decoder' ? 'tgt' : 'src';
   const queries = kind === 'encoder' ? source : steps;

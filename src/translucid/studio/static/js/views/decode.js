@@ -74,8 +74,7 @@ async function drawView(stage, { model, run, params, signal }) {
   const later = async () => {
     const found = await ask(beams);
     begun.abort();
-    link.forget(stage);
-    stage.replaceChildren();
+    link.clear(stage);
     await show(found, { params: address().params, late: besides });
   };
   later().catch(error => stage.querySelector('.searching')?.replaceChildren(api.refusal(error)));

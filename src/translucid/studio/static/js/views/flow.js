@@ -1,7 +1,7 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { choice } from '../parts/controls.js';
 import { h, unit, range } from '../dom.js';
-import { scaleOf, block, cellsIn, loudest, under } from '../ink.js';
+import { UNIT_SCALE, scaleOf, block, cellsIn, loudest, under } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
@@ -298,7 +298,7 @@ function pointed(view, data, pane, band, event) {
             at: [word(band.words[row]), ` → `, word(data.said.words[row])],
             path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`,
             value: data.said.shares[row],
-            scale: { kind: 'seq', max: 1 },
+            scale: UNIT_SCALE,
           }
         : resting(pane),
     );
@@ -393,7 +393,6 @@ function looksMost(view, data, pane, band, held, row) {
   const j = loud(rows[i]);
   const from = start + i * stepRows;
   const last = Math.min(band.words.length, from + stepRows);
-  const scale = { kind: 'seq', max: 1 };
   const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
   const name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`);
   const end = many ? ', mean of the heads' : '';
@@ -406,7 +405,7 @@ function looksMost(view, data, pane, band, held, row) {
     ],
     path: name(span(from, last), span(...keys[j])),
     value: rows[i][j],
-    scale,
+    scale: UNIT_SCALE,
     digits: 2,
   };
   if (keys.length === to.words.length && stepRows === 1) return readout(told);
@@ -493,7 +492,7 @@ async function drawPanel(view) {
   const colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null;
   const step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1;
   const colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
-  const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
+  const scale = frame.scale === 'unit' ? UNIT_SCALE : scaleOf({ scale: frame.scale, hi: peak(values) });
   const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
   // A row of the map may represent several words: the pinned one if it is among them, otherwise the first.
   const held_ = rowSide ? link.pinned(rowSide) : null;
@@ -556,6 +555,7 @@ async function drawPanel(view) {
   const opened = await api.terms(run.run, addressOf(at, index, shape)).catch(() => null);
   const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
+  const attends = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
   const asker = i => (rowSide === 'tgt' ? rowName(run, 'target', i) : who(rowSide, i));
   const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
@@ -564,13 +564,12 @@ async function drawPanel(view) {
   const read = (i, j, of = 1) => {
     // a cell may represent several numbers
     const count = of * colStep * step;
-    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
     const last = some(j, colStep, inner.at(-1));
     const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
     return {
       at: [
         ...(colSide
-          ? [step > 1 ? whose(rowSide, i, step) : asker(i), looks, whose(colSide, j, colStep)]
+          ? [step > 1 ? whose(rowSide, i, step) : asker(i), attends, whose(colSide, j, colStep)]
           : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
         count > 1 ? `, largest of ${count}` : '',
       ],
@@ -582,11 +581,7 @@ async function drawPanel(view) {
   };
   const here = () => ({
     at: colSide
-      ? [
-          asker(index.at(-2)),
-          innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ',
-          who(colSide, index.at(-1)),
-        ]
+      ? [asker(index.at(-2)), attends, who(colSide, index.at(-1))]
       : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])],
     scale,
   });

@@ -1,6 +1,6 @@
 // Recurrent: the gates at each word, the units that change most, and one step worked out.
 import { choice, panelHead } from '../parts/controls.js';
-import { onKeys } from '../keyboard.js';
+import { arrowsMove, onKeys } from '../keyboard.js';
 import { entryAt, isRecurrent } from '../anatomy.js';
 import { h, unit, range } from '../dom.js';
 import { UNIT_SCALE, canvas, css, num } from '../ink.js';
@@ -82,10 +82,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     now.keys = range(data.words).map(i => `${now.side}:${i}`);
     now.memory = data.byPoint.cell ?? data.byPoint.hidden;
     now.order = byChange(now.memory);
-    for (const box of [left, mid, right]) {
-      link.forget(box);
-      box.replaceChildren();
-    }
+    link.clear(left, mid, right);
     drawLeft();
     drawStrips();
     await work();
@@ -135,14 +132,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
       now.order.length > told.length ? h('p.kicker', `${now.order.length - told.length} more change less`) : null,
     );
-    list.addEventListener('keydown', event => {
-      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      const all = [...list.querySelectorAll('button')];
-      const to = all[all.indexOf(document.activeElement) + by];
-      if (!by) return;
-      event.preventDefault();
-      to?.focus();
-    });
+    arrowsMove(list);
     const name = now.data.byPoint.cell ? 'cell' : 'state';
     left.append(
       h('h3.gridname', { title: `Total change of a unit’s ${name} from token to token` }, `Units by change of ${name}`),

@@ -380,12 +380,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
     const forced = model.outputs === 'target_tokens'; // every word comes after the same translation
-    const name = 'changed';
     mid.replaceChildren(
       ...sentenceLine(),
       pairs(found.says[0], changed ? found.says[1] : null, {
         reads,
-        labels: ['as trained', name, tagged ? 'word' : 'after'],
+        labels: ['as trained', 'changed', tagged ? 'word' : 'after'],
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
@@ -418,7 +417,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   async function drawPanel(found, changed, other, turn) {
     const chosen = [...state.off].map(key => known.get(key));
     const head = [];
-    const back = () => h('button.edit.restore', { title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
+    const back = () => h('button.edit.restore', { title: 'Undo all changes (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
       head.push(
@@ -444,16 +443,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           chosen.map(each => h('li', state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name)),
         ),
       );
-    if (state.swap)
-      head.push(
-        h(
-          'header.row',
-          h('p', 'Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1])),
-          chosen.length ? '' : back(),
-        ),
-      );
-    if (state.instead)
-      head.push(h('header.row', h('p', 'Another sentence: ', h('b.word', state.instead)), chosen.length ? '' : back()));
+    const line = (...text) => head.push(h('header.row', h('p', text), chosen.length ? '' : back()));
+    if (state.swap) line('Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1]));
+    if (state.instead) line('Another sentence: ', h('b.word', state.instead));
     if (!changed) {
       panel.replaceChildren(
         h('header', h('h2', 'As trained')),
@@ -461,8 +453,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           'p.quiet',
           model.switches.length
             ? `${counted(model.switches.length, 'part')} can be switched off. ` +
-                '“Measure all” says for each how much the answers change without it.'
-            : 'This model has no part that could be switched off.',
+                '“Measure all” shows how much the outputs change without each.'
+            : 'This model has no parts that can be switched off.',
         ),
       );
       return;
@@ -476,13 +468,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
       );
       if (turn !== state.turn) return;
-      const shared = id => likely => (likely.ids.includes(id) ? likely.probabilities[likely.ids.indexOf(id)] : 0);
+      const of = (likely, name, id) => likely[name][likely.ids.indexOf(id)];
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
         .map(id => ({
-          id,
-          word: a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)],
-          before: shared(id)(a),
-          now: shared(id)(b),
+          word: of(a, 'words', id) ?? of(b, 'words', id),
+          before: of(a, 'probabilities', id) ?? 0,
+          now: of(b, 'probabilities', id) ?? 0,
         }))
         .sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now))
         .slice(0, 5);
@@ -559,10 +550,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       });
   }
   onKeys(signal, event => {
-    if (event.key === 'o') {
-      document.activeElement?.closest('[role="switch"]')?.click();
-      return;
-    }
+    if (event.key === 'o') document.activeElement?.closest('[role="switch"]')?.click();
     if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
