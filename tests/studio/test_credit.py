@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving, text_for
 from tests.studio.shown import same
 
@@ -101,7 +101,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_flow_shows_contributions_that_add_up(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_flow_shows_contributions_that_add_up(studio: Served, leaf: Page) -> None:
     leaf.turn(f"{studio.address}#/flow?at=head.logits&i=2,5&text={quote(TEXT)}")
     leaf.wait("document.querySelector('.credit .share.total')")
     trace = studio.library.opened["a"].model.trace(TEXT)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving, text_for
 from tests.studio.shown import same
 
@@ -102,7 +102,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_a_dial_is_turned_and_the_page_draws_anew(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_dial_is_turned_and_the_page_draws_anew(studio: Served, leaf: Page) -> None:
     leaf.turn(f"{studio.address}#/decode?mode=sample&top_k=20&text={quote(TEXT)}")
     leaf.wait("document.querySelectorAll('.sampled li').length === 3")
     leaf.inner.focus(".dials input >> nth=0")

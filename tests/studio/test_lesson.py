@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.lesson_sources import FILES, sentences
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 from tests.tiny.dealt import chosen
@@ -217,7 +217,7 @@ def test_the_sum_of_one_step_comes_out(library: Library) -> None:
 # ---- links ----
 
 
-def hash_of(page: Page) -> str:  # noqa: F811
+def hash_of(page: Page) -> str:
     return str(page.inner.evaluate("location.hash"))
 
 
@@ -226,7 +226,7 @@ WALKED = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "key"), chosen(WALKED, WALKED[1]))
-def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> None:  # noqa: F811
+def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> None:
     """The view, what is chosen and what is pinned, as one who follows the tour has them."""
     with serving({family: model(family)}) as studio:
         run = studio.library.run("a", TEXT)
@@ -258,7 +258,7 @@ def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> 
 
 
 @pytest.mark.slow
-def test_links_to_no_stop_and_back_to_the_list(page: Page) -> None:  # noqa: F811
+def test_links_to_no_stop_and_back_to_the_list(page: Page) -> None:
     page.expected.append("422 (Unprocessable Entity)")  # of the lesson that there is not
     with serving({"translate-transformer": model("translate-transformer")}) as studio:
         for bare in ("lesson?lesson=gates.2", "lesson?lesson=none.1", "lesson?lesson=attn.99"):

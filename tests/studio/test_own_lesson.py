@@ -76,8 +76,8 @@ def test_an_own_lesson_is_listed_first(library: Library, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"flow"', '"flaw"', r"bad.py:7: .*no view 'flaw'; choose flow, attention"),
-        (", at=", ", ad=", r"bad.py:7: .*no key 'ad'; .*there are at, i"),
+        ('"flow"', '"flaw"', r"bad.py:7: .*view 'flaw'; choose flow, attention"),
+        (", at=", ", ad=", r"bad.py:7: .*key 'ad'; .*at, i"),
         ('view="flow"', 'veiw="flow"', r"bad.py:7: .*missing .*view"),
         ('at="encoder', 'kind="selfish", at="encoder', r"bad.py:7: .*kind must be one of encoder"),
         ('at="encoder', 'layer="x", at="encoder', r"bad.py:7: .*layer must be a number, not 'x'"),

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.shown import same
 
@@ -157,7 +157,7 @@ INK = """() => {
 
 
 @pytest.mark.slow
-def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:
     """With the numbers of Python, and what cannot be compared is told."""
     base = f"{studio.address}#/whatif?text={quote(TEXT)}&target={quote(GERMAN)}"
     leaf.turn(f"{base}&swap=1:cat&cell={SUM}@1")

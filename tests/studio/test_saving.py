@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
-from tests.studio.browser import PATIENCE, Page, running  # noqa: F401  (a fixture)
-from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
+from tests.studio.browser import PATIENCE, Page
 from tests.studio.readers import SEEN, SVG, Picture, words
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.trained import recorded as recorded_run
@@ -30,6 +29,12 @@ from translucid.studio.page_bundle import STATIC
 from translucid.studio.run_follower import RunFollower
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
+
+
+@pytest.fixture
+def page(own_page: Page) -> Page:
+    """A new page for each test."""
+    return own_page
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def studio() -> Iterator[Served]:
 # ---- without a browser ----
 
 
-def recorded(page: bytes) -> Any:  # noqa: F811
+def recorded(page: bytes) -> Any:
     found = re.search(
         r'<script type="application/json" id="recorded">(.*?)</script>', page.decode()
     )
@@ -178,7 +183,7 @@ def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
 ROOT = "document.querySelector('#studio > div').shadowRoot.querySelector('.studio')"
 
 
-def walk(page: Page, view: str, **more: str) -> Any:  # noqa: F811
+def walk(page: Page, view: str, **more: str) -> Any:
     """To a view of a saved session."""
     given = "&".join(f"{name}={quote(value)}" for name, value in more.items())
     page.inner.evaluate(f"() => delete {ROOT}.dataset.ready")
@@ -188,7 +193,7 @@ def walk(page: Page, view: str, **more: str) -> Any:  # noqa: F811
     return page.inner.locator("#studio .studio")
 
 
-def open_file(page: Page, file: Path) -> None:  # noqa: F811
+def open_file(page: Page, file: Path) -> None:
     page.inner.on(
         "request",
         lambda each: page.left.append(each.url) if each.url.startswith("http") else None,
@@ -207,10 +212,7 @@ def shown(root: Any) -> tuple[str, float]:
 
 @pytest.mark.slow
 def test_a_whole_text_in_one_file(
-    page: Page,  # noqa: F811
-    library: Library,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    page: Page, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every view of two models, with nobody to ask; numbers are those of the trace."""
     # More of the same takes long: one switch, and of the terms those of the patterns.
@@ -282,7 +284,7 @@ def test_a_whole_text_in_one_file(
 
 
 @pytest.mark.slow
-def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
+def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_path: Path) -> None:
     page.see(f"{studio.address}#/attention?text={quote(EVIL)}")
     page.changed(lambda: page.inner.keyboard.press("4"))
     with page.inner.expect_download() as download:
@@ -299,7 +301,7 @@ def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("view", chosen(["flow", "decode"], "decode"))
-def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
+def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: Path) -> None:
     page.see(f"{studio.address}#/{view}?text={quote(EVIL)}&theme=dark")
     live = page.inner.evaluate(SEEN)
     with page.inner.expect_download() as download:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import same
 
@@ -163,8 +163,8 @@ def studio() -> Iterator[Served]:
 
 @pytest.mark.slow
 def test_the_page_lists_texts_and_opens_them(
-    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 10)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     monkeypatch.setattr(surveys, "AT_ONCE", 0)  # it does not end by itself
