@@ -64,16 +64,16 @@ def marked(piece: Mapping[str, Any]) -> str:
 
 def pieces(text: str) -> list[dict[str, Any]]:
     """Split a text for the page: plain text, numbers, words, and nouns that highlight a part."""
-    found, end = [], 0
+    split, end = [], 0
     for match in _PIECE.finditer(text):
-        found.append({"text": text[end : match.start()]})
+        split.append({"text": text[end : match.start()]})
         end = match.end()
         if match["noun"]:
-            found.append({"text": match["noun"], "means": match["means"]})
+            split.append({"text": match["noun"], "means": match["means"]})
         else:
-            found.append(json.loads(match["piece"]))
-    found.append({"text": text[end:]})
-    return [piece for piece in found if piece != {"text": ""}]
+            split.append(json.loads(match["piece"]))
+    split.append({"text": text[end:]})
+    return [piece for piece in split if piece != {"text": ""}]
 
 
 # ---- lessons ----
