@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "src" / "translucid" / "studio" / "lessons"
-FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"}
+from translucid.studio.lessons import OPENING, STATIONS, TOURS
+
+FILES = {
+    key: Path(lesson.stops[0].show.__code__.co_filename)
+    for key, lesson in (TOURS | STATIONS | OPENING).items()
+}
 
 
 @dataclass(frozen=True)

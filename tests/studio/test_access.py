@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.studio.browser import Page, leaf, opened, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page, opened
 from tests.studio.serving import Served, serving
 from tests.studio.shown import check_foot, foot
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
@@ -49,22 +49,20 @@ def violations(page: Page, rules: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("family", "view"), LIGHT)
-def test_no_rule_is_broken(studio: Served, leaf: Page, family: str, view: str) -> None:  # noqa: F811
+def test_no_rule_is_broken(studio: Served, leaf: Page, family: str, view: str) -> None:
     more = {"off": next(iter(library_switches(studio, family)))} if view == "whatif" else {}
     leaf.turn(address_of(studio, family, view, pin="src:1", **more))
     assert violations(leaf, RULES) == []
 
 
 @pytest.mark.parametrize(("family", "view"), DARK)
-def test_no_rule_is_broken_in_the_dark(
-    studio: Served, leaf: Page, family: str, view: str  # noqa: F811
-) -> None:  # fmt: skip
+def test_no_rule_is_broken_in_the_dark(studio: Served, leaf: Page, family: str, view: str) -> None:
     more = {"off": next(iter(library_switches(studio, family)))} if view == "whatif" else {}
     leaf.turn(address_of(studio, family, view, pin="src:1", theme="dark", **more))
     assert violations(leaf, ["wcag2aa", "wcag21aa", "wcag22aa"]) == []
 
 
-def test_an_opened_number_and_its_credit_break_no_rule(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_an_opened_number_and_its_credit_break_no_rule(studio: Served, leaf: Page) -> None:
     opened = "head.logits[0, 1, 7];decoder.final_norm.output[0, 1, 3]"
     for theme in ("light", "dark"):
         more = {"at": "head.logits", "i": "1,7", "walk": opened, "theme": theme}
@@ -77,7 +75,7 @@ def library_switches(studio: Served, family: str) -> Any:
     return next(each for each in studio.library.opened.values() if each.name == family).switches
 
 
-def test_errors_and_questions_break_no_rule(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_errors_and_questions_break_no_rule(studio: Served, leaf: Page) -> None:
     leaf.expected.append("422")
     assert leaf.turn(address_of(studio, "tag", "flow", text="")) == "error"
     assert violations(leaf, RULES) == []
@@ -129,7 +127,7 @@ CONTROLS = [("tag", "flow"), ("classify", "attention"), ("language", "decode"), 
 
 
 @pytest.mark.parametrize(("family", "view"), chosen(CONTROLS, *CONTROLS[1:3]))
-def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, view: str) -> None:  # noqa: F811
+def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, view: str) -> None:
     leaf.turn(address_of(studio, family, view))
     found = stops(leaf)
     # Read after it: a panel tells of the cell that had the focus last, and stands still.
@@ -138,7 +136,7 @@ def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, vie
     assert [each for each in wanted if each not in found] == []
 
 
-def test_every_view_by_its_number(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_every_view_by_its_number(studio: Served, leaf: Page) -> None:
     leaf.turn(address_of(studio, "lstm", "flow"))
     for number, view in enumerate(
         ["flow", "attention", "recurrent", "decode", "whatif", "compare"]
@@ -150,8 +148,8 @@ def test_every_view_by_its_number(studio: Served, leaf: Page) -> None:  # noqa: 
 
 
 def test_a_view_is_chosen_with_tab_and_enter_and_keeps_the_focus(
-    studio: Served, leaf: Page  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page
+) -> None:
     leaf.turn(address_of(studio, "translate", "flow"))
     leaf.inner.focus(".views a >> nth=0")
     for view in ("attention", "decode", "whatif"):  # Recurrent is greyed, and is no stop
@@ -160,7 +158,7 @@ def test_a_view_is_chosen_with_tab_and_enter_and_keeps_the_focus(
         assert leaf.inner.evaluate("document.activeElement.getAttribute('aria-current')") == "page"
 
 
-def test_words_are_looked_at_and_pinned(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_words_are_looked_at_and_pinned(studio: Served, leaf: Page) -> None:
     leaf.turn(address_of(studio, "translate", "attention"))
     leaf.inner.focus("#sentence .token >> nth=2")
     leaf.inner.keyboard.press("Shift+Tab")
@@ -196,8 +194,8 @@ def walk(page: Page, picture: str, keys: list[str]) -> list[str]:
     ("translate", "compare", "#stage .cmppic svg", {}),
 ])  # fmt: skip
 def test_arrows_walk_over_a_picture(
-    studio: Served, leaf: Page, family: str, view: str, picture: str, more: dict[str, str]  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, family: str, view: str, picture: str, more: dict[str, str]
+) -> None:
     """Each step shows another number at the foot of the page, as the pointer would."""
     leaf.turn(address_of(studio, family, view, **more))
     told = walk(leaf, picture, ["ArrowRight", "ArrowRight", "ArrowLeft"])
@@ -207,7 +205,7 @@ def test_arrows_walk_over_a_picture(
     leaf.inner.evaluate("document.activeElement.blur()")
 
 
-def test_a_part_of_the_model_is_opened_and_read(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_part_of_the_model_is_opened_and_read(studio: Served, leaf: Page) -> None:
     """Flow by keys alone: along the panes, into one, to a cell of its tensor, and pinned."""
     model = trained()["translate"]
     leaf.turn(address_of(studio, "translate", "flow"))
@@ -229,7 +227,7 @@ def test_a_part_of_the_model_is_opened_and_read(studio: Served, leaf: Page) -> N
     check_foot(leaf, model.trace(TEXTS["translate"]))
 
 
-def test_switches_and_swaps_by_keys(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_switches_and_swaps_by_keys(studio: Served, leaf: Page) -> None:
     leaf.turn(address_of(studio, "tag", "whatif"))
     leaf.inner.focus("#stage .switch >> nth=0")
     name = leaf.inner.evaluate("document.activeElement.title")
@@ -247,7 +245,7 @@ def test_switches_and_swaps_by_keys(studio: Served, leaf: Page) -> None:  # noqa
     leaf.wait("document.activeElement.getAttribute('aria-label') === 'swap works'")
 
 
-def test_a_word_is_forced_by_keys(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_word_is_forced_by_keys(studio: Served, leaf: Page) -> None:
     leaf.turn(address_of(studio, "lstm", "decode", step="2"))
     for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
         leaf.inner.keyboard.press(key)
@@ -257,7 +255,7 @@ def test_a_word_is_forced_by_keys(studio: Served, leaf: Page) -> None:  # noqa: 
     assert "force=" not in leaf.inner.url
 
 
-def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) -> None:  # noqa: F811
+def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) -> None:
     """Reduced motion: no transition; forced colours: what is chosen has a frame."""
     with opened(running) as page:
         page.inner.emulate_media(reduced_motion="reduce", forced_colors="active")
@@ -272,7 +270,7 @@ def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) ->
         page.check()
 
 
-def test_the_page_says_its_language_and_its_name(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_the_page_says_its_language_and_its_name(studio: Served, leaf: Page) -> None:
     for view in VIEWS["tag"]:
         leaf.turn(address_of(studio, "tag", view))
         title = leaf.inner.title()

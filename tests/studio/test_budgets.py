@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.test_long import text_of
 
@@ -65,7 +65,7 @@ def studio() -> Iterator[Served]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("view", ["flow", "attention", "data"])
-def test_nodes(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
+def test_nodes(studio: Served, leaf: Page, view: str) -> None:
     leaf.turn(f"{studio.address}#/{view}?text={quote(text_of(511))}")
     count = leaf.inner.evaluate("document.querySelectorAll('*').length")
     assert count < budget(f"the page in {view.capitalize()}")

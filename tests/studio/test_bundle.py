@@ -85,13 +85,13 @@ def test_every_exported_name_is_seen(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({"a": "import { b } from './b.js';", "b": "import { a } from './a.js';"},
-         r"circle: a\.js -> b\.js -> a\.js"),
+         r"circular import: a\.js -> b\.js -> a\.js"),
         ({"a": "import { b } from './none.js';"}, r"a\.js imports none\.js: no such file"),
         ({"a": "import { c } from './b.js';", "b": "export const b = 1;"},
          r"a\.js imports c from b\.js, which does not export it"),
-        ({"a": "export default 1;"}, r"a\.js: 'export default 1;' is not known"),
-        ({"a": "export let n = 1;"}, r"a\.js: 'export let n = 1;' is not known"),
-        ({"a": "const late = () => import('./b.js');", "b": ""}, "is not known to the bundle"),
+        ({"a": "export default 1;"}, r"a\.js: .*'export default 1;'"),
+        ({"a": "export let n = 1;"}, r"a\.js: .*'export let n = 1;'"),
+        ({"a": "const late = () => import('./b.js');", "b": ""}, r"a\.js: .*import\("),
     ],
 )  # fmt: skip
 def test_what_it_does_not_know_is_said(tmp_path: Path, files: dict[str, str], said: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.studio.handlers import Handlers
@@ -64,10 +64,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_a_slider_changes_the_run_and_python_does_the_same(
-    studio: Served,
-    leaf: Page,  # noqa: F811
-) -> None:
+def test_a_slider_changes_the_run_and_python_does_the_same(studio: Served, leaf: Page) -> None:
     off = quote(f"{SCOPE}.head.1@50,{SCOPE}.head.0")
     leaf.turn(f"{studio.address}#/whatif?off={off}&text={quote(TEXT)}")
     leaf.wait("document.querySelectorAll('.changes li').length === 2")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
 from tests.tuning.small import language_model
 from tests.tuning.test_lora import tuned
@@ -56,7 +56,7 @@ def test_depths_say_how_far_tuning_moved_the_vectors(studio: Served) -> None:
 
 
 @pytest.mark.slow
-def test_compare_has_a_row_for_each_adapter(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_compare_has_a_row_for_each_adapter(studio: Served, leaf: Page) -> None:
     leaf.turn(f"{studio.address}#/compare?m=a&with=b&text={quote(TEXT)}")
     leaf.wait("document.querySelectorAll('.adapters tbody tr').length > 0")
     shown = leaf.inner.eval_on_selector_all(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving, text_for
 from tests.studio.shown import same
 
@@ -79,11 +79,11 @@ def test_saliency_is_that_of_the_model(family: str) -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ("contributions?position=2", "output: it must be given"),
+        ("contributions?position=2", "output: required"),
         ("contributions?position=99&output=5", "there are positions 0 to"),
-        ("lens?position=99", "position: there are 0 to"),
-        ("lens?position=x", "position: a whole number"),
-        ("saliency", "position: it must be given"),
+        ("lens?position=99", "position: must be 0 to"),
+        ("lens?position=x", "position: must be a whole number"),
+        ("saliency", "position: required"),
     ],
 )
 def test_what_cannot_be_is_said(question: str, message: str) -> None:
@@ -101,7 +101,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_flow_shows_contributions_that_add_up(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_flow_shows_contributions_that_add_up(studio: Served, leaf: Page) -> None:
     leaf.turn(f"{studio.address}#/flow?at=head.logits&i=2,5&text={quote(TEXT)}")
     leaf.wait("document.querySelector('.credit .share.total')")
     trace = studio.library.opened["a"].model.trace(TEXT)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 import torch
 from tests.in_process import run as command
-from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
 
 import translucid as tl
@@ -108,7 +108,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> None:  # noqa: F811
+def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> None:
     at = "attention?kind=cross&layer=1&head=2&text=The+dog+does+not+sleep."
     page.see(f"{studio.address}#/{at}")
     box = page.inner.locator(".matrix rect.hit").bounding_box()
@@ -120,7 +120,7 @@ def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> No
 
     page.inner.mouse.click(*place(3, 3))
     page.wait("document.querySelector('.sum .whose')?.textContent.includes('not')")
-    said = "the row that has read schläft and writes nicht looks at not"
+    said = "the row that reads schläft and writes nicht attends to not"
     assert page.words(".sum .whose") == [said]
     # On the way to the panel the pointer passes other cells; the number that is pressed stays.
     page.inner.evaluate("window.kept = document.querySelector('.sum button.number')")
@@ -159,8 +159,7 @@ OVERLAID = """() => {
 
 @pytest.mark.slow
 def test_nothing_lies_on_the_first_card_while_the_rest_is_computed(
-    page: Page,  # noqa: F811
-    studio: Served,
+    page: Page, studio: Served
 ) -> None:
     page.see(f"{studio.address}#/attention?text={quote(TEXT)}")
     held: list[Any] = []
@@ -177,10 +176,7 @@ def test_nothing_lies_on_the_first_card_while_the_rest_is_computed(
 
 
 @pytest.mark.slow
-def test_a_comparison_that_fails_is_not_shown_as_if_it_held(
-    page: Page,  # noqa: F811
-    studio: Served,
-) -> None:
+def test_a_comparison_that_fails_is_not_shown_as_if_it_held(page: Page, studio: Served) -> None:
     for text, said in (
         ("0+1", r"−[\d.]+ is not above 0, so 0"),
         ("1+1", r"[\d.]+ is above 0, so 1"),
@@ -202,10 +198,7 @@ FITS = """(() => {
 
 
 @pytest.mark.slow
-def test_a_long_tree_fits_the_window_and_says_what_is_folded(
-    page: Page,  # noqa: F811
-    studio: Served,
-) -> None:
+def test_a_long_tree_fits_the_window_and_says_what_is_folded(page: Page, studio: Served) -> None:
     for width in (360, 1280):
         page.inner.set_viewport_size({"width": width, "height": 740})
         page.see(f"{studio.address}#/decode?text={LONG}&step=9")
@@ -224,8 +217,7 @@ def test_a_long_tree_fits_the_window_and_says_what_is_folded(
 
 @pytest.mark.slow
 def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
-    page: Page,  # noqa: F811
-    studio: Served,
+    page: Page, studio: Served
 ) -> None:
     off = "decoder.layers.1.cross_attention.head.2"
     page.see(f"{studio.address}#/whatif?text=The+dog+does+not+sleep.&off={off}")
@@ -245,9 +237,7 @@ def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
 
 @pytest.mark.slow
 def test_saliency_stands_under_the_words_that_were_read(
-    page: Page,  # noqa: F811
-    studio: Served,
-    library: Library,
+    page: Page, studio: Served, library: Library
 ) -> None:
     row = 3  # that writes nicht
     page.see(f"{studio.address}#/flow?text=The+dog+does+not+sleep.&pin=tgt:{row}")

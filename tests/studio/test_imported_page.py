@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.interop.encoders import bert
-from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
 
 import translucid as tl
@@ -31,12 +31,12 @@ def address(studio: Served, m: str, view: str) -> str:
     return f"{studio.address}#/{view}?m={m}&text={quote(MASKED)}"
 
 
-def test_a_mask_is_one_word_to_swap(studio: Served, page: Page) -> None:  # noqa: F811
+def test_a_mask_is_one_word_to_swap(studio: Served, page: Page) -> None:
     page.see(address(studio, "a", "whatif"))
     assert page.words(".swaps button:not(.instead)") == ["the", "cat", "[MASK]", "the", "."]
 
 
-def test_the_chosen_layer_of_many_is_seen(studio: Served, page: Page) -> None:  # noqa: F811
+def test_the_chosen_layer_of_many_is_seen(studio: Served, page: Page) -> None:
     page.see(address(studio, "b", "attention"))
     seen = page.inner.evaluate(
         "() => { const box = document.querySelector('.headgrids').getBoundingClientRect();"
@@ -51,7 +51,7 @@ def test_the_chosen_layer_of_many_is_seen(studio: Served, page: Page) -> None:  
     )
 
 
-def test_switches_of_many_heads_stand_in_equal_lines(studio: Served, page: Page) -> None:  # noqa: F811
+def test_switches_of_many_heads_stand_in_equal_lines(studio: Served, page: Page) -> None:
     page.see(address(studio, "b", "whatif"))
     lines = page.inner.evaluate(
         "() => { const tops = [...document.querySelector('.headrow').querySelectorAll('button')]"

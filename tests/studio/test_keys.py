@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import PATIENCE, Page, running, window  # noqa: F401  (fixtures)
-from tests.studio.browser import leaf as page  # noqa: F401  (one page for all of them)
+from tests.studio.browser import PATIENCE, Page
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.tiny.dealt import chosen
 
@@ -19,6 +18,12 @@ from translucid.studio.text_runs import Run
 pytestmark = pytest.mark.slow
 
 FAMILIES = ("translate-transformer", "translate-lstm", "tag-lstm", "language-transformer")
+
+
+@pytest.fixture
+def page(leaf: Page) -> Page:
+    """One page for all tests of this module."""
+    return leaf
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +38,16 @@ def where(studio: Served, family: str, address: str) -> str:
     return f"{studio.address}#/{view}?m={m}&text={quote(TEXT)}&{query}"
 
 
-def run_of(studio: Served, page: Page) -> Run:  # noqa: F811
+def run_of(studio: Served, page: Page) -> Run:
     return studio.library.kept_run(page.drawn().split(" ")[1])
 
 
-def press(page: Page, *keys: str) -> None:  # noqa: F811
+def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.inner.keyboard.press(key)
 
 
-def tab_to(page: Page, name: str) -> None:  # noqa: F811
+def tab_to(page: Page, name: str) -> None:
     """The focus goes from stop to stop until it stands on what has this name."""
     for _ in range(300):
         press(page, "Tab")
@@ -67,9 +72,7 @@ TOURS = [("translate-transformer", "attn"), ("translate-lstm", "gates")]
 
 
 @pytest.mark.parametrize(("family", "key"), chosen(TOURS, TOURS[1]))
-def test_the_whole_tour_with_keys_only(
-    studio: Served, page: Page, family: str, key: str  # noqa: F811
-) -> None:  # fmt: skip
+def test_the_whole_tour_with_keys_only(studio: Served, page: Page, family: str, key: str) -> None:
     page.turn(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
@@ -111,7 +114,7 @@ def test_the_whole_tour_with_keys_only(
     assert numbers >= 15
 
 
-def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> None:  # noqa: F811
+def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> None:
     page.turn(where(studio, "tag-lstm", "flow?lesson=attn.2"))
     assert page.words("#lesson .stop a") == ["Embedding"]
     page.changed(lambda: press(page, "Space"))
@@ -123,7 +126,7 @@ def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> N
     assert "Skipped: looking back: it has no encoder" in " ".join(page.words("#lesson .task"))
 
 
-def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, page: Page) -> None:  # noqa: F811
+def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, page: Page) -> None:
     page.see(where(studio, "language-transformer", "lesson?lesson=lstm.4"))
     assert "no such stop: it has no LSTM that reads" in page.text("#lesson .says")
     offered = page.text("#lesson .task")
@@ -141,12 +144,12 @@ def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, pag
     assert [sum("lacks" not in step for step in steps), len(steps)] == [int(fits[2]), int(fits[3])]
 
 
-def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa: F811
+def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:
     page.turn(where(studio, "language-transformer", "flow?lesson=gates.40"))
     assert re.search(r"has \d+ stops; there is no stop 40", page.text("#lesson .says"))
     page.expected.append("422")
     page.turn(where(studio, "language-transformer", "flow?lesson=gatse.1"))
-    assert "there is no lesson 'gatse'" in page.text("#lesson .says")
+    assert "no lesson 'gatse'" in page.text("#lesson .says")
     assert "did you mean gates?" in page.text("#lesson .says")
     page.changed(lambda: page.inner.click("#lesson .shut"))
     assert page.inner.is_hidden("#lesson")
@@ -155,7 +158,7 @@ def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:  # noqa:
 # ---- tables ----
 
 
-def table(page: Page, title: str) -> tuple[list[str], list[str], list[list[str]]]:  # noqa: F811
+def table(page: Page, title: str) -> tuple[list[str], list[str], list[list[str]]]:
     """Press t, choose a picture, and read columns, rows and cells; then close it again.
 
     The list holds what is drawn when t is pressed, and the inspector is drawn last: so it is opened
@@ -198,7 +201,7 @@ def same(cells: list[list[str]], values: Any) -> None:
             assert told(cell) == pytest.approx(value, abs=5.1e-4)
 
 
-def test_tables_of_attention(studio: Served, page: Page) -> None:  # noqa: F811
+def test_tables_of_attention(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "attention?kind=cross&layer=1&head=1"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
@@ -221,7 +224,7 @@ def test_tables_of_attention(studio: Served, page: Page) -> None:  # noqa: F811
     assert {cells[i][j] for i in range(len(cells)) for j in range(i + 1, len(cells))} == {"masked"}
 
 
-def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
+def test_tables_of_flow(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "flow?at=encoder.embedding.lookup"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
@@ -231,10 +234,10 @@ def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
     names = table(page, "The parts, in the order of the data")[2]
     assert all(name in trace for name, _ in names)
     shares = trace["head.logits"][0].softmax(-1).amax(-1)
-    same([row[1:] for row in table(page, "What is said: next token")[2]], shares[:, None])
+    same([row[1:] for row in table(page, "Output: next token")[2]], shares[:, None])
 
 
-def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
+def test_tables_of_gates(studio: Served, page: Page) -> None:
     page.turn(where(studio, "tag-lstm", "recurrent?unit=3"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
@@ -259,10 +262,7 @@ def two_ways() -> Iterator[Served]:
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("family", chosen(TWO_WAYS, "tag-lstm"))
 def test_recurrent_view_of_both_directions_shows_the_trace(
-    two_ways: Served,
-    page: Page,  # noqa: F811
-    family: str,
-    way: str,
+    two_ways: Served, page: Page, family: str, way: str
 ) -> None:
     """A column for each token, the sentence above, the step on the right and its formula."""
     scope = f"encoder.recurrent.layers.0.{way}.{TWO_WAYS[family]}"
@@ -298,7 +298,7 @@ def test_recurrent_view_of_both_directions_shows_the_trace(
     assert f"{scope}.{memory}[0, {place}, 3]" in opened, opened
 
 
-def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # noqa: F811
+def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "decode?step=1"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
@@ -315,7 +315,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     other = studio.run(m, TEXT, target=run.target, off=["decoder.masks.causal"])["run"]
     ripple = studio.get(f"/api/diff?a={run.key}&b={other}").json["ripple"]
     side = next(each for each in ripple if each["side"] == "decoder")
-    columns, _, cells = table(page, "How far each token has moved, decoder")
+    columns, _, cells = table(page, "How far each token moved, decoder")
     assert columns[1:] == list(side["depths"])
     same(cells, torch.tensor(side["values"]).T)
 
@@ -323,9 +323,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
 # ---- copying ----
 
 
-def test_the_copied_line_is_python_for_the_shown_number(
-    studio: Served, page: Page  # noqa: F811
-) -> None:  # fmt: skip
+def test_the_copied_line_is_python_for_the_shown_number(studio: Served, page: Page) -> None:
     page.inner.context.grant_permissions(["clipboard-read", "clipboard-write"])
     places = [
         ("translate-transformer", "attention?kind=cross&layer=1&head=1&pin=tgt:2,src:3"),
@@ -363,7 +361,7 @@ def test_the_copied_line_is_python_for_the_shown_number(
 # ---- keys ----
 
 
-def test_the_keys_have_a_list(studio: Served, page: Page) -> None:  # noqa: F811
+def test_the_keys_have_a_list(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "flow?"))
     press(page, "?")
     shown = set(page.words("dialog kbd"))
@@ -375,7 +373,7 @@ def test_the_keys_have_a_list(studio: Served, page: Page) -> None:  # noqa: F811
     page.inner.wait_for_selector("dialog", state="detached")
 
 
-def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None:  # noqa: F811
+def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None:
     start = "flow?at=decoder.layers.1.cross_attention.pattern"
     page.turn(where(studio, "translate-transformer", start))
     press(page, "ArrowUp")
@@ -406,17 +404,6 @@ def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None: 
     assert page.inner.is_hidden("aside.panel")
 
 
-def test_layers_and_heads_are_counted_as_in_the_trace(
-    studio: Served, page: Page  # noqa: F811
-) -> None:  # fmt: skip
-    page.turn(where(studio, "translate-transformer", "attention?kind=encoder&layer=0&head=0"))
-    assert page.words("#readout .path")[0].startswith("encoder.layers.0.self_attention.pattern[0, ")
-    assert page.words(".panel h2") == ["Head 0"]
-    assert page.words(".headgrid .ax") == ["0", "1", "mean", "0", "1"]
-    page.turn(where(studio, "translate-transformer", "flow?at=encoder.layers.0.feedforward.output"))
-    assert "Encoder layer 0" in page.words(".panel .kicker")
-
-
 # ---- sizes ----
 
 BOXES = """() => {
@@ -430,9 +417,7 @@ BOXES = """() => {
 
 
 @pytest.mark.parametrize("lesson", chosen(["", "lesson=attn.7"], "lesson=attn.7"))
-def test_a_small_window_has_room_for_all(
-    studio: Served, page: Page, lesson: str  # noqa: F811
-) -> None:  # fmt: skip
+def test_a_small_window_has_room_for_all(studio: Served, page: Page, lesson: str) -> None:
     page.inner.set_viewport_size({"width": 1024, "height": 640})
     page.see(where(studio, "translate-transformer", f"flow?{lesson}"))  # anew: nothing was opened
     for view in ("flow", "attention", "decode", "whatif", "lesson"):
@@ -455,9 +440,7 @@ def test_a_small_window_has_room_for_all(
     assert page.inner.is_visible("aside.panel")  # the drawer was open; now it has room beside
 
 
-def test_an_address_hides_what_a_class_does_not_need(
-    studio: Served, page: Page  # noqa: F811
-) -> None:  # fmt: skip
+def test_an_address_hides_what_a_class_does_not_need(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "attention?embed=1&lesson=attn.7"))
     assert page.inner.is_hidden(".bar")
     assert page.inner.is_hidden(".sentence")

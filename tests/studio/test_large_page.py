@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.model import Model
@@ -36,15 +36,15 @@ def address(studio: Served, view: str, text: str, m: str = "a") -> str:
     return f"{studio.address}#/{view}?m={m}&text={quote(text)}"
 
 
-def asked(page: Page, what: str) -> list[str]:  # noqa: F811
+def asked(page: Page, what: str) -> list[str]:
     found: list[str] = []
     page.inner.on("request", lambda one: found.append(one.url) if what in one.url else None)
     return found
 
 
 def test_layers_of_a_long_text_come_one_by_one(
-    studio: Served, page: Page, monkeypatch: Any  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, page: Page, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(selection, "BUDGET", 12_000)
     heads = asked(page, "/heads?")
     page.see(address(studio, "attention", LONG))
@@ -67,7 +67,7 @@ def test_layers_of_a_long_text_come_one_by_one(
     )
 
 
-def test_a_large_model_shows_its_first_tokens_first(studio: Served, page: Page) -> None:  # noqa: F811
+def test_a_large_model_shows_its_first_tokens_first(studio: Served, page: Page) -> None:
     """The same model, said to be large."""
 
     def larger(route: Any) -> None:
@@ -90,7 +90,7 @@ def test_a_large_model_shows_its_first_tokens_first(studio: Served, page: Page) 
     page.inner.unroute("**/api/model/a")
 
 
-def test_compare_says_how_many_values_it_shows(studio: Served, page: Page) -> None:  # noqa: F811
+def test_compare_says_how_many_values_it_shows(studio: Served, page: Page) -> None:
     page.see(address(studio, "compare", "0.5 1 -2", "b") + "&with=c")
     assert page.text(".answers .tail") == f"The first 32 of {OUTPUTS} values. Show all {OUTPUTS}"
     count = "document.querySelectorAll('.answers .pair').length"

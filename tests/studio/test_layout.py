@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.studio.at_rest import AtRest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
 from tests.tiny.dealt import chosen
@@ -59,8 +59,8 @@ def fuller(studio: Served, family: str, view: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("family", "size"), chosen(PLACES, *PLACES[2::5]))
 def test_texts_keep_to_their_places(
-    studio: Served, leaf: Page, family: str, size: tuple[int, int]  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, family: str, size: tuple[int, int]
+) -> None:
     leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
     for number, view in enumerate(VIEWS[family]):
         theme = ("light", "dark")[number % 2]
@@ -73,17 +73,16 @@ def test_texts_keep_to_their_places(
 
 @pytest.mark.parametrize("wide", [1280, 1366, 1600, 1700, 1860, 1920])
 def test_the_moments_of_attention_fit_into_their_buttons(
-    studio: Served, leaf: Page, wide: int  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, wide: int
+) -> None:
     leaf.inner.set_viewport_size({"width": wide, "height": 900})
     leaf.turn(address_of(studio, "translate", "attention"))
-    for _ in range(2):  # then larger, for a projector
+    for _ in range(2):  # then larger text, for a projector; pressed twice, it is off again
         assert leaf.inner.evaluate(BEYOND) == [0, 0, 0, 0]
         leaf.inner.keyboard.press("p")
-    leaf.inner.keyboard.press("p")
 
 
-def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) -> None:
     leaf.inner.set_viewport_size({"width": 360, "height": 780})
     leaf.turn(address_of(studio, "tag", "compare", pic="vectors"))
     (note,) = leaf.words(".cmpkinds .quiet")
@@ -92,7 +91,7 @@ def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) ->
 
 
 @pytest.mark.parametrize("words", chosen([40, 300], 300))
-def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int) -> None:  # noqa: F811
+def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int) -> None:
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
     text = " ".join((TEXTS["translate"].split() * 50)[:words])
     for family, view in (("language", "flow"), ("language", "attention"), ("tag", "flow"),
@@ -103,7 +102,7 @@ def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int)
 
 
 @pytest.mark.parametrize("view", chosen(FULLER, "attention"))
-def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
+def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: str) -> None:
     """A link is copied, with pins and choices; opened elsewhere it shows the same."""
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
     family = "lstm" if view == "recurrent" else "translate"

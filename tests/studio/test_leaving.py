@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import same
 
@@ -50,9 +50,7 @@ def address(studio: Served, family: str, view: str, text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["translate-lstm"])
 def test_a_view_that_is_left_while_it_is_drawn_draws_nothing(
-    studio: Served,
-    leaf: Page,  # noqa: F811
-    family: str,
+    studio: Served, leaf: Page, family: str
 ) -> None:
     """Its answers come when the next view is there already. The next one is as if drawn alone."""
     tokens = ["the", "dog", "sees", "a", "cat", "bird", "old"]
@@ -88,7 +86,7 @@ def test_a_view_that_is_left_while_it_is_drawn_draws_nothing(
 
 
 @pytest.mark.slow
-def test_of_many_keys_the_last_one_counts(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_of_many_keys_the_last_one_counts(studio: Served, leaf: Page) -> None:
     for number, keys in enumerate(RAPID * 2):
         text = " ".join(["the", "dog"] * (number % 5 + 1) + ["sleeps", "."] * (number // 5 + 1))
         leaf.turn(address(studio, "translate-lstm", "flow", text))
@@ -101,7 +99,7 @@ def test_of_many_keys_the_last_one_counts(studio: Served, leaf: Page) -> None:  
 
 
 @pytest.mark.slow
-def test_a_chosen_model_reads_a_text_that_it_can_read(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_chosen_model_reads_a_text_that_it_can_read(studio: Served, leaf: Page) -> None:
     """Numbers or words, as the model takes; of words that its vocabulary lacks it reads none."""
     leaf.expected.append("422")
     leaf.turn(address(studio, "tag-lstm", "flow", "the dog sleeps ."))
@@ -121,7 +119,7 @@ def test_a_chosen_model_reads_a_text_that_it_can_read(studio: Served, leaf: Page
 
 
 @pytest.mark.slow
-def test_overflow_is_a_message_on_the_page(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_overflow_is_a_message_on_the_page(studio: Served, leaf: Page) -> None:
     leaf.expected.append("422")
     leaf.turn(address(studio, "regress-mlp", "flow", "0.5 1 2"))
     leaf.turn(address(studio, "regress-mlp", "flow", "1e308 1e308 1"))
@@ -143,7 +141,7 @@ def test_numbers_that_overflow_are_refused(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_number_that_is_not_0_is_never_written_as_0(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_number_that_is_not_0_is_never_written_as_0(studio: Served, leaf: Page) -> None:
     """The function that writes all numbers: right to half of the last digit that it writes."""
     leaf.turn(address(studio, "tag-lstm", "flow", "the dog sleeps ."))
     values = [0.0, 1.0, -0.25, 0.0005, 0.00049, 1.2e-4, -3.14e-9, 4.9e-3, 5.1e-3, 123.456, 1e-300]

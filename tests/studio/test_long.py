@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import behind, check_foot, foot, same
 from tests.tiny.dealt import chosen
@@ -104,9 +104,7 @@ def row_of(page: Page, row: int) -> float:
 
 
 @pytest.mark.parametrize(("count", "pin"), chosen([(512, 300), (512, 0), (120, 119)], (120, 119)))
-def test_the_window_stands_around_the_pin(
-    studio: Served, leaf: Page, count: int, pin: int  # noqa: F811
-) -> None:  # fmt: skip
+def test_the_window_stands_around_the_pin(studio: Served, leaf: Page, count: int, pin: int) -> None:
     words = words_of(studio, count)["target"]
     leaf.turn(address(studio, "flow", count, pin=f"tgt:{pin}"))
     first = max(0, min(len(words) - ROWS, pin // 10 * 10 - 5))
@@ -118,8 +116,8 @@ def test_the_window_stands_around_the_pin(
 
 
 def test_numbers_in_the_window_are_those_of_the_trace(
-    studio: Served, leaf: Page, traces: Any  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, traces: Any
+) -> None:
     trace, blocks = traces[512], 0
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     leaf.inner.evaluate(TOLD)
@@ -148,9 +146,7 @@ def test_numbers_in_the_window_are_those_of_the_trace(
     assert blocks > 2
 
 
-def test_the_window_looks_where_the_trace_does(
-    studio: Served, leaf: Page, traces: Any  # noqa: F811
-) -> None:  # fmt: skip
+def test_the_window_looks_where_the_trace_does(studio: Served, leaf: Page, traces: Any) -> None:
     trace = traces[512]
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     at = "decoder.layers.2.self_attention.pattern"
@@ -163,7 +159,7 @@ def test_the_window_looks_where_the_trace_does(
         assert behind(path, trace) == pytest.approx(float(trace[at][0, :, 295 + row].mean(0).max()))
 
 
-def test_what_is_said_in_the_window(studio: Served, leaf: Page, traces: Any) -> None:  # noqa: F811
+def test_what_is_said_in_the_window(studio: Served, leaf: Page, traces: Any) -> None:
     shares = traces[512]["head.logits"][0].softmax(-1)
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     box = place(leaf, "head.logits")
@@ -174,9 +170,7 @@ def test_what_is_said_in_the_window(studio: Served, leaf: Page, traces: Any) -> 
     assert len(leaf.words("#stage .part.end text.row")) == ROWS
 
 
-def test_a_pressed_row_tells_what_it_stands_for(
-    studio: Served, leaf: Page, traces: Any  # noqa: F811
-) -> None:  # fmt: skip
+def test_a_pressed_row_tells_what_it_stands_for(studio: Served, leaf: Page, traces: Any) -> None:
     trace = traces[512]
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     box = place(leaf, "embedding.scaled")
@@ -195,7 +189,7 @@ def test_a_pressed_row_tells_what_it_stands_for(
         assert b <= 295 + 10 or a >= 314 - 10  # above the window, or below it
 
 
-def test_a_click_on_a_pressed_strand_brings_the_window(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_click_on_a_pressed_strand_brings_the_window(studio: Served, leaf: Page) -> None:
     words = words_of(studio, 512)["target"]
     leaf.turn(address(studio, "flow", 512))
     area = leaf.inner.eval_on_selector(
@@ -212,7 +206,7 @@ def test_a_click_on_a_pressed_strand_brings_the_window(studio: Served, leaf: Pag
     assert in_window(leaf) == words[first : first + ROWS]
 
 
-def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:
     """Tab to the strip, by tens to word 300, Enter; then arrows move the pin, and the window after
     it once it has gone far enough."""
     words, press = words_of(studio, 512)["target"], leaf.inner.keyboard.press
@@ -241,7 +235,7 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
     leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 0 to 19')")
 
 
-def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:
     """Who stands on a part of the picture stands on it still when the window has moved."""
     leaf.turn(address(studio, "flow", 120))
     leaf.inner.focus('#stage .part[aria-label*="feedforward.activated"]')
@@ -252,7 +246,7 @@ def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  
 
 
 @pytest.mark.parametrize("count", [96, 97])
-def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> None:  # noqa: F811
+def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> None:
     words = words_of(studio, count - 1)["target"]  # and where the text begins
     assert len(words) == count
     leaf.turn(address(studio, "flow", count - 1))
@@ -264,7 +258,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
     assert chips == []
     assert len(leaf.inner.query_selector_all('#sentence [tabindex="0"]')) == 1
     label = leaf.inner.get_attribute(".minimap svg", "aria-label")
-    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrows walk")
+    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrow keys")
     leaf.inner.focus(".minimap svg")
     leaf.inner.keyboard.press("t")
     shown = leaf.words(".tablebox tbody tr td")
@@ -275,7 +269,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
 
 @pytest.mark.parametrize("view", NODES)
 @pytest.mark.parametrize("count", chosen([120, 512], 512))
-def test_a_long_text_has_few_nodes(studio: Served, leaf: Page, view: str, count: int) -> None:  # noqa: F811
+def test_a_long_text_has_few_nodes(studio: Served, leaf: Page, view: str, count: int) -> None:
     moved = []
     heard = lambda answer: moved.append(answer) if "/tensors" in answer.url else None  # noqa: E731
     leaf.inner.on("response", heard)
@@ -287,7 +281,7 @@ def test_a_long_text_has_few_nodes(studio: Served, leaf: Page, view: str, count:
 
 
 @pytest.mark.parametrize("m", chosen("bc", "c"))
-def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str) -> None:  # noqa: F811
+def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str) -> None:
     words = words_of(studio, 200, m)["source"]
     leaf.turn(address(studio, "flow", 200, m=m, pin="src:150"))
     shown = leaf.words(f"{WINDOW}.lit")
@@ -306,8 +300,8 @@ def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str)
            (512, "weights", "tgt:60,tgt:62"), (120, "scores", "tgt:119")),
 )  # fmt: skip
 def test_numbers_in_the_lens_are_those_of_the_trace(
-    studio: Served, leaf: Page, traces: Any, count: int, moment: str, pin: str  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, traces: Any, count: int, moment: str, pin: str
+) -> None:
     trace, head = traces[count], 1
     leaf.turn(address(studio, "flow", count))
     leaf.inner.evaluate(SPY)
@@ -355,8 +349,8 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
     pytest.param(1030, "mean", marks=pytest.mark.thorough),
 ])  # fmt: skip
 def test_ribbons_of_a_long_text_are_those_of_one_word(
-    studio: Served, leaf: Page, small: Model, count: int, head: str  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, small: Model, count: int, head: str
+) -> None:
     at = "decoder.layers.2.self_attention.pattern"
     table = small.trace(text_of(count), keep=[at])[at][0, :, 77]
     row = table.mean(0) if head == "mean" else table[int(head)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.forked import TRANSLUCID
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import model
 
 from translucid.core.errors import InputError
@@ -44,7 +44,7 @@ def test_the_server_stands_without_torch() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_waits_for_the_models(leaf: Page) -> None:  # noqa: F811
+def test_the_page_waits_for_the_models(leaf: Page) -> None:
     may_open, small = threading.Event(), model("translate-transformer")
 
     def opened() -> Handlers:
@@ -66,7 +66,7 @@ def test_the_page_waits_for_the_models(leaf: Page) -> None:  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:  # noqa: F811
+def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:
     may_fail = threading.Event()
 
     def opened() -> Handlers:

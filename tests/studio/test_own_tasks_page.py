@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from tests.see.own_tasks import PAIR
 from tests.see.test_own_task import TEXT, held
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
 from tests.tiny.dealt import dealt
 
@@ -26,7 +26,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(("view", "m"), dealt(VIEWS, ["a", "c"], share=2))
-def test_an_own_task_has_its_views(studio: Served, leaf: Page, m: str, view: str) -> None:  # noqa: F811
+def test_an_own_task_has_its_views(studio: Served, leaf: Page, m: str, view: str) -> None:
     key = next(iter(studio.library.opened[m].switches))
     more = {"whatif": f"&off={key}", "compare": f"&with={chr(ord(m) + 1)}"}.get(view, "")
     address = f"{studio.address}#/{view}?m={m}&text={quote(TEXTS[m])}{more}"
@@ -39,6 +39,6 @@ def test_an_own_task_has_its_views(studio: Served, leaf: Page, m: str, view: str
     assert "[object" not in shown
 
 
-def test_decode_is_greyed(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_decode_is_greyed(studio: Served, leaf: Page) -> None:
     drawn = leaf.turn(f"{studio.address}#/decode?m=a&text={quote(PAIR)}")
     assert drawn.split(" ")[0] == "flow"

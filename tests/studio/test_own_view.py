@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.in_process import run
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 
 OWN = Path(__file__).parents[2] / "examples" / "own_view.js"
@@ -20,7 +20,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_the_example_is_drawn_with_the_numbers_of_the_model(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_the_example_is_drawn_with_the_numbers_of_the_model(studio: Served, leaf: Page) -> None:
     address = f"{studio.address}#/own_view?m=a&text={quote(TEXT)}"
     assert leaf.turn(address).split(" ")[0] == "own_view"
     assert leaf.text("nav.views [aria-current]") == "Certainty"
@@ -32,7 +32,7 @@ def test_the_example_is_drawn_with_the_numbers_of_the_model(studio: Served, leaf
 
 
 @pytest.mark.slow
-def test_a_model_that_lacks_the_view_is_shown_in_another(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_model_that_lacks_the_view_is_shown_in_another(studio: Served, leaf: Page) -> None:
     drawn = leaf.turn(f"{studio.address}#/own_view?m=b&text={quote('0.5 1 -2')}")
     assert drawn.split(" ")[0] == "flow"
 

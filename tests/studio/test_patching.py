@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.studio.shown import same
 
@@ -114,18 +114,17 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     logits = two.model.trace(TEXT, two.clean.target)["head.logits"][0, outline["position"]]
     assert chosen["clean"] == pytest.approx(float(logits[outline["output"]]), abs=1e-5)
     monkeypatch.setattr(patching, "CELLS", 3)
-    assert (
-        "tokens: 7 of them; 3 are tried at once, as tokens=0:3" in two.ask("/row", at=SUM)["error"]
-    )
+    error = two.ask("/row", at=SUM)["error"]
+    assert "tokens: 7, but at most 3 per request, such as tokens=0:3" in error
 
 
 @pytest.mark.parametrize(
     ("what", "query", "message"),
     [
-        ("", {"clean": "x"}, "run 'x' is gone"),
-        ("/row", {}, "at: it must be given"),
+        ("", {"clean": "x"}, "run 'x' has expired"),
+        ("/row", {}, "at: required"),
         ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
-        ("/cell", {"at": SUM}, "token: it must be given"),
+        ("/cell", {"at": SUM}, "token: required"),
         ("/cell", {"at": SUM, "token": 99}, "token 99: .* has places 0 to 6"),
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
     ],
@@ -158,7 +157,7 @@ INK = """() => {
 
 
 @pytest.mark.slow
-def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:  # noqa: F811
+def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page) -> None:
     """With the numbers of Python, and what cannot be compared is told."""
     base = f"{studio.address}#/whatif?text={quote(TEXT)}&target={quote(GERMAN)}"
     leaf.turn(f"{base}&swap=1:cat&cell={SUM}@1")
@@ -173,7 +172,7 @@ def test_a_click_patches_and_trace_all_paints_the_map(studio: Served, leaf: Page
     assert numbers[4] == f"{100 * traced.fraction(value):.0f} %".replace("-", "−")
     leaf.inner.click("text=recovered")
     leaf.inner.hover(".ripplebox svg")
-    leaf.wait("document.querySelector('#readout .at').textContent.endsWith(': not tried yet')")
+    leaf.wait("document.querySelector('#readout .at').textContent.endsWith(': not measured yet')")
     assert leaf.text("#readout .value") == ""  # no number that nobody has computed
     assert leaf.inner.evaluate(INK) > 100  # the cells can be seen before they are tried
     leaf.inner.click("text=Trace all")

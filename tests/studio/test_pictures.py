@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.runs.test_runs import small
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.readers import SEEN, SVG, Picture, apart, words
 from tests.studio.serving import Served, serving
 from tests.studio.shown import same
@@ -82,8 +82,8 @@ def saved(page: Page, folder: Path) -> tuple[Picture, Image.Image, list[str]]:
 @pytest.mark.parametrize(("family", "view", "more"), chosen(PLACES, *ONE_OF_EACH), ids=NAMES)
 def test_a_view_is_plain_svg_that_others_show_alike(
     studio: Served,
-    leaf: Page,  # noqa: F811
-    running: Any,  # noqa: F811
+    leaf: Page,
+    running: Any,
     tmp_path: Path,
     family: str,
     view: str,
@@ -118,8 +118,8 @@ def grid(picture: Picture, count: int) -> list[str]:
 
 @pytest.mark.parametrize(("moment", "point"), [("weights", "pattern"), ("scores", "scores")])
 def test_numbers_of_a_head_are_those_of_the_trace(
-    studio: Served, leaf: Page, tmp_path: Path, moment: str, point: str  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, tmp_path: Path, moment: str, point: str
+) -> None:
     at = f"encoder.layers.1.self_attention.{point}"
     wanted = trained()["translate"].trace(TEXTS["translate"])[at][0, 2]
     leaf.turn(address_of(studio, "translate", "attention", kind="encoder", layer="1", head="2",
@@ -131,8 +131,8 @@ def test_numbers_of_a_head_are_those_of_the_trace(
 
 
 def test_numbers_of_a_unit_are_those_of_the_trace(
-    studio: Served, leaf: Page, tmp_path: Path  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, tmp_path: Path
+) -> None:
     trace = trained()["lstm"].trace(TEXTS["lstm"])
     leaf.turn(address_of(studio, "lstm", "recurrent", unit="5",
                          at="encoder.recurrent.layers.0.forward.lstm"))  # fmt: skip
@@ -147,7 +147,7 @@ def test_numbers_of_a_unit_are_those_of_the_trace(
         assert same(text, value), f"{text} is written, {value} is computed"
 
 
-def test_a_dark_page_is_saved_as_a_light_one(studio: Served, leaf: Page, tmp_path: Path) -> None:  # noqa: F811
+def test_a_dark_page_is_saved_as_a_light_one(studio: Served, leaf: Page, tmp_path: Path) -> None:
     """And stays dark; nothing but the caption, which has the address, is another."""
     found = []
     for theme in ("light", "dark"):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.lesson_sources import sentences
 from tests.studio.serving import Served, serving
 from tests.studio.test_access import RULES, violations
@@ -388,14 +388,6 @@ def test_the_page_asks_for_a_check(library: Library) -> None:
     assert handlers.ask("GET", f"/api/runs/{run}/check/none/1?address=").status == 422
 
 
-def test_where_the_sum_of_a_perceptron_comes_from(library: Library) -> None:
-    run = run_of(library, "neuron")
-    reply = Handlers(library).ask("GET", f"/api/runs/{run.key}/terms?address=perceptron.sum")
-    assert reply.status == 200, reply.body
-    opened = json.loads(reply.body)
-    assert opened["value"] == pytest.approx(float(run["perceptron.sum"][0]))
-
-
 def test_nothing_of_the_stations_is_refused(library: Library) -> None:
     for key, station in STATIONS.items():
         lesson_answers.refuse(library, station, key)
@@ -468,7 +460,7 @@ ALONE = """() => [...document.querySelectorAll('#lesson .told-number')]
 
 
 @pytest.mark.slow
-def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:  # noqa: F811
+def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:
     """From the first page through every stop of the first station, by clicks."""
     page.inner.goto(f"{studio.address}#/lesson")
     page.wait(SKIPPED)
@@ -512,7 +504,7 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
 
 
 @pytest.mark.slow
-def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:  # noqa: F811
+def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:
     """The RNN's station with sentences of one's own, and the LSTM's step in the panel."""
     names = ("demo:generate-rnn", "demo:classify")
     with serving({name: tl.load(name) for name in names}) as served:
@@ -547,9 +539,7 @@ NAMED_THERE = """() => [
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in STATIONS if key != "neuron"])
 def test_the_page_shows_a_number_that_the_stop_speaks_of(
-    page: Page,  # noqa: F811
-    library: Library,
-    key: str,
+    page: Page, library: Library, key: str
 ) -> None:
     """At the foot of the page or in the panel, at every stop whose view shows one number."""
     station = STATIONS[key]

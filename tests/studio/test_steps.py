@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, leaf, page, running, tab, window  # noqa: F401
+from tests.studio.browser import PATIENCE, Page
 from tests.studio.serving import TEXT, Served, model, serving
 from tests.tiny.dealt import chosen
 
@@ -30,7 +30,7 @@ def address(studio: Served, family: str, view: str, **more: str) -> str:
     return f"{studio.address}#/{view}?m={m}&text={quote(TEXT)}{given}"
 
 
-def steps_asked(page: Page) -> list[str]:  # noqa: F811
+def steps_asked(page: Page) -> list[str]:
     found: list[str] = []
     page.inner.on(
         "response", lambda answer: found.append(answer.url) if "/steps?" in answer.url else None
@@ -40,7 +40,7 @@ def steps_asked(page: Page) -> list[str]:  # noqa: F811
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", chosen(FAMILIES, "translate-lstm"))
-def test_flow_asks_once_for_all_steps(studio: Served, page: Page, family: str) -> None:  # noqa: F811
+def test_flow_asks_once_for_all_steps(studio: Served, page: Page, family: str) -> None:
     asked = steps_asked(page)
     page.see(address(studio, family, "flow", at="head.logits"))  # the inspector shows them, too
     assert len(page.words("#stage .panel .probrow")) >= 3
@@ -50,8 +50,8 @@ def test_flow_asks_once_for_all_steps(studio: Served, page: Page, family: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("family", chosen(WRITERS, "translate-lstm"))
 def test_decode_asks_once_for_all_steps_of_the_winner(
-    studio: Served, page: Page, family: str  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, page: Page, family: str
+) -> None:
     asked = steps_asked(page)
     page.see(address(studio, family, "decode", step="1"))
     seen = "() => document.querySelector('#stage .panel .kicker').textContent.startsWith('Step %d')"
@@ -64,8 +64,8 @@ def test_decode_asks_once_for_all_steps_of_the_winner(
 @pytest.mark.slow
 @pytest.mark.parametrize("family", chosen(FAMILIES, "translate-lstm"))
 def test_a_file_cuts_out_of_recorded_steps_what_the_server_sends(
-    studio: Served, leaf: Page, family: str  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, family: str
+) -> None:
     leaf.turn(address(studio, family, "flow"))
     m = next(m for m, each in studio.library.opened.items() if each.name == family)
     run = studio.run(m, TEXT)["run"]

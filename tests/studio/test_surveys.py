@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import same
 
@@ -134,7 +134,7 @@ def test_a_run_whose_texts_are_gone_reads_no_others(tmp_path: Path) -> None:
     for handlers, why in ((gone, "train.csv"), (alone, "not in its run folder, whose recipe")):
         for what, query in (("hardest", {}), ("unit", {"at": point, "unit": 0})):
             error = until_done(handlers, what, **query)[0]["error"]
-            assert error.startswith("the texts of its data cannot be read: ")
+            assert error.startswith("cannot read the model's data: ")
             assert why in error
 
 
@@ -163,14 +163,14 @@ def studio() -> Iterator[Served]:
 
 @pytest.mark.slow
 def test_the_page_lists_texts_and_opens_them(
-    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+    studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 10)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     monkeypatch.setattr(surveys, "AT_ONCE", 0)  # it does not end by itself
     leaf.inner.click("text=Measure losses")
     leaf.inner.at_once.click("text=Stop")
-    leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Go on'")
+    leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Continue'")
     monkeypatch.setattr(surveys, "AT_ONCE", 25)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     assert leaf.words(".texts .edit") == ["Measure losses"]  # nor does it begin again
@@ -180,7 +180,7 @@ def test_the_page_lists_texts_and_opens_them(
     held = tl.load("demo:classify")
     true = held.hardest_examples(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
-    leaf.inner.click("text=Which texts move it most")
+    leaf.inner.click("text=Texts with its largest and smallest values")
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")
     assert leaf.words("#readout .path") == ["classify: the test data of its run"]
     value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.parts.activations import ACTIVATIONS
@@ -219,8 +219,7 @@ def recomputed(card: dict[str, Any]) -> float:
 
 
 def test_by_clicks_from_an_attention_weight_to_an_embedding_and_back(
-    studio: Served,
-    leaf: Page,  # noqa: F811
+    studio: Served, leaf: Page
 ) -> None:
     """Each card's shown digits give its value, and the next card's value is the number clicked."""
     at = f"{studio.address}#/attention?kind=encoder&layer=0&head=1&text={quote(TEXT)}&pin=src:2"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.forked import TRANSLUCID
 from tests.runs.test_runs import small
-from tests.studio.browser import Page, page, running, tab  # noqa: F401 (fixtures)
+from tests.studio.browser import Page
 from tests.studio.serving import serving
 from tests.studio.test_access import RULES, violations
 from tests.training.test_distributed import SMALL
@@ -98,7 +98,7 @@ def read_at(seen: Page, picture: str, *keys: str) -> tuple[str, str]:
     return word(seen, AT), word(seen, VALUE)
 
 
-def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path: Path) -> None:  # noqa: F811
+def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path: Path) -> None:
     run = tmp_path / "a run"  # its commands quote it
     text = "The dog does not see the cat."
     train = ["train", "translate", "--out", str(run), "--studio", "--probe", text, *SMALL,
@@ -160,7 +160,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert step_of(page) in (last, last + 1, last + 2)
     said = "".join(rest)
     assert "stopped and saved after step" in said
-    assert f"look again with: translucid explore {shlex.quote(str(run))}" in said
+    assert f"reopen with: translucid explore {shlex.quote(str(run))}" in said
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
     assert "in training" not in page.text("body")  # nor does the sentence say so
@@ -191,7 +191,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
-def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:  # noqa: F811
+def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train_recipe(small("classify", "gru"), run, quiet=True, recording=Recording("The dog sleeps."))
     about = json.loads((run / "studio/about.json").read_text("utf-8"))
@@ -223,7 +223,7 @@ def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path
         assert violations(page, RULES) == []
 
 
-def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) -> None:
     run = tmp_path / "plain"
     train_recipe(small("regress", "mlp", steps=9), run, quiet=True)
     opened = open_folders([run], load)
@@ -237,6 +237,6 @@ def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) ->
         }
         assert told.startswith("loss")
         assert float(value) == pytest.approx(losses[9], rel=1e-3)
-        assert "No text was followed" in word(page, ".probe")
+        assert "--probe" in word(page, ".probe")
         page.changed(lambda: page.inner.keyboard.press("d"))
         assert violations(page, RULES) == []

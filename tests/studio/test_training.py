@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from starlette.routing import WebSocketRoute
 from tests.studio.serving import Served, model, serving
-from tests.studio.sockets import listening, shake
+from tests.studio.sockets import Ear, listening, shake
 from tests.studio.test_guard import FORGED, TOKEN, filled, guard
 from tests.studio.trained import recorded
 
@@ -70,6 +70,15 @@ def step(n: int, loss: float = 1.0, layers: int = 6) -> dict[str, Any]:
     return {"step": n, "loss": loss, "norm": 1.0, "learning_rate": 0.001, "grad": [0.5] * layers}
 
 
+@contextmanager
+def following(run: Path) -> Iterator[Ear]:
+    with (
+        serving({}, followed={"a": RunFollower(run, "run")}) as served,
+        listening(served, "/api/train/a") as ear,
+    ):
+        yield ear
+
+
 def f32(values: Any) -> Any:
     return np.array(values, np.float32).tolist()
 
@@ -103,7 +112,7 @@ def test_there_is_no_socket_elsewhere(studio: Served, path: str) -> None:
     assert b" 403 " in shake(studio, path)
 
 
-def test_whoever_sends_is_let_go(studio: Served) -> None:
+def test_a_page_that_sends_is_disconnected(studio: Served) -> None:
     with listening(studio, "/api/train/a") as ear:
         ear.hear()
         ear.say("x")
@@ -112,7 +121,7 @@ def test_whoever_sends_is_let_go(studio: Served) -> None:
         assert ear.closed == 1008
 
 
-def test_only_so_many_listen_at_once(studio: Served, monkeypatch: Any) -> None:
+def test_the_number_of_listeners_is_limited(studio: Served, monkeypatch: Any) -> None:
     monkeypatch.setattr("translucid.studio.server.app.LIVE", 1)
     with listening(studio, "/api/train/a") as ear:
         assert ear.hear()
@@ -122,7 +131,7 @@ def test_only_so_many_listen_at_once(studio: Served, monkeypatch: Any) -> None:
 # ---- what is told ----
 
 
-def test_all_so_far_is_what_stands_in_the_files(studio: Served, run: Path) -> None:
+def test_the_history_equals_the_files(studio: Served, run: Path) -> None:
     with listening(studio, "/api/train/a") as ear:
         told = ear.hear()["about"]
         (head, points), (sides, norms) = ear.hear()
@@ -145,7 +154,7 @@ def test_all_so_far_is_what_stands_in_the_files(studio: Served, run: Path) -> No
     assert (head["state"], head["bad"], head["thinned"]) == ("finished", [], False)
 
 
-def test_what_comes_is_told_and_a_gradient_that_is_no_number_is_flagged(
+def test_updates_are_sent_and_losses_that_are_not_finite_are_flagged(
     studio: Served, run: Path
 ) -> None:
     layers = len(json.loads((run / "studio/about.json").read_text("utf-8"))["layers"])
@@ -164,7 +173,7 @@ def test_what_comes_is_told_and_a_gradient_that_is_no_number_is_flagged(
         assert (head["state"], head["why"], len(points)) == ("failed", "a full disk", 14)
 
 
-def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path) -> None:
+def test_the_end_is_sent_with_the_whole_history(studio: Served, run: Path) -> None:
     (run / "test.json").unlink()
     (run / "metrics.jsonl").write_text("")
     kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:5]
@@ -181,7 +190,7 @@ def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path)
         assert (head["state"], len(points)) == ("interrupted", 5)
 
 
-def test_half_a_line_waits_for_its_end(run: Path) -> None:
+def test_an_incomplete_line_is_read_when_it_is_complete(run: Path) -> None:
     tail = Tail(run / "studio/steps.jsonl")
     tail.more()
     with (run / "studio/steps.jsonl").open("a", encoding="utf-8") as file:
@@ -193,7 +202,7 @@ def test_half_a_line_waits_for_its_end(run: Path) -> None:
         assert tail.more() == ([{"step": 13, "loss": 1.0}], False)
 
 
-def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> None:
+def test_a_restarted_run_is_sent_again(studio: Served, run: Path) -> None:
     with listening(studio, "/api/train/a") as ear:
         ear.hear(), ear.hear()
         kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:4]
@@ -231,10 +240,7 @@ def test_a_long_history_is_thinned_to_bands(run: Path) -> None:
     (run / "studio/steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in many))
     told = json.loads((run / "studio/about.json").read_text("utf-8")) | {"layers": ["one"]}
     (run / "studio/about.json").write_text(json.dumps(told))
-    with (
-        serving({}, followed={"a": RunFollower(run, "run")}) as served,
-        listening(served, "/api/train/a") as ear,
-    ):
+    with following(run) as ear:
         ear.hear()
         (head, points), (_, norms) = ear.hear()
     assert points.shape == (POINTS, 5)
@@ -258,10 +264,7 @@ def test_thinning_keeps_the_mean_the_least_and_the_most() -> None:
 
 def test_a_run_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
     shutil.rmtree(run / "studio")
-    with (
-        serving({}, followed={"a": RunFollower(run, "run")}) as served,
-        listening(served, "/api/train/a") as ear,
-    ):
+    with following(run) as ear:
         told = ear.hear()["about"]
         (head, points), (_, norms) = ear.hear()
     wanted = [each for each in lines(run / "metrics.jsonl") if "loss" in each]
@@ -271,13 +274,10 @@ def test_a_run_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
     assert (head["state"], head["probes"]) == ("finished", [])
 
 
-def test_what_went_on_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
+def test_steps_without_a_record_are_shown_from_the_metrics(run: Path) -> None:
     kept = (run / "studio/steps.jsonl").read_text("utf-8").splitlines()[:5]
     (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n", "utf-8")
-    with (
-        serving({}, followed={"a": RunFollower(run, "run")}) as served,
-        listening(served, "/api/train/a") as ear,
-    ):
+    with following(run) as ear:
         ear.hear()
         (head, points), (sides, _) = ear.hear()
     assert points[:, 0].tolist() == [*range(1, 13)]
@@ -285,13 +285,10 @@ def test_what_went_on_without_a_record_is_shown_from_its_metrics(run: Path) -> N
     assert head["state"] == "finished"
 
 
-def test_a_record_that_begins_later_is_found(run: Path) -> None:
+def test_a_record_that_starts_later_is_found(run: Path) -> None:
     """The page may be opened before the training has read its data."""
     (run / "studio").rename(run / "later")
-    with (
-        serving({}, followed={"a": RunFollower(run, "run")}) as served,
-        listening(served, "/api/train/a") as ear,
-    ):
+    with following(run) as ear:
         assert not ear.hear()["about"]["recorded"]
         ear.hear()
         (run / "later").rename(run / "studio")
@@ -324,11 +321,11 @@ def test_tables_of_probes_are_those_of_the_file(studio: Served, run: Path) -> No
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("", "step: name 1 to 64"), ("step=7777", "there is no probe of step 7777"),
-     ("step=1&" * 65, "step: name 1 to 64"), ("step=x", "step: a whole number"),
+    [("", "step: name 1 to 64"), ("step=7777", "no probe at step 7777"),
+     ("step=1&" * 65, "step: name 1 to 64"), ("step=x", "step: must be a whole number"),
      ("step=0&as=f16", "as: u8 or f32")],
 )  # fmt: skip
-def test_wrong_questions_about_probes_are_told(studio: Served, path: str, said: str) -> None:
+def test_invalid_probe_requests_are_refused(studio: Served, path: str, said: str) -> None:
     answer = studio.get(f"/api/train/a/probes?{path}")
     assert (answer.status, said in answer.json["error"]) == (422, True)
     assert studio.get(f"/api/train/z/probes?{path}").status == 422
@@ -345,7 +342,7 @@ def test_a_model_says_whether_its_training_can_be_seen(run: Path) -> None:
         assert answer.status == 422
 
 
-def test_steps_between_the_last_record_and_the_end_are_no_new_run(run: Path) -> None:
+def test_steps_after_the_last_record_do_not_restart_the_run(run: Path) -> None:
     """Not every step is recorded, but metrics.jsonl has the last one."""
     kept = [each for each in lines(run / "studio/steps.jsonl") if each.get("step", 0) <= 10]
     (run / "studio/steps.jsonl").write_text("")

@@ -1,5 +1,5 @@
-"""Answers to the page's questions about a run, beyond its tensors: the likeliest tokens of a step,
-the tree of a search, sampled texts with their distributions, two runs compared."""
+"""Answers about a run beyond its tensors: the likeliest tokens of a step, the tree of a search,
+sampled texts with their distributions, and the comparison of two runs."""
 
 import math
 from typing import Any
@@ -23,14 +23,14 @@ from translucid.studio.text_runs import Run
 from translucid.tasks.next_tokens import never_generated
 from translucid.tasks.words import readable
 
-MANY = 32  # values that are all written out; an embedding has hundreds
-MAX_TOKENS = 2048  # tokens of a beginning
-MAX_LENGTH = 40  # tokens of a text that goes on
-MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
+MANY = 32  # numeric outputs that are listed; an embedding has hundreds
+MAX_TOKENS = 2048  # longest prefix
+MAX_LENGTH = 40  # tokens of a continuation
+MOST_LIKELY = 2**14  # tokens in one answer, all positions together
 
 
 def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
-    """The likeliest tokens, tags or labels at every position, or at some."""
+    """The likeliest tokens, tags or labels at all positions or some."""
     at = run.output_point
     logits = _rows(run[at])
     before: list[int | None] = [*run.example.target_ids] or [None] * len(logits)
@@ -41,16 +41,18 @@ def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
 
 
 def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) -> dict[str, Any]:
-    """The likeliest tokens along any text, given by its tokens, and what is looked at: step n comes
-    after the first n of them. One pass reads them all."""
+    """The likeliest tokens along any token sequence, with attention weights, in one pass.
+
+    Step n comes after the first n tokens.
+    """
     example, tokenizer = run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
-        raise InputError(f"a model for task {name} writes nothing: nothing can come after")
+        raise InputError(f"a model for task {name} does not write text, so it has no next tokens")
     if len(tokens) > MAX_TOKENS:
-        raise InputError(f"tokens: {len(tokens):,} of them; {MAX_TOKENS:,} can come before")
+        raise InputError(f"tokens: {len(tokens):,} tokens, but at most {MAX_TOKENS:,} are read")
     some = _chosen(positions, len(tokens) + 1, k)
-    tokenizer.pieces(tokens)  # says so where there is no such token
+    tokenizer.pieces(tokens)  # raises if a token does not exist
     at, kinds = run.output_point, kinds_of_attention(run)
     patterns = kinds.get("cross") or kinds.get("decoder", [])
     along = read_along(run, tokens, [at, *patterns])
@@ -75,17 +77,17 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
 def _chosen(positions: range | None, count: int, k: int) -> range:
     some = range(count) if positions is None else positions
     if not 0 <= some.start < some.stop <= count:
-        raise InputError(f"positions: there are 0 to {count - 1}, not {some.start}:{some.stop}")
+        raise InputError(f"positions: must be in 0 to {count - 1}, not {some.start}:{some.stop}")
     if len(some) * k > MOST_LIKELY:
         raise InputError(
-            f"k: {k:,} of {len(some):,} positions; {MOST_LIKELY:,} are sent at once: ask for fewer "
-            f"positions, as positions={some.start}:{some.start + 1}"
+            f"k: {k:,} tokens at {len(some):,} positions, but at most {MOST_LIKELY:,} in all: ask "
+            f"for fewer positions, such as positions={some.start}:{some.start + 1}"
         )
     return some
 
 
 def _rows(logits: Tensor) -> Tensor:
-    """(positions, classes) of the one text of a batch; one position where there is one answer."""
+    """Logits of the text as (positions, classes); one position if there is one answer."""
     return logits[0] if logits.dim() > 2 else logits[:1]
 
 
@@ -109,20 +111,18 @@ def decode(
     force: dict[int, str | int],
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """The tree of a search, and what it found. max_length: not set, that of the task, or 40 tokens
-    of a text that goes on."""
+    """The tree of a search, and the texts found. `max_length` defaults to that of the task, or to
+    40 tokens for a continuation."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
+        raise InputError(f"a model for task {model.task.name} does not write text: no search")
     if not 1 <= beam_size <= 32 or not 1 <= n_best <= beam_size:
         raise InputError(
-            f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
+            f"beam_size must be 1 to 32 and n_best at most beam_size, not {beam_size} and {n_best}"
         )
-    options: dict[str, Any] = {} if run.example.source else {"max_length": MAX_LENGTH}
+    options = _search_options(run)
     if max_length is not None:
         options["max_length"] = max_length
-    if run.edit:  # what is switched off is off in every step of the search
-        options["trace"] = Trace([], edit=run.edit)
     (decoded,) = model.decode(
         [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )
@@ -135,8 +135,15 @@ def decode(
     return tree
 
 
+def _search_options(run: Run) -> dict[str, Any]:
+    options: dict[str, Any] = {} if run.example.source else {"max_length": MAX_LENGTH}
+    if run.edit:  # parts that are switched off stay off in every step
+        options["trace"] = Trace([], edit=run.edit)
+    return options
+
+
 def compare(a: Run, b: Run) -> dict[str, Any]:
-    """Where two runs part ways: their answers, each step, and the ripple through the depths."""
+    """Where two runs differ: their answers, each step, and the difference by depth."""
     answer: dict[str, Any] = {
         "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
         "says": [says(a, a.logits), says(b, b.logits)],
@@ -146,14 +153,14 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
-            answer["first"] = None  # the first of those that were kept is perhaps not the first
+            answer["first"] = None  # an earlier difference may be in a point that was not kept
     elif a.opened.began_from(b.opened) or b.opened.began_from(a.opened):
         answer["depths"] = _depths(difference(a.kept, b.kept))
     return answer
 
 
 def _depths(apart: TraceDifference) -> list[dict[str, Any]]:
-    """How far a model and the one that it was tuned from lie apart, from layer to layer."""
+    """The difference, layer by layer, between a model and the one it was fine-tuned from."""
     shown = {name for glob in (*STREAM, "head.pooled", "head.embedding")
              for name in apart.a.names(glob)}  # fmt: skip
     points = (apart.at(name) for name in apart.names if name in shown)
@@ -169,8 +176,7 @@ def _finite(value: float) -> float | None:
 
 
 def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]:
-    """What switching parts off does to the answers; nothing else is kept. `other` is the run
-    without them, if it was made."""
+    """How switching parts off changes the outputs. `other`: the run without them, if computed."""
     logits = run.logits_without(off) if other is None else other.logits
     loss = run.loss(logits) if other is None else other.loss()
     before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
@@ -181,7 +187,7 @@ def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]
 
 
 def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
-    """The total variation of each answer's distribution; of numbers how far they lie apart."""
+    """Total variation at each position; for numeric outputs, the mean absolute difference."""
     one, two = _rows(one).float(), _rows(two).float()
     if one.shape != two.shape:
         return {}
@@ -208,7 +214,7 @@ def says(run: Run, logits: Tensor) -> list[dict[str, Any]]:
 
 
 def _same_outputs(a: Run, b: Run) -> bool:
-    """Whether output i stands for the same in both."""
+    """Whether output i means the same in both."""
     if a.opened.key == b.opened.key:
         return True
     ours, theirs = a.opened.model.task, b.opened.model.task
@@ -234,21 +240,18 @@ def _ripple(apart: TraceDifference) -> dict[str, Any]:
     }  # fmt: skip
 
 
-SHOWN = 10  # tokens of a step
+SHOWN = 10  # tokens listed for a step
 
 
 def draws(
     run: Run, by: SamplingConfig, repetition_penalty: float, seed: int, samples: int
 ) -> dict[str, Any]:
-    """So many texts, and every step of the first."""
+    """Sampled texts, and every step of the first."""
     model, tokenizer = run.opened.model, run.outputs.tokenizer
     if tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} writes nothing: nothing is sampled")
-    options: dict[str, Any] = {"beam_size": samples, "n_best": samples}
-    options |= {"repetition_penalty": repetition_penalty}
-    options |= {} if run.example.source else {"max_length": MAX_LENGTH}
-    if run.edit:  # what is switched off is off in every step
-        options["trace"] = Trace([], edit=run.edit)
+        raise InputError(f"a model for task {model.task.name} does not write text: no sampling")
+    options = {"beam_size": samples, "n_best": samples, "repetition_penalty": repetition_penalty}
+    options |= _search_options(run)
     (decoded,) = model.decode([run.text], sampling=by, seed=seed, **options)
     first = decoded.texts[0]
     allowed, own = allowed_at(run, tokenizer, first, repetition_penalty)
@@ -262,16 +265,16 @@ def draws(
 
 
 def distribution(allowed: Tensor, by: SamplingConfig) -> Tensor:
-    """The probabilities that a token is drawn from. (vocab,)"""
+    """The distribution that a token is sampled from: (vocab,)."""
     if by.temperature == 0:
         return torch.nn.functional.one_hot(allowed.argmax(), len(allowed)).to(allowed)
-    return shape(allowed[None], by)[0].softmax(-1)  # as `pick` does, which scales by the sum
+    return shape(allowed[None], by)[0].softmax(-1)  # as `pick` does
 
 
 def allowed_at(
     run: Run, tokenizer: Tokenizer, text: Candidate, repetition_penalty: float
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """At each step of a text: log-probabilities after constraints, and the model's own."""
+    """Log-probabilities at each step of a text, after constraints and without them."""
     network = run.opened.model.network
     along = read_along(run, text.tokens, [run.output_point])
     first = along.first

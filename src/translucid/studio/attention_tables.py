@@ -1,4 +1,4 @@
-"""Attention for the page: tables cut and pooled to what is drawn, and all heads at a glance."""
+"""Attention for the page: tables at the resolution that is drawn, and thumbnails of all heads."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -27,8 +27,8 @@ def kinds_of_attention(run: Run) -> dict[str, list[str]]:
 
 
 def frames(run: Run, names: list[str], cut: TensorSlice) -> Iterator[bytes]:
-    """Points, whole or cut. Of what is inside of attention of a long text only the heads and
-    queries that are asked for are computed."""
+    """Points, whole or cut. Inside attention, only the requested heads and queries of a long text
+    are computed."""
     parts = {name for name in names if len(run.shapes[name]) == 4 and run.attended(name)}
     others = [name for name in names if name not in parts]
     reading = run.reading(others) if others else run.kept
@@ -48,18 +48,18 @@ def _rows_of_head(run: Run, name: str, head: int, queries: range) -> Tensor:
 
 
 def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
-    """Small pictures of all heads of one kind: (layers, heads, queries, keys), as bytes of 0..1;
-    with the entropy (bits) and the largest weight of each head. layers: some of them."""
+    """Thumbnails of all heads of one kind, (layers, heads, queries, keys), as bytes for 0..1, with
+    the entropy (bits) and the largest weight of each head; all layers or some."""
     kinds = kinds_of_attention(run)
     if kind not in kinds:
-        raise InputError(f"kind: this run has no {kind!r} attention; it has {', '.join(kinds)}")
+        raise InputError(f"kind: this run has {', '.join(kinds) or 'no'} attention, not {kind!r}")
     names = kinds[kind]
     some = range(len(names)) if layers is None else layers
     if some.stop > len(names):
-        raise InputError(f"layers: there are 0 to {len(names) - 1}, not {some.start}:{some.stop}")
+        raise InputError(f"layers: must be in 0 to {len(names) - 1}, not {some.start}:{some.stop}")
     names = names[some.start : some.stop]
     if not run.by_kernel:
-        run.reading(names)  # all of them at once; a long text has room for one layer
+        run.reading(names)  # all layers in one pass; for a long text, only one fits into memory
     small, entropy, most = zip(*(_glance(run, name, pool) for name in names), strict=True)
     stack = torch.stack(small).clamp(0, 1)
     header = {
@@ -71,9 +71,9 @@ def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
 
 
 def _glance(run: Run, name: str, pool: int) -> tuple[Tensor, list[float], list[float]]:
-    """Of the heads of one layer: their pictures, entropies and largest weights."""
+    """Thumbnails, entropies and largest weights of the heads of one layer."""
     queries, keys = run.shapes[name][-2:]
-    by = [max(1, -(-size // pool)) for size in (queries, keys)]  # weights of a cell, each way
+    by = [max(1, -(-size // pool)) for size in (queries, keys)]  # weights per cell along each axis
     small, bits, most = None, torch.zeros(()), torch.zeros(())
     for block, weights in _by_blocks(run, name, by[0]):
         if small is None:
@@ -89,7 +89,7 @@ def _glance(run: Run, name: str, pool: int) -> tuple[Tensor, list[float], list[f
 
 
 def _by_blocks(run: Run, name: str, multiple: int) -> Iterable[tuple[range, Tensor]]:
-    """The weights of all heads (heads, queries, keys), of a long text some queries at a time."""
+    """The weights of all heads, (heads, queries, keys), in blocks of queries for a long text."""
     queries, keys = run.shapes[name][-2:]
     attended = run.attended(name)
     if attended is None:

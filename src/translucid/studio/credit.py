@@ -1,4 +1,4 @@
-"""To whom a logit of a run is owed, for the page: to parts, layer by layer, and to its inputs."""
+"""Attribution of a logit for the page: contributions of parts, the logit lens, and saliency."""
 
 import math
 from typing import Any
@@ -12,17 +12,17 @@ from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency, saliencies, saliency
 from translucid.studio.text_runs import Run
 
-# What contributions and the lens read of a trace.
+# The points that contributions and the lens use.
 NEEDED = (
     ".pattern", ".value", "feedforward.output", "norm.variance", "norm.rms", "norm.mean",
     "norm.output", "residual.skip", "feedforward_residual.sum",
 )  # fmt: skip
-TOGETHER = 256  # tokens that are read at once for saliency, all positions together
+TOGETHER = 256  # tokens per batch for saliency, all positions together
 
 
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
-    """What each part adds to a logit; the values, the remainder and the rounding add up to it. And
-    the same by token: what all heads together hand over from each token that they look at."""
+    """What each part adds to a logit; with the remainder and the rounding, the values sum to it.
+    `by_token` sums over all heads what they pass on from each token they attend to."""
     reading = _reading(run, position)
     contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
@@ -43,7 +43,7 @@ def parts(run: Run, position: int, output: int) -> dict[str, Any]:
 
 
 def _looked_at(run: Run, one: Contribution) -> str:
-    """The text whose tokens a head hands over; a part that is no head has none."""
+    """The text that a head attends to; "" for parts that are not heads."""
     if one.head is None:
         return ""
     across = one.part.endswith("cross_attention") or run.example.target is None
@@ -51,13 +51,13 @@ def _looked_at(run: Run, one: Contribution) -> str:
 
 
 def layers(run: Run, position: int) -> dict[str, Any]:
-    """What the model would say at a position if it stopped after each layer."""
+    """The logit lens: the prediction at a position if the model stopped after each layer."""
     if not run.outputs.at_positions:
-        raise InputError("the lens of a position: this model says one thing of a whole text")
+        raise InputError("the lens needs an output per position; this model has one per text")
     reading = _reading(run, position)
     count = len(reading.labels)
     if position >= count:
-        raise InputError(f"position: there are 0 to {count - 1}, not {position}")
+        raise InputError(f"position: must be 0 to {count - 1}, not {position}")
     heat = lens(reading, 1, tokens=(position, position + 1))
     return {
         "position": position, "after": list(heat.rows.labels),
@@ -68,9 +68,9 @@ def layers(run: Run, position: int) -> dict[str, Any]:
 
 
 def inputs(run: Run, position: int) -> dict[str, Any]:
-    """Gradient × input: how much each token that was read counted for what stands at a position."""
+    """Gradient × input: how much each input token counts for the output at a position."""
     if run.edit:
-        raise InputError("saliency is that of the model as trained: switch all parts on again")
+        raise InputError("saliency needs the model as trained: switch all parts on again")
     example, read = run.example, _saliency(run, position)
     values = [float(value) for value in read.values]
     sources = len(example.words.source or example.words.features)
@@ -82,13 +82,13 @@ def inputs(run: Run, position: int) -> dict[str, Any]:
 
 
 def _saliency(run: Run, position: int) -> Saliency:
-    """That of a position; its neighbours are asked for next and cost little beside it."""
+    """The saliency of a position, computed in one batch with its neighbours, which come next."""
     model, example = run.opened.model, run.example
     if not run.outputs.at_positions:
         return saliency(model.network, model.task, example)
     count = len(run.kept.labels)
     if not 0 <= position < count:
-        return saliency(model.network, model.task, example, of=position)  # says what is wrong
+        return saliency(model.network, model.task, example, of=position)  # raises an error
     if position not in run.saliency:
         some = max(1, TOGETHER // max(example.tokens, 1))
         start = position // some * some
@@ -99,8 +99,8 @@ def _saliency(run: Run, position: int) -> Saliency:
 
 
 class _LayerByLayer(Reading):
-    """The points of a long text, which has room for those of one layer at a time; of the weights
-    of attention only those of one query, whom all others look like."""
+    """The points of a long text, one layer at a time; attention is computed for one query only and
+    expanded to all of them."""
 
     def __init__(self, run: Run, query: int) -> None:
         model = run.opened.model

@@ -1,5 +1,7 @@
-"""Answers to what a page asks, whichever way the question came: over HTTP, or over the channel of a
-notebook's widget. A question is a method, a path with its query, and a body."""
+"""Answers to the page's requests, whether they arrive over HTTP or through a notebook widget.
+
+A question is a method, a path with its query, and a body.
+"""
 
 import json
 import math
@@ -52,17 +54,17 @@ from translucid.studio.surveys import SAVED, Surveys
 from translucid.studio.tensors import TensorSlice, cut_shape
 from translucid.studio.text_runs import Run
 
-# The path of each question, as an expression that finds what it names.
+# The path of each question as a regular expression with named groups.
 PATHS = {
     name: re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
     for (_, path), name in QUESTIONS.items()
 }
-EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
-MOST = 2**25  # numbers that are sent at once
+EXACT = 64 * 64  # largest number of values of a point that are sent in full precision
+MOST = 2**25  # largest number of values in one answer
 
 
 class Handlers:
-    """What is asked about opened models, and the answers."""
+    """Answer questions about the opened models."""
 
     def __init__(
         self,
@@ -70,31 +72,30 @@ class Handlers:
         followed: Mapping[str, RunFollower] | None = None,
         lesson: Lesson | None = None,
     ) -> None:
-        """lesson: the user's own."""
+        """`lesson`: the user's own."""
         self.library, self.followed, self.own_lesson = library, followed or {}, lesson
         self.surveys = Surveys()
 
     def answer(self, name: str, asked: Question) -> Reply:
-        """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
-        what is allowed."""
+        """Call the method `name`, as listed in QUESTIONS; errors are returned as JSON."""
         try:
             reply: Reply = getattr(self, name)(asked)
             return reply
         except (TranslucidError, ValueError) as error:
             return json_reply({"error": str(error)}, 422)
         except LookupError:
-            return json_reply({"error": "there is no number in this place"}, 422)
+            return json_reply({"error": "index out of range"}, 422)
         except (MemoryError, torch.OutOfMemoryError):
-            return json_reply({"error": "the memory of this machine is too small for this"}, 422)
+            return json_reply({"error": "this machine does not have enough memory for this"}, 422)
 
     def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
-        """`address`: a path with its query, as a page writes it."""
+        """Answer a request; `address` is a path with its query."""
         path, _, query = address.partition("?")
         for (verb, _), name in QUESTIONS.items():
             if verb == method and (match := PATHS[name].fullmatch(path)):
                 place = {part: unquote(value) for part, value in match.groupdict().items()}
                 return self.answer(name, Question(place, read_query(query), body))
-        return json_reply({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
+        return json_reply({"error": f"{method} {clipped(path)}: not found"}, 404)
 
     def models(self, asked: Question) -> Reply:
         names = {key: entry.name for key, entry in self.followed.items()}
@@ -132,11 +133,11 @@ class Handlers:
         count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
         if form == "f32" and count > EXACT * len(names):
             raise InputError(
-                f"as=f32 sends {EXACT:,} numbers of a point at most; cut with index or pool"
+                f"as=f32 sends at most {EXACT:,} numbers per point; reduce them with index or pool"
             )
         if count > MOST:
             raise InputError(
-                f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
+                f"{count:,} numbers, but at most {MOST:,} per request; use index or pool"
             )
         return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
@@ -211,7 +212,7 @@ class Handlers:
         a, b = (self.library.kept_run(named(query, name)) for name in ("a", "b"))
         return json_reply(answers.compare(a, b), forever=True)
 
-    # ---- many texts: asked again until all are read ----
+    # ---- many texts: the page repeats the request until all are read ----
 
     def hardest(self, asked: Question) -> Reply:
         return json_reply(self.surveys.hardest(self.library.model(asked.place["m"])))
@@ -224,7 +225,7 @@ class Handlers:
         opened, at = self.library.model(asked.place["m"]), named(asked.query, "at")
         return json_reply(self.surveys.labels(opened, at))
 
-    # ---- values of one run put into another ----
+    # ---- activation patching ----
 
     def patching(self, asked: Question) -> Reply:
         return json_reply(patching.outline(*self._patched(asked)), forever=True)
@@ -239,27 +240,27 @@ class Handlers:
         return json_reply(patching.row(*self._patched(asked), at, some), forever=True)
 
     def _patched(self, asked: Question) -> tuple[Run, Run, Measure]:
-        """The clean run, the corrupted one, and the answer that is looked at."""
+        """The clean run, the corrupted run, and the output that is measured."""
         query = asked.query
         a, b = (self.library.kept_run(named(query, name)) for name in ("clean", "corrupted"))
         names = ("position", "output", "against")
         measure = {name: place_of(query, name) for name in names if name in query}
         return a, b, Measure(**measure)  # type: ignore[typeddict-item]
 
-    # ---- a training, for those who have no socket ----
+    # ---- training, for pages without a WebSocket ----
 
     def training(self, asked: Question) -> Reply:
         return json_reply({"about": self._followed(asked).about()})
 
     def history(self, asked: Question) -> Reply:
-        """All so far, as the socket's first message has it."""
+        """Everything so far, like the first message of the WebSocket."""
         reading = RunReading(self._followed(asked))
         return Reply(history(reading.more(), reading.state()), BINARY)
 
     def _followed(self, asked: Question) -> RunFollower:
         m = asked.place["m"]
         if m not in self.followed:
-            raise InputError(f"m: there is no training {clipped(m)}")
+            raise InputError(f"m: {clipped(m)} is not a training run")
         return self.followed[m]
 
     def probes(self, asked: Question) -> Reply:
@@ -270,7 +271,7 @@ class Handlers:
         form = query.text("as", "u8")
         if form not in ("u8", "f32"):
             raise InputError(f"as: u8 or f32, not {clipped(form)}")
-        return Reply(run.tables(steps, form), BINARY)
+        return Reply(run.tables(steps, form), BINARY)  # type: ignore[arg-type]
 
     # ---- lessons ----
 
@@ -286,7 +287,7 @@ class Handlers:
         return json_reply(on_run, forever=True)
 
     def check(self, asked: Question) -> Reply:
-        """Whether what a stop asks for is done at an address of the page."""
+        """Whether the task of a stop is done at an address of the page."""
         unchanged, address = self._run(asked), asked.query.text("address", "")
         key, own = asked.place["id"], self.own_lesson
         count = len(lesson_answers.lesson(key, own).stops)
@@ -299,7 +300,7 @@ class Handlers:
         return json_reply(lesson_answers.check(run, unchanged, key, stop, address, own))
 
     def plane(self, asked: Question) -> Reply:
-        """One step of a training of two inputs."""
+        """One step of training on points in the plane."""
         query = asked.query
         step = whole(query.text("step", "0"), "step", 0, plane.STEPS)
         seed = whole(query.text("seed", str(plane.SEED)), "seed", 0, plane.SEEDS - 1)
@@ -307,7 +308,7 @@ class Handlers:
         return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
 
     def save(self, asked: Question) -> Reply:
-        """What was looked at so far, in one file."""
+        """Save the session: everything the page has shown so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
         ask = cache(saved_session.to_the_end(self._recorded))
         questions = [*questions, *saved_session.besides(ask, questions)]
@@ -315,7 +316,7 @@ class Handlers:
         return Reply(saved_session.page(recorded, address), HTML)
 
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
-        """All views of one text in one file."""
+        """Save all views of one text in one file."""
         self.surveys = Surveys(SAVED)
         ask = cache(saved_session.to_the_end(self._recorded))
         questions = saved_session.everything(ask, text, self.library.prefetch)
@@ -335,22 +336,22 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InputError("the request is not JSON, or too deep") from error
+        raise InputError("the request is not valid JSON, or is nested too deeply") from error
 
 
 def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
-    """What POST /api/runs is told, checked key by key."""
+    """Check the body of POST /api/runs key by key."""
     if not isinstance(asked, dict):
         raise InputError("the request must be an object with m and text")
     for key in asked:
         if key not in ("m", "text", "target", "off"):
-            raise InputError(f"{clipped(key)}: no such key; there are m, text, target and off")
+            raise InputError(f"unknown key {clipped(key)}; the keys are m, text, target and off")
     m, text, target, off = (asked.get(key) for key in ("m", "text", "target", "off"))
     if not isinstance(m, str) or not isinstance(text, str):
-        raise InputError("m and text must be given, as texts")
+        raise InputError("m and text are required and must be strings")
     if target is not None and not isinstance(target, str):
-        raise InputError("target: a text, or leave it out")
+        raise InputError("target must be a string or omitted")
     off = [] if off is None else off
     if not isinstance(off, list) or not all(isinstance(key, str) for key in off):
-        raise InputError("off: a list of the keys of switches")
+        raise InputError("off must be a list of switch keys")
     return m, text, target, off

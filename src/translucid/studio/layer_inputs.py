@@ -1,10 +1,9 @@
-"""The inputs of each layer of a long text, from which one layer can be computed again without the
-others, for some heads and queries.
+"""The inputs of each layer, from which one layer of a long text can be computed again for some
+heads and queries.
 
-Most numbers of a long text are inside attention, heads × tokens × tokens of each kind in each
-layer: more than can be stored, and slow to compute. Torch's fused kernel mixes the values without
-storing them. The page shows the inside of one layer at a time, which is then computed from its
-stored input.
+Most numbers of a long text are inside attention (heads × tokens × tokens per layer): too many to
+store, and slow to compute. Torch's fused kernel skips them. The page shows the inside of one layer
+at a time, which is computed from the layer's stored input.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +23,17 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 
 SCOPES = ("self_attention", "cross_attention")
-CAUSAL = ("masks", "causal")  # the kernel knows what that means
+CAUSAL = ("masks", "causal")  # built into the kernel
 
 
 def passed_over(name: str) -> bool:
-    """Whether the fused kernel computes without this point."""
+    """Whether the fused kernel skips this point."""
     *_, scope, point = ("", "", *name.split("."))
     return (scope in SCOPES and point in INSIDE) or (scope, point) == CAUSAL
 
 
 def pattern_bytes(network: Network, example: Example) -> int:
-    """What the weights of all heads take, at most."""
+    """Upper bound of the memory for the attention weights of all heads."""
     heads = sum(part.heads for part in network.modules() if isinstance(part, MultiHead))
     return heads * example.tokens**2 * 4
 
@@ -42,8 +41,8 @@ def pattern_bytes(network: Network, example: Example) -> int:
 def passed_over_before(
     name: str, shapes: Mapping[str, tuple[int, ...]], network: Network
 ) -> dict[str, tuple[int, ...]]:
-    """The points that the fused kernel has passed over before this one, in the order of the model;
-    `shapes` has those before them."""
+    """The points that the fused kernel skipped just before this one, in the order of the model;
+    `shapes` has the points before them."""
     scope, _, point = name.rpartition(".")
     stack, layer, _ = name.partition(".layers.0.")
     causal = ".".join((stack, *CAUSAL))
@@ -67,7 +66,7 @@ def passed_over_before(
 
 
 class KernelReading(Reading):
-    """Meets every point but those that the fused kernel passes over, unless one of them is
+    """A reading that meets all points except those that the fused kernel skips, unless they are
     edited."""
 
     def wants(self, *names: str) -> bool:
@@ -77,11 +76,11 @@ class KernelReading(Reading):
 
 
 class Enough(Exception):
-    """All that was asked for is there; the rest of a layer need not be computed."""
+    """All requested points are computed; stop the layer here."""
 
 
 class LayerReading(Reading):
-    """Keeps some points of one layer, by hand, and computes no further than the last of them."""
+    """Keep some points of one layer, by hand, and stop after the last of them."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class LayerReading(Reading):
 
 
 class KernelLayerReading(KernelReading, LayerReading):
-    """The same, with attention by the fused kernel."""
+    """The same, with attention computed by the fused kernel."""
 
 
 class LayerInputs:
@@ -116,7 +115,7 @@ class LayerInputs:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """While the network reads a text."""
+        """Record the inputs while the network runs."""
         parts: list[nn.Module] = [
             part for part in self.network.modules() if isinstance(part, Layer)
         ]
@@ -130,20 +129,20 @@ class LayerInputs:
 
     def _note(self, part: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         (trace,) = (one for one in (*arguments, *named.values()) if isinstance(one, NoTrace))
-        # Not the trace itself: another one takes its place.
+        # A placeholder for the trace: `run` passes another one.
         arguments = tuple(NO_TRACE if one is trace else one for one in arguments)
         named = {name: NO_TRACE if one is trace else one for name, one in named.items()}
         self._calls[trace.scope] = part, arguments, named
 
     def scope_of(self, name: str) -> str:
-        """The layer, or head, that computes a point; "" of what stands outside of them."""
+        """The layer or head that computes a point; "" if the point is outside of them."""
         parts = name.split(".")
         scopes = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
         return next((scope for scope in scopes if scope in self._calls), "")
 
     @torch.no_grad()
     def run(self, scope: str, example: Example, trace: Trace) -> None:
-        """One of them again; "" is the whole network."""
+        """Run one layer again; "" is the whole network."""
         if not scope:
             self.network(**example.inputs_for(self.network), trace=trace)
             return
@@ -155,15 +154,15 @@ class LayerInputs:
         )
 
     def goes_in(self, value: Tensor) -> bool:
-        """Whether this very tensor went into one of them."""
+        """Whether this tensor object is an input of a layer."""
         return any(value is one for _, arguments, _ in self._calls.values() for one in arguments)
 
 
-BLOCK = 2**21  # numbers of a table that are computed at once
+BLOCK = 2**21  # numbers of a table computed at once
 
 
 class Attended(NamedTuple):
-    """What the attention of one layer was given."""
+    """The inputs of the attention of one layer."""
 
     q: Tensor  # (1, heads, queries, d_head)
     k: Tensor  # (1, kv_heads, keys, d_head)
@@ -172,7 +171,7 @@ class Attended(NamedTuple):
     scale: float
 
     def points(self, names: Sequence[str], heads: range, queries: range) -> dict[str, Tensor]:
-        """Some points of some heads and queries, by their last words: (heads, queries, keys)."""
+        """Points for some heads and queries, by their last component: (heads, queries, keys)."""
         tables: dict[str, Tensor] = {}
         for block in blocks(queries, len(heads) * self.k.shape[2]):
             trace = Trace(names, budget_bytes=None, by_hand=True)
@@ -180,7 +179,7 @@ class Attended(NamedTuple):
             at = block.start - queries.start
             for name in names:
                 value = trace[name]
-                if value.dim() < 4:  # the scale, which is one number
+                if value.dim() < 4:  # the scale is one number
                     tables[name] = value
                     continue
                 whole = (len(heads), len(queries), value.shape[-1])
@@ -189,8 +188,8 @@ class Attended(NamedTuple):
         return tables
 
     def weights(self, queries: range) -> Tensor:
-        """The weights of all heads: (heads, queries, keys); of keys that none of these queries may
-        see, since they come later, there are none."""
+        """The weights of all heads, (heads, queries, keys), without the keys that a causal mask
+        hides from all these queries."""
         keys = queries.stop if self.layout.causal else self.k.shape[2]
         trace = Trace("pattern", budget_bytes=None)
         self._attend(range(self.q.shape[1]), queries, keys, trace)
@@ -202,16 +201,16 @@ class Attended(NamedTuple):
         q = self.q[:, heads.start : heads.stop, queries.start : queries.stop]
         k = self.k[:, served, :keys]
         layout = self._layout(heads, queries, keys)
-        # Of the values nothing is wanted.
+        # The values are not needed.
         attend(q, k, k[..., :0], layout, scaled=False, factor=self.scale, trace=trace)
 
     def _layout(self, heads: range, queries: range, keys: int) -> Layout:
-        """Of these queries alone."""
+        """The layout for these heads, queries and keys."""
 
         def cut(value: Tensor | None) -> Tensor | None:
             if value is None:
                 return None
-            value = value[..., :keys]  # an axis of size 1 holds what is the same for all
+            value = value[..., :keys]  # an axis of size 1 is broadcast
             for axis, some in ((1, heads), (2, queries)):
                 if value.shape[axis] > 1:
                     value = value.narrow(axis, some.start, len(some))
@@ -225,8 +224,8 @@ class Attended(NamedTuple):
 
 
 def blocks(queries: range, numbers: int, multiple: int = 1) -> Iterator[range]:
-    """So many queries at a time that a table with so many numbers for each is a block; a multiple
-    of some number, if one is given."""
+    """Split queries so that a table with `numbers` values per query fits into a block; the size of
+    a block is a multiple of `multiple`."""
     size = max(multiple, BLOCK // max(1, numbers) // multiple * multiple)
     for start in range(queries.start, queries.stop, size):
         yield range(start, min(start + size, queries.stop))
@@ -234,8 +233,8 @@ def blocks(queries: range, numbers: int, multiple: int = 1) -> Iterator[range]:
 
 @contextmanager
 def observed(part: MultiHead) -> Iterator[list[Attended]]:
-    """While a layer runs: what its attention is given, at which the run ends. Nothing where
-    attention goes by hand, since something inside of it is changed."""
+    """Record the inputs of a layer's attention and stop the layer there. Empty if attention is
+    computed by hand because it is edited inside."""
     observations: list[Attended] = []
 
     def note(

@@ -1,17 +1,17 @@
-"""Lessons as Python files: what an author writes. docs/guides/lessons.md explains it by examples.
+"""Lessons as Python files: the author's side. docs/lessons.md explains it with examples.
 
-A lesson file makes a `Lesson` and adds stops to it. A stop is a function: it gets the run at hand
-(`lesson_run.LessonRun`) and returns a `Stop`, whose text is an f-string. Numbers and words of the
-run that stand in the f-string stay linked to the place where the page shows them.
+A lesson file creates a `Lesson` and adds stops to it. A stop is a function that takes the current
+run (`lesson_run.LessonRun`) and returns a `Stop`, whose text is an f-string. Numbers and words of
+the run in the f-string stay linked to their place on the page.
 
-This module imports no torch, so that mistakes in a lesson file show before any model is opened.
+This module does not import torch, so errors in a lesson file appear before any model is opened.
 """
 
 import json
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from translucid.core.errors import InputError, nearest
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "data", "train")
 ATTENTION = ("encoder", "decoder", "cross")
 MOMENTS = ("scores", "scaled", "biased", "masked", "weights")
-# The keys of an address: what their values look like, and how to say that. None: anything.
+# The keys of an address with a pattern for the value and its description. None: any value.
 KEYS: dict[str, tuple[str, str] | None] = {
     "at": None, "i": None, "off": None, "problem": None,
     "kind": ("|".join(ATTENTION), f"one of {', '.join(ATTENTION)}"),
@@ -39,56 +39,51 @@ _PIECE = re.compile(
 
 
 class Lacks(Exception):
-    """The model lacks what a stop asks for, and the lesson does not say what to do about it."""
+    """The model lacks something a stop uses, and the lesson does not handle it."""
 
 
 class ModelLacks(Lacks):
-    """The stop is not for this model. The message completes "This model has no such stop: ..."."""
+    """The stop does not apply to this model. The message completes "...: it has no attention"."""
 
 
 class SentenceLacks(Lacks):
-    """This sentence lacks what the stop is about; another may have it."""
+    """This sentence lacks the subject of the stop; another sentence may have it."""
 
 
 class NotChosen(Lacks):
-    """The page does not show what a check asks about."""
+    """The page does not show the value that a check uses."""
 
 
 # ---- texts with numbers ----
 
 
 def marked(piece: Mapping[str, Any]) -> str:
-    """A number or a word of a run as a part of an f-string, which `pieces` reads back."""
+    """Encode a number or a word of a run for an f-string; `pieces` decodes it."""
     return f"\x02{json.dumps(piece)}\x03"
 
 
 def pieces(text: str) -> list[dict[str, Any]]:
-    """A text as the page shows it: plain text, numbers, words, and nouns that light something."""
-    return list(_pieces(text))
-
-
-def _pieces(text: str) -> Iterator[dict[str, Any]]:
-    end = 0
+    """Split a text for the page: plain text, numbers, words, and nouns that highlight a part."""
+    split, end = [], 0
     for match in _PIECE.finditer(text):
-        if match.start() > end:
-            yield {"text": text[end : match.start()]}
+        split.append({"text": text[end : match.start()]})
         end = match.end()
         if match["noun"]:
-            yield {"text": match["noun"], "means": match["means"]}
+            split.append({"text": match["noun"], "means": match["means"]})
         else:
-            yield json.loads(match["piece"])
-    if end < len(text):
-        yield {"text": text[end:]}
+            split.append(json.loads(match["piece"]))
+    split.append({"text": text[end:]})
+    return [piece for piece in split if piece != {"text": ""}]
 
 
 # ---- lessons ----
 
 
 class Stop:
-    """What a stop shows: its text, what to try, and what is chosen in its view.
+    """The content of a stop: its text, what to try, and the selection in its view.
 
-    `pin` are tokens that are pinned, `light` what is pointed out (`part:NAME`, `head:LAYER.HEAD`,
-    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` replaces that of the decorator, and
+    `pin` lists tokens to pin, `light` what to highlight (`part:NAME`, `head:LAYER.HEAD`,
+    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` replaces the decorator's `do`, and
     `chosen` are further keys of the address: `at`, `i`, `head`, `unit`, ...
     """
 
@@ -106,9 +101,14 @@ class Stop:
         self.chosen = _checked(chosen)
 
 
+def number_stop(say: str, number: Any, *pin: Any, **more: Any) -> Stop:
+    """A stop that opens one number of a point, such as `point[row, 0]`, and pins tokens."""
+    return Stop(say, at=number.at, i=number.index, pin=pin, **more)
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a task is done, and what to say."""
+    """Whether a task is done, and the text to show."""
 
     done: bool
     say: str
@@ -124,7 +124,7 @@ def wrong(say: str) -> Verdict:
 
 @dataclass
 class StopFunction:
-    """A stop of a lesson: a function of the run, and perhaps one that checks a task."""
+    """A stop of a lesson: a function of the run, optionally with one that checks a task."""
 
     title: str
     view: str
@@ -134,7 +134,7 @@ class StopFunction:
     task: Callable[[Any, Any], Verdict] | None = None  # of a LessonRun and a PageState
 
     def check(self, function: Callable[[Any, Any], Verdict]) -> Callable[[Any, Any], Verdict]:
-        """Decorate the function that is called when *Check* is pressed."""
+        """Register the function that runs when *Check* is pressed (a decorator)."""
         self.task = function
         return function
 
@@ -143,8 +143,8 @@ class StopFunction:
 class Lesson:
     """A guided tour through the studio.
 
-    `needs` has patterns of trace points that the model must have, each with the reason that is
-    shown where it does not.
+    `needs` maps patterns of trace points that the model must have to the reason shown if one is
+    missing.
     """
 
     name: str
@@ -160,10 +160,13 @@ class Lesson:
     def stop(
         self, title: str, view: str, *, do: str = "", **chosen: Any
     ) -> Callable[[Callable[[Any], Stop]], StopFunction]:
-        """Add a stop: a function of the run that returns a `Stop`. chosen: keys of its address."""
+        """Add a stop: a function of the run that returns a `Stop` (a decorator).
+
+        `chosen` are keys of the address.
+        """
         _check_texts(title=title, do=do)
         if view not in VIEWS:
-            raise ValueError(f"there is no view {view!r}; choose {', '.join(VIEWS)}")
+            raise ValueError(f"unknown view {view!r}; choose {', '.join(VIEWS)}")
         fixed = _checked(chosen)
 
         def add(function: Callable[[Any], Stop]) -> StopFunction:
@@ -181,12 +184,12 @@ def _check_texts(**texts: Any) -> None:
 
 
 def _checked(chosen: Mapping[str, Any]) -> dict[str, str]:
-    """The keys of an address with their values as the page writes them."""
+    """Check the keys of an address and convert their values to text."""
     for key in chosen:
         if key not in KEYS:
             close = nearest(key, list(KEYS), 1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise TypeError(f"an address has no key {key!r}; {hint}there are {', '.join(KEYS)}")
+            raise TypeError(f"unknown key {key!r}; {hint}the keys are {', '.join(KEYS)}")
     written = {key: _written(value) for key, value in chosen.items()}
     for key, value in written.items():
         allowed = KEYS[key]
@@ -202,11 +205,11 @@ def _written(value: Any) -> str:
 
 
 def read(path: Path) -> Lesson:
-    """The lesson in a user's file, which is run as other code of the user's is (`--code`)."""
+    """Load the lesson in a user's file; the file is executed, as with `--code`."""
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
-            f"--lesson {path}: there is no such Python file; a lesson is a file such as lesson.py "
-            "(docs/guides/lessons.md)"
+            f"--lesson {path}: no such Python file; a lesson is a file such as lesson.py "
+            "(docs/lessons.md)"
         )
     file = extensions.load(path)
     module = next(
@@ -218,7 +221,7 @@ def read(path: Path) -> Lesson:
     if len(lessons) != 1:
         raise InputError(
             f"{path}: defines {len(lessons) or 'no'} lesson{'s' * (len(lessons) > 1)}; write "
-            "lesson = Lesson(name=...), once in a file"
+            "lesson = Lesson(name=...) once"
         )
     if not lessons[0].stops:
         raise InputError(

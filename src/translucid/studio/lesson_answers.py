@@ -1,7 +1,7 @@
-"""What the page gets of a lesson: the list of lessons, one on a run, and whether a task is done.
+"""Lessons for the page: the list, a lesson on a run, and the check of a task.
 
-A stop that needs what the model or the sentence lacks is skipped with the reason. A task stays
-whatever the sentence lacks: it may be to write another sentence.
+A stop is skipped with a reason if the model or the sentence lacks something it uses. A task is kept
+even if the sentence lacks it, because the task may be to write another sentence.
 """
 
 import traceback
@@ -29,7 +29,7 @@ from translucid.studio.page_model import examples
 from translucid.studio.query_values import clipped
 from translucid.studio.text_runs import Run
 
-OWN = "own"  # the id of a lesson that the user named
+OWN = "own"  # the id of the user's own lesson
 
 
 def lesson(key: str, own: Lesson | None = None) -> Lesson:
@@ -38,7 +38,7 @@ def lesson(key: str, own: Lesson | None = None) -> Lesson:
     if key not in every:
         close = nearest(key[:200], list(every), 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(f"there is no lesson {clipped(key)}; there are {', '.join(every)}{hint}")
+        raise InputError(f"no lesson {clipped(key)}; the lessons are {', '.join(every)}{hint}")
     return every[key]
 
 
@@ -47,8 +47,7 @@ def _every(own: Lesson | None) -> dict[str, Lesson]:
 
 
 def listed(opened: Mapping[str, str], own: Lesson | None = None) -> list[dict[str, Any]]:
-    """The lessons to choose from: the tours, and the stations whose models are open. opened: the
-    names of models, by letter."""
+    """List the tours, and the stations whose models are open; `opened` maps keys to names."""
     letter_of = {name: letter for letter, name in opened.items()}
     entries = []
     for key, wanted in _every(own).items():
@@ -66,7 +65,7 @@ def listed(opened: Mapping[str, str], own: Lesson | None = None) -> list[dict[st
 
 
 def outline(key: str, own: Lesson | None = None) -> dict[str, Any]:
-    """A lesson without a run: what it is about, and its stops."""
+    """A lesson without a run: its description and its stops."""
     wanted = lesson(key, own)
     steps = [{"title": stop.title, "view": stop.view, "task": stop.task is not None}
              for stop in wanted.stops]  # fmt: skip
@@ -138,8 +137,7 @@ def _address(view: str, chosen: Mapping[str, str]) -> str:
 def check(
     run: Run, unchanged: Run, key: str, number: int, address: str, own: Lesson | None = None
 ) -> dict[str, Any]:
-    """Whether the task of a stop is done, and what to say. run: under what is switched off;
-    unchanged: with nothing switched off."""
+    """Check the task of a stop. `unchanged` is the run with nothing switched off."""
     wanted = lesson(key, own)
     stop = wanted.stops[number - 1]
     if stop.task is None:
@@ -163,12 +161,12 @@ def _verdict(run: LessonRun, unchanged: Run, stop: StopFunction, address: str) -
     return verdict
 
 
-# ---- a lesson that the user named ----
+# ---- the user's own lesson ----
 
 
 def refuse(library: Library, own: Lesson, where: str) -> None:
-    """Refuse a stop that no opened model can show, unless it says itself that it is not for them.
-    What one sentence lacks another may have. where: the file."""
+    """Raise if a stop works with none of the opened models, unless it declares that it is not for
+    them. A stop that only lacks something in the sentence is accepted. `where`: the file."""
     runs = [LessonRun(run) for run in _runs(library, own, where)]
     for number, stop in enumerate(own.stops, start=1):
         faults: dict[str, list[str]] = {}
@@ -198,7 +196,7 @@ def _try(run: LessonRun, own: Lesson, stop: StopFunction) -> None:
 
 
 def _runs(library: Library, own: Lesson, where: str) -> Iterator[Run]:
-    """The lesson's sentence, on every model that it may be for and that reads such a text."""
+    """The lesson's sentence on every model that it is for and that accepts the text."""
     for m, opened in library.opened.items():
         if own.model not in (None, opened.name):
             continue
@@ -215,7 +213,7 @@ def _wrong_result(function: Callable[..., object], wanted: str, result: object) 
 
 
 def _located(error: Exception, stop: StopFunction) -> str:
-    """An error with the line of the lesson file that it comes from."""
+    """The error message with its line in the lesson file."""
     file = stop.show.__code__.co_filename
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f":{frame.lineno}" for frame in frames if frame.filename == file]

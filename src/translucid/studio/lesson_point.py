@@ -1,7 +1,7 @@
-"""Points of the trace as a lesson reads them: their numbers, and the tokens of their rows.
+"""Trace points as lessons use them: their numbers, and the tokens of their rows and columns.
 
-What an f-string of a lesson shows knows the place it comes from: numbers (`RunNumber`), tokens of
-the text (`Token`) and other words (`Word`).
+Values in the f-string of a lesson keep their origin: numbers (`RunNumber`), tokens of the text
+(`Token`) and other words (`Word`).
 """
 
 import math
@@ -19,9 +19,9 @@ from translucid.studio.lesson import Lacks, SentenceLacks, marked
 from translucid.studio.text_runs import Run
 from translucid.tasks.words import ACROSS
 
-STRONG = 0.5  # of its attention: a row that gives less to one word tells little
+STRONG = 0.5  # the smallest weight that counts as a strong link
 TOO_SHORT = "the sentence is too short"
-# Axes as long as the text; all others belong to the model.
+# Axes whose length depends on the text; the others are fixed by the model.
 TEXT_AXES = ("length", "queries", "keys", "windows", "characters")
 AXIS_NOUNS = {
     "heads": "head", "kv_heads": "head", "layers": "layer", "hidden": "unit", "d_ff": "unit",
@@ -29,13 +29,13 @@ AXIS_NOUNS = {
 
 
 class RunNumber(float):
-    """A number of a run with its address. `{number:.2f}` is plain text without it."""
+    """A number of a run with its address. `{number:.2f}` formats it as plain text."""
 
     def __new__(cls, value: float, *_: Any) -> "RunNumber":
         return super().__new__(cls, value)
 
     def __init__(self, value: float, at: str, index: Sequence[int] = ()) -> None:
-        """at: a point, or with a word before it what is computed from one: `mean POINT`."""
+        """`at`: a point, or something computed from it: `mean POINT`."""
         self.at, self.index = at, tuple(index)
 
     def __format__(self, spec: str) -> str:
@@ -47,7 +47,7 @@ class RunNumber(float):
 
 
 class Word(str):
-    """A word that has no place in the text: an answer, a prediction, a neighbour."""
+    """A word that is not a token of the text: an answer, a prediction, a neighbour."""
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else marked({"word": str(self), "means": ""})
@@ -55,7 +55,7 @@ class Word(str):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of the text, which can be used as an index: it is its place."""
+    """A token of the text. It can be used as an index, which is its position."""
 
     word: str
     place: int
@@ -70,12 +70,12 @@ class Token:
 
     @property
     def key(self) -> str:
-        """As an address names it."""
+        """Its name in addresses."""
         return f"{self.side}:{self.place}"
 
     @property
     def id(self) -> int:
-        """Its entry in the vocabulary."""
+        """Its index in the vocabulary."""
         inputs = self.run.example.batch.inputs
         ids = inputs.get("source" if self.side == "src" else "target", inputs.get("ids"))
         assert ids is not None
@@ -83,7 +83,7 @@ class Token:
 
     @property
     def next(self) -> "Token":
-        """The token that is written after it."""
+        """The token that the model writes after it."""
         follows = self.run.example.words.follows
         if self.place >= len(follows):
             raise SentenceLacks(TOO_SHORT)
@@ -101,7 +101,7 @@ class TracePoint:
 
     @property
     def part(self) -> str:
-        """The part that it belongs to: the name without its last word."""
+        """The part it belongs to: its name without the last component."""
         return self.name.rpartition(".")[0]
 
     @property
@@ -128,15 +128,15 @@ class TracePoint:
 
     @property
     def value(self) -> RunNumber:
-        """The number of a point that has only one."""
+        """The value of a point that is a single number."""
         return self[()]
 
     def values(self, *places: SupportsIndex) -> Tensor:
-        """All its numbers, or those at the first indices, as a tensor."""
+        """All numbers, or those at the given leading indices, as a tensor."""
         return self._all[self.checked(places)]
 
     def mean_over_heads(self, *places: SupportsIndex) -> RunNumber:
-        """places: all indices but the first."""
+        """The mean over heads; `places` are all indices but the first."""
         _, *index = self.checked((0, *places))
         if len(index) + 1 != len(self.shape):
             raise self._miscounted((0, *index))
@@ -147,7 +147,7 @@ class TracePoint:
         return axes if len(axes) == len(self.shape) else ("",) * len(self.shape)
 
     def checked(self, places: Sequence[SupportsIndex]) -> tuple[int, ...]:
-        """Indices of this point as numbers; refused if it has no such place."""
+        """Convert indices to numbers; raise if one is out of range."""
         index = tuple(map(operator.index, places))
         if len(index) > len(self.shape):
             raise self._miscounted(index)
@@ -167,7 +167,7 @@ class TracePoint:
     # ---- its rows and columns, which are tokens of the text ----
 
     def _words(self, axis: int) -> tuple[str, tuple[str, ...]]:
-        """The side and the words that its rows (0) or its columns (1) belong to."""
+        """The side and the words of its rows (0) or columns (1)."""
         scopes, words = set(self.name.split(".")), self.run.example.words
         reads = "encoder" in scopes or (axis == 1 and scopes & {*ACROSS})
         return ("src", words.source) if reads else ("tgt", words.target)
@@ -185,7 +185,7 @@ class TracePoint:
         return self._token(place, 1)
 
     def row_up_to(self, place: int) -> Token:
-        """This row, or the last one of a shorter text."""
+        """This row, or the last row of a shorter text."""
         return self.row(min(place, len(self._words(0)[1]) - 1))
 
     def row_of(self, *words: str) -> Token:
@@ -197,7 +197,7 @@ class TracePoint:
         return self.column(_first(self._words(1)[1], words, "this sentence does not contain {}"))
 
     def row_writing(self, *words: str) -> Token:
-        """The first row after which one of these words is written."""
+        """The first row after which the model writes one of these words."""
         return self.row(_first(self.run.example.words.follows, words, "it does not write {}"))
 
     def lowest_row(self) -> Token:
@@ -209,7 +209,7 @@ class TracePoint:
         return self.row(self._all.flatten(1).mean(-1).argmax())
 
     def largest(self, *places: SupportsIndex) -> Token | int:
-        """Where its numbers at all indices but the last are largest: a token, or a unit."""
+        """Where the numbers along the last axis are largest: a token or a unit."""
         return self._ranked(places)[0]
 
     def second_largest(self, *places: SupportsIndex) -> Token | int:
@@ -227,17 +227,17 @@ class TracePoint:
     # ---- its heads ----
 
     def evenest_head(self, row: SupportsIndex) -> int:
-        """The head that attends most evenly from a row: its largest weight is the smallest."""
+        """The head that attends most evenly from a row: the one with the smallest maximum."""
         return int(self._all[:, operator.index(row)].amax(-1).argmin())
 
     def strongest_link(self) -> tuple[int, Token, Token]:
-        """The head, row and column at which a word that is written attends most to a source word
-        at another position."""
+        """Head, row and column at which a written word attends most to a source word at another
+        position."""
         weights, words = self._all.clone(), self.run.example.words
         for row, written in enumerate(words.follows):
             for column, read in enumerate(words.source):
                 if row == column or not (written.isalpha() and read.isalpha()):
-                    weights[:, row, column] = 0.0  # the same place, punctuation, a special token
+                    weights[:, row, column] = 0.0  # same position, punctuation, special token
         head, place = divmod(int(weights.argmax()), weights[0].numel())
         row, column = divmod(place, weights.shape[2])
         if weights[head, row, column] < STRONG:

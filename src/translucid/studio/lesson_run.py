@@ -1,4 +1,4 @@
-"""What a stop of a lesson can ask: of the run at hand, and of the page when *Check* is pressed."""
+"""What a lesson can query: the current run, and the state of the page when *Check* is pressed."""
 
 import math
 import operator
@@ -42,7 +42,7 @@ class NearbyWord:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A training in the plane after some steps; a perceptron has no loss."""
+    """Training in the plane after some steps; a perceptron has no loss."""
 
     step: int
     mistakes: int
@@ -50,7 +50,7 @@ class TrainingStep:
 
 
 class LessonRun:
-    """One text as one model has read it."""
+    """One text, processed by one model."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.text = run, run.text
@@ -59,7 +59,7 @@ class LessonRun:
     # ---- the trace ----
 
     def find(self, *patterns: str) -> TracePoint | None:
-        """The first point that matches one of these patterns, in their order; `*` is anything."""
+        """The first point that matches one of these patterns, tried in order; `*` is a wildcard."""
         for pattern in patterns:
             matches = re.compile(translate(pattern)).match
             if name := next(filter(matches, self.run.shapes), None):
@@ -67,7 +67,7 @@ class LessonRun:
         return None
 
     def point(self, *patterns: str, lacks: str | None = None) -> TracePoint:
-        """As `find`. lacks: why a model without such a point skips the stop."""
+        """Like `find`, but raise if there is none; `lacks` is the reason to skip the stop."""
         point = self.find(*patterns)
         if point is None:
             if lacks is not None:
@@ -78,7 +78,7 @@ class LessonRun:
     def gradient_norm(
         self, point: TracePoint, row: SupportsIndex, *, target: SupportsIndex
     ) -> RunNumber:
-        """The norm of the gradient of one target's loss at one row of a point."""
+        """Norm of the gradient of one target's loss at one row of a point."""
         of, place = operator.index(target), operator.index(row)
         if (point.name, of) not in self._gradients:
             model, example = self.run.opened.model, self.run.example
@@ -94,7 +94,7 @@ class LessonRun:
     # ---- the model ----
 
     def weight(self, name: str, *places: int) -> RunNumber:
-        """One number of a weight, by its name in the network."""
+        """One number of a weight tensor, by its name in the network."""
         weight = dict(self.run.opened.model.network.state_dict()).get(name)
         if weight is None:
             raise Lacks(f"this model has no weight {name}")
@@ -107,7 +107,7 @@ class LessonRun:
         return self.run.opened.model.network.config.model_dump(mode="json").get(key)
 
     def has_switch(self, key: str) -> bool:
-        """Whether What-if can change this: `decoder.masks.causal`, `...lstm.forget_gate=1`."""
+        """Whether What-if has this switch: `decoder.masks.causal`, `...lstm.forget_gate=1`."""
         return key in self.run.opened.switches
 
     @property
@@ -117,11 +117,11 @@ class LessonRun:
     # ---- what it reads and answers ----
 
     def reads(self, word: str) -> bool:
-        """Whether the sentence has this word."""
+        """Whether the sentence contains this word."""
         return word.lower() in re.findall(r"[\w'-]+", self.text.lower())
 
     def input(self, place: int) -> float:
-        """A number that a network of numbers reads, as it was typed."""
+        """A numeric input, as typed."""
         typed = self.text.replace(",", " ").split() if self.run.example.words.features else []
         if place >= len(typed):
             raise Lacks("it reads words, not numbers")
@@ -129,7 +129,7 @@ class LessonRun:
 
     @property
     def answer(self) -> Word:
-        """What the model answers, as one text."""
+        """The model's answer as one text."""
         answer = self.run.answer()
         if isinstance(answer, dict):
             return Word(max(answer, key=lambda label: answer[label]))
@@ -152,7 +152,7 @@ class LessonRun:
         return Prediction(Word(word), number, value)
 
     def probability(self, row: SupportsIndex, word: str) -> RunNumber:
-        """Of one word after a row, however unlikely."""
+        """The probability of one word as the next token after a row."""
         place, tokenizer = operator.index(row), self.run.outputs.tokenizer
         ids = [] if tokenizer is None else tokenizer.encode(word)
         if len(ids) != 1:
@@ -161,7 +161,7 @@ class LessonRun:
         return RunNumber(value, f"softmax {self.run.output_point}", [place, ids[0]])
 
     def neighbours(self, token: Token) -> list[NearbyWord]:
-        """The 8 words whose embeddings point most nearly in its direction, the nearest first."""
+        """The 8 words with the most similar embeddings, nearest first."""
         source = self.run.example.source or self.run.example.target
         if source is None:
             raise Lacks("it reads numbers, not words")
@@ -180,17 +180,16 @@ class LessonRun:
 
     @property
     def problem(self) -> str | None:
-        """What a network of two inputs was trained on (and, or, xor), if the Train view shows it
-        in the plane."""
+        """The problem a two-input network was trained on (and, or, xor), if Train can show it."""
         problem = self.run.opened.model.facts.get("plane")
         return None if problem is None else str(problem)
 
     def training(
         self, step: int = 0, problem: str | None = None, seed: int = plane.SEED
     ) -> TrainingStep:
-        """The training that the Train view shows in the plane, after some steps."""
+        """The training that the Train view shows, after some steps."""
         if self.problem is None:
-            raise Lacks("this model is not trained in the plane")
+            raise Lacks("this model was not trained in the plane")
         kind = "perceptron" if isinstance(self.run.opened.model.network, Perceptron) else "mlp"
         now = plane.answer(kind, problem or self.problem, min(step, plane.STEPS), seed)
         loss = RunNumber(now["loss"], "training loss") if "loss" in now else None
@@ -198,10 +197,10 @@ class LessonRun:
 
 
 class PageState:
-    """What the page shows: its view, and what is chosen there. What is not chosen is 0."""
+    """The page's view and selection. Numbers that are not selected are 0."""
 
     def __init__(self, run: LessonRun, unchanged: Run, address: str) -> None:
-        """unchanged: the run with nothing switched off."""
+        """`unchanged`: the run with nothing switched off."""
         self._run, self._unchanged = run, unchanged
         self.view, _, query = address.lstrip("#/").partition("?")
         self._query = {name: values[-1] for name, values in parse_qs(query).items()}
@@ -224,12 +223,12 @@ class PageState:
 
     @property
     def layer(self) -> int:
-        """The layer that is chosen, or that of the point that the page shows."""
+        """The selected layer, or the layer of the point on the page."""
         return self._number("layer") if "layer" in self._query else self.point.layer
 
     @property
     def point(self) -> TracePoint:
-        """The point that the page shows, such as the attention pattern of the chosen layer."""
+        """The point on the page, such as the attention pattern of the selected layer."""
         names = self._names()
         if not names:
             raise NotChosen("the page shows no such part")
@@ -237,13 +236,13 @@ class PageState:
 
     @property
     def kind(self) -> str | None:
-        """The attention that the page shows: encoder, decoder or cross."""
+        """The kind of attention on the page: encoder, decoder or cross."""
         kinds = kinds_of_attention(self._run.run)
         names = self._names()[:1]
         return next((kind for kind, layers in kinds.items() if {*names} & {*layers}), None)
 
     def _names(self) -> list[str]:
-        """The points that the address names; the page shows the first."""
+        """The points that match the address; the page shows the first."""
         kind, at = self._query.get("kind"), self._query.get("at", "")
         if kind is not None and self.view == "attention":
             layers = kinds_of_attention(self._run.run).get(kind, [])
@@ -258,34 +257,33 @@ class PageState:
 
     @property
     def problem(self) -> str | None:
-        """The problem that is trained in the plane: and, or, xor."""
+        """The problem that the Train view shows: and, or, xor."""
         return self._query.get("problem", self._run.problem) if self.view == "train" else None
 
     @property
     def training(self) -> TrainingStep:
-        """The training in the plane as the page shows it."""
+        """The training in the plane, at the step on the page."""
         if self.view != "train" or self._run.problem is None:
             raise NotChosen("the page shows no training")
         return self._run.training(self.step, self.problem, self._number("seed", plane.SEED))
 
     def is_off(self, part: str) -> bool:
-        """Whether a switch whose key contains this is set."""
+        """Whether a switch whose key contains `part` is off."""
         return any(part in key for key in self._run.run.off)
 
     @property
     def answer_changed(self) -> bool:
-        """Whether the model answers differently than with nothing switched off."""
+        """Whether the answer differs from the answer with nothing switched off."""
         return bool(self._run.run.answer() != self._unchanged.answer())
 
     def check(self) -> None:
-        """Whether the model has what an address of a lesson names: the part, layer, head and
-        switches."""
+        """Raise if the model lacks a part, layer, head or switch of the address."""
         names, chosen = self._names(), self._query
         if not names and self.view == "attention" and "kind" in chosen:
             layer = f" in layer {chosen['layer']}" if "layer" in chosen else ""
             kinds = kinds_of_attention(self._run.run)
             has = [f"{kind} ({len(layers)} layers)" for kind, layers in kinds.items()] or ["none"]
-            raise Lacks(f"there is no {chosen['kind']} attention{layer}; it has {', '.join(has)}")
+            raise Lacks(f"it has no {chosen['kind']} attention{layer}, only {', '.join(has)}")
         if not names and "at" in chosen:
             raise Lacks(f"this model has no {chosen['at']}")
         for key in filter(None, chosen.get("off", "").split(",")):

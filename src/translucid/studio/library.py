@@ -1,7 +1,7 @@
-"""The models that were opened, and the texts that they have read of late.
+"""The opened models and a cache of their recent runs.
 
-A run never changes: its name is made of the model, the text and what was switched off, so that a
-link to it shows the same numbers again.
+A run never changes: its key is a hash of the model, the text and what is switched off, so a link to
+it always shows the same numbers.
 """
 
 import hashlib
@@ -22,22 +22,22 @@ from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.text_runs import Run
 from translucid.tasks.model_folder import CONFIG, place
 
-MAX_CHARACTERS = 20_000  # of a text
-KEPT = 24  # runs
-PREFETCHED = 16  # of them that are read in one batch before they are asked for
-KEPT_BYTES = 2**30  # of all runs together
-ASKED = 500  # questions that are remembered: a run that is gone is made again
+MAX_CHARACTERS = 20_000  # per text
+KEPT = 24  # runs in the cache
+PREFETCHED = 16  # runs that are computed in one batch ahead of their requests
+KEPT_BYTES = 2**30  # all runs together
+ASKED = 500  # questions that are remembered, so that an evicted run can be computed again
 
 Question = tuple[str, str, str | None, tuple[str, ...]]
 
 
 class Library:
-    """The opened models, and the runs of late. One thread at a time."""
+    """The opened models and recent runs. Not thread-safe."""
 
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
-        """A run that has saved no model yet has None. `start` goes into the names of runs, so that
-        what a browser has kept of an earlier start is not taken for what this program computes.
-        Without one the models' fingerprints do, for which all weights are read."""
+        """A training run without a saved model is None. `start` is part of every run's key, so that
+        a browser does not reuse answers cached from an earlier server; if it is empty, fingerprints
+        of the weights are used instead."""
         self.opened = {
             key: PageModel(key, name, model)
             for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
@@ -49,24 +49,21 @@ class Library:
 
     def model(self, key: str) -> PageModel:
         if key not in self.opened:
-            raise InputError(
-                f"m: there is no model {clipped(key)}; there are {', '.join(self.opened)}"
-            )
+            raise InputError(f"m: no model {clipped(key)}; the models are {', '.join(self.opened)}")
         return self.opened[key]
 
     def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
-        """Let a model read a text; the same question gets the same run."""
+        """Run a model on a text; the same arguments return the same run."""
         opened = self.model(m)
         for name, value in (("text", text), ("target", target or "")):
             if len(value) > MAX_CHARACTERS:
                 raise InputError(
-                    f"{name}: {len(value):,} characters; the studio takes "
-                    f"{MAX_CHARACTERS:,} at once"
+                    f"{name}: {len(value):,} characters; the studio accepts {MAX_CHARACTERS:,}"
                 )
             if any("\ud800" <= character <= "\udfff" for character in value):
-                raise InputError(f"{name}: it holds half a character (a lone surrogate)")
+                raise InputError(f"{name}: contains half a character (a lone surrogate)")
         if not text.strip():
-            raise InputError("text: it is empty; type a sentence")
+            raise InputError("text: empty; type a sentence")
         question = (m, text, target, tuple(sorted(set(off))))
         key = self._key(question)
         if key not in self.runs:
@@ -80,8 +77,8 @@ class Library:
         return self.kept_run(key)
 
     def prefetch(self, key: str, switched_off: Sequence[str]) -> None:
-        """The text of a run with each of these parts switched off, in one batch: for those who ask
-        for them next. What a batch cannot hold is read when it is asked for."""
+        """Compute the runs with each of these parts switched off in one batch, ahead of their
+        requests. Runs that do not fit into the batch are computed when they are requested."""
         plain = self.kept_run(key)
         if plain.off or not plain.whole:
             return
@@ -103,20 +100,20 @@ class Library:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def without(self, run: Run, off: Sequence[str]) -> Run | None:
-        """The same text read with these parts switched off, if that was asked for of late."""
+        """The run with these parts switched off as well, if it is in the cache."""
         switched = tuple(sorted({*run.off, *off}))
         return self.runs.get(self._key((run.opened.key, run.text, run.target, switched)))
 
     def kept_run(self, key: str) -> Run:
         if key not in self.asked:
-            raise InputError(f"run {clipped(key)} is gone; ask for it again")
+            raise InputError(f"run {clipped(key)} has expired; request it again")
         if key not in self.runs:
             return self.run(*self.asked[key])
         self.runs.move_to_end(key)
         return self.runs[key]
 
     def _make_room(self) -> None:
-        """The runs of long ago go, never the newest; before them what is soon computed again."""
+        """Evict the oldest runs, never the newest; first drop what is quick to compute again."""
         for run in [*self.runs.values()][:-1]:
             if sum(run.bytes for run in self.runs.values()) > KEPT_BYTES:
                 run.forget()
@@ -127,7 +124,7 @@ class Library:
 
 
 def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
-    """The models of run folders, by name; the same name twice gets a number. None for a run that
+    """Open the models of run folders, by name; duplicate names get a number. None for a run that
     has not saved a model yet."""
     models: dict[str, StudioModel | None] = {}
     for folder in folders:
@@ -143,7 +140,7 @@ def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel |
 
 
 def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, RunFollower]:
-    """Those of the folders that hold a run, and not a model alone, by letter."""
+    """The folders that contain a training run, not only a model, by letter."""
     return {
         key: RunFollower(folder, name)
         for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)

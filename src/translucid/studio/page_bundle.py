@@ -1,9 +1,9 @@
-"""The page's modules in one text, for where there is no server to load them from: a notebook's
-widget, a session in one file.
+"""Bundle the page's modules into one script, for pages without a server: the notebook widget and
+saved sessions.
 
-The page itself loads plain modules. Here each of them becomes a function inside `graph(place)`,
-which hides the browser's document, location and fetch behind those of a place; every call of it is
-a studio of its own, with its own state. See static/js/place.js.
+The page itself loads plain modules. In the bundle, each becomes a function inside `graph(place)`,
+which replaces the browser's document, location and fetch with those of a place; each call creates
+an independent studio. See static/js/place.js.
 """
 
 import base64
@@ -18,12 +18,12 @@ from translucid.core.errors import TranslucidError
 
 STATIC = Path(__file__).parent / "static"
 FONT = STATIC / "fonts" / "studio-math.woff"
-PAGE = "main.js"  # what index.html loads
-LARGE = 1600  # px, from where the page grows; see place.js
-# What a place stands in for; everything else is the browser's.
+PAGE = "main.js"  # loaded by index.html
+LARGE = 1600  # px, from which the page grows; see place.js
+# The globals that a place replaces.
 HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
           "fetch")  # fmt: skip
-# A search for a word is many times quicker than one for the beginnings of lines: word, then place.
+# Searching for the word first and checking its position after is much faster than anchoring with ^.
 IMPORT = re.compile(
     r"import(?<=^import)\s+(\*\s+as\s+\w+|\{[^}]*\})\s+from\s+'([^']+)';?[^\S\n]*", re.M
 )
@@ -35,11 +35,11 @@ LEFT = re.compile(r"^(import|export)\b.*|\bimport\s*\(.*", re.M)
 
 
 class BundleError(TranslucidError):
-    """The page's modules are written in a way that the bundle does not know."""
+    """The page's modules use a syntax that the bundle does not support."""
 
 
 def modules(entry: str = PAGE, folder: Path = STATIC / "js") -> dict[str, str]:
-    """Every module that this one needs, the needed before those that need them."""
+    """The module and its dependencies, dependencies first."""
     sources: dict[str, str] = {}
     _walk(entry, folder, sources, ())
     return sources
@@ -48,7 +48,7 @@ def modules(entry: str = PAGE, folder: Path = STATIC / "js") -> dict[str, str]:
 def _walk(name: str, folder: Path, sources: dict[str, str], above: tuple[str, ...]) -> None:
     if name in above:
         circle = " -> ".join([*above[above.index(name) :], name])
-        raise BundleError(f"modules import each other in a circle: {circle}; part them")
+        raise BundleError(f"circular import: {circle}; split the modules")
     if name in sources:
         return
     path = folder / name
@@ -64,7 +64,7 @@ def _target(name: str, source: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), source))
 
 
-@cache  # a module is asked for each name that others import from it
+@cache
 def exported(text: str) -> list[str]:
     names = [name for _, name in EXPORT.findall(text)]
     for listed in LISTED.findall(text):
@@ -73,7 +73,7 @@ def exported(text: str) -> list[str]:
 
 
 def as_function(name: str, sources: dict[str, str]) -> str:
-    """A module as a function that returns what it exports; its imports are look-ups."""
+    """Convert a module to a function that returns its exports; imports become look-ups."""
     text = sources[name]
 
     def look_up(match: re.Match[str]) -> str:
@@ -91,20 +91,20 @@ def as_function(name: str, sources: dict[str, str]) -> str:
 
     names = exported(text)
     body = LISTED.sub("", EXPORT.sub(r"\1", IMPORT.sub(look_up, text)))
-    if ("import" in body or "export" in body) and (left := LEFT.search(body)):  # the slowest search
+    if ("import" in body or "export" in body) and (left := LEFT.search(body)):  # LEFT is slow
         raise BundleError(
-            f"{name}: {left.group().strip()[:80]!r} is not known to the bundle; write "
+            f"{name}: the bundle does not support {left.group().strip()[:80]!r}; write "
             "`import {{ a }} from '...'`, `export const a`, `export function a` or `export {{ a }}`"
         )
     lines = [line for line in body.splitlines() if not line.lstrip().startswith("// ")]
-    if not any(line.count("`") % 2 for line in lines):  # a text over several lines keeps its spaces
+    if not any(line.count("`") % 2 for line in lines):  # a multi-line string keeps its spaces
         lines = [line.lstrip() for line in lines]
     body = "\n".join(lines)
     return f"'{name}': () => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}},"
 
 
 def graph(*entries: str, folder: Path = STATIC / "js") -> str:
-    """`graph(place)` returns `take(name)`, which gives what a module exports."""
+    """The function `graph(place)`, which returns `take(name)` for the exports of a module."""
     sources: dict[str, str] = {}
     for entry in entries:
         sources |= modules(entry, folder)
@@ -117,13 +117,13 @@ def graph(*entries: str, folder: Path = STATIC / "js") -> str:
 
 
 def style() -> str:
-    """The page's styles for a box among others: sizes count from the box, not from the window."""
+    """The page's styles for an embedded box: sizes are relative to the box, not the window."""
     index = (STATIC / "index.html").read_text("utf-8")
     sheets = re.findall(r'<link rel="stylesheet" href="/static/([^"]+)">', index)
     text = "\n".join((STATIC / sheet).read_text("utf-8") for sheet in sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # a box has none of its own: see mount.js
-    text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # place.js has them
+    text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # place.js loads the font
+    text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # set by place.js
     text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
     text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
     text = re.sub(r"@media\s*(?=\((?:min|max)-(?:width|height))[^{]*", _container, text)
@@ -133,8 +133,8 @@ def style() -> str:
 
 
 def _container(query: re.Match[str]) -> str:
-    """A narrow box is drawn smaller instead of being laid out as a small window: its widths count
-    in characters. From where the page grows, they are what they are."""
+    """Convert widths below LARGE to em: a narrow box is scaled down instead of using the layout of
+    a small window."""
     rule = query.group().replace("@media", "@container studio")
     return re.sub(
         r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", rule
@@ -142,7 +142,7 @@ def _container(query: re.Match[str]) -> str:
 
 
 def view_names() -> tuple[str, ...]:
-    """The views in the order of the bar, as static/js/views/index.js lists them."""
+    """The views in the order of the navigation bar, from static/js/views/index.js."""
     index = (STATIC / "js" / "views" / "index.js").read_text("utf-8")
     listed = re.search(r"export const VIEWS = \{([^}]*)\}", index)
     if listed is None:
@@ -151,11 +151,11 @@ def view_names() -> tuple[str, ...]:
 
 
 def markup() -> str:
-    """What stands in the page before it is drawn, as XML: the page parses nothing else."""
+    """The body of index.html as XML, which the embedded page parses."""
     index = (STATIC / "index.html").read_text("utf-8")
     body = re.search(r"<body>(.*)</body>", index, re.S)
     inner = re.sub(r"<noscript>.*?</noscript>", "", body.group(1) if body else "", flags=re.S)
-    inner = re.sub(r"\s(hidden|inert|disabled)(?=[\s>])", r' \1=""', inner)  # said in full
+    inner = re.sub(r"\s(hidden|inert|disabled)(?=[\s>])", r' \1=""', inner)  # as XML requires
     text = f'<body xmlns="http://www.w3.org/1999/xhtml">{inner.strip()}</body>'
     try:
         ElementTree.fromstring(text)
@@ -166,11 +166,11 @@ def markup() -> str:
 
 @cache
 def bundle(entry: str) -> str:
-    """The page and `entry` beside it in one text, which defines `entry`'s exports as `studio`."""
+    """The page and the module `entry` as one script, which defines `studio` as its exports."""
     text = (
         f"const STYLE = {json.dumps(style())};\nconst MARKUP = {json.dumps(markup())};\n"
         f"const FONT = {json.dumps(base64.b64encode(FONT.read_bytes()).decode())};\n"
         f"{graph(PAGE, entry)}const studio = graph(globalThis)('{entry}');\n"
     )
-    # so that it may stand inside an element of HTML
+    # safe inside a <script> element
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,11 +1,10 @@
-"""A model on the page: the interface that the studio needs of it, and what the page shows about it
-whatever the text."""
+"""A model on the page: the interface that the studio requires, and what is shown for any text."""
 
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,11 +37,11 @@ from translucid.tasks.outputs import Outputs, Values
 
 
 class StudioModel(Protocol):
-    """A trained model, with what it was trained for."""
+    """A trained model and its task."""
 
     network: Network
     task: Task[Any, Any]
-    folder: Path | None  # that it was read from
+    folder: Path | None  # it was loaded from
     facts: dict[str, Any]  # scores, steps, an example of its data
 
     def examples(
@@ -58,11 +57,11 @@ class StudioModel(Protocol):
 
 
 Load = Callable[[Path], StudioModel]
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names of points with their shapes
 
+RECENT = 8  # texts whose examples and points are cached
 
-LENGTHS = 8  # of texts, whose points need not be told anew
-
-as_mathml = cache(mathml)  # the same few formulas, in every layer
+as_mathml = cache(mathml)  # every layer has the same few formulas
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,6 @@ class PageModel:
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
     model: StudioModel
-    _points: dict[tuple[tuple[str, tuple[int, ...]], ...], list[dict[str, Any]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    _examples: dict[tuple[str, str | None], Example] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -90,7 +83,7 @@ class PageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the weights and of what they are for."""
+        """Hash of the configuration and the weights."""
         digest = hashlib.sha256(repr(self.model.network.config).encode())
         for name, value in self.model.network.state_dict().items():
             digest.update(name.encode())
@@ -99,48 +92,41 @@ class PageModel:
 
     @cached_property
     def weights(self) -> str:
-        """As a model that was trained on from this one names them."""
+        """Digest of the weights, as a model fine-tuned from this one records it."""
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:
-        """Whether its weights began as those of the other, so that unit i is the same unit."""
+        """Whether it was fine-tuned from the other, so that unit i is the same unit in both."""
         start = self.model.facts.get("start")
         return isinstance(start, dict) and start.get("weights") == other.weights
 
     def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-        """What the page is told of the points of a run; where this model computes one otherwise
-        than the catalogue says of all, how. Runs have the same points again and again."""
-        key = tuple(shapes.items())
-        if key not in self._points:
-            while len(self._points) >= LENGTHS:
-                self._points.pop(next(iter(self._points)))
-            own = formulas(self.model.network, tuple(shapes))
-            self._points[key] = [
-                {
-                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name),
-                    **(
-                        {"formula": as_mathml(own[name])}
-                        if own[name] != formula(entry(name))
-                        else {}
-                    ),
-                }
-                for name, shape in shapes.items()
-            ]  # fmt: skip
-        return self._points[key]
+        """The points of a run for the page, with this model's formulas where they differ from those
+        of the catalogue."""
+        return self._points(tuple(shapes.items()))
 
-    def example(self, text: str, target: str | None = None) -> Example:
-        """A text is read again for every part that is switched off."""
-        key = text, target
-        if key not in self._examples:
-            while len(self._examples) >= LENGTHS:
-                self._examples.pop(next(iter(self._examples)))
-            self._examples[key] = self.model.task.example(text, target)
-        return self._examples[key]
+    @cached_property
+    def _points(self) -> Callable[[Shapes], list[dict[str, Any]]]:
+        return lru_cache(RECENT)(self._described)
+
+    def _described(self, shapes: Shapes) -> list[dict[str, Any]]:
+        own = formulas(self.model.network, tuple(name for name, _ in shapes))
+        return [
+            {
+                "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
+                "scale": scale_of(name),
+                **({"formula": as_mathml(own[name])} if own[name] != formula(entry(name)) else {}),
+            }
+            for name, shape in shapes
+        ]  # fmt: skip
+
+    @cached_property
+    def example(self) -> Callable[[str, str | None], Example]:
+        """`task.example`, cached: it is needed again for every part that is switched off."""
+        return lru_cache(RECENT)(self.model.task.example)
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
-        """What these switches do together; decoder.layers.0.self_attention.head.1@50 is a head at
-        half its strength."""
+        """The combined edit of these switches; KEY@50 is a head at half its strength."""
         return together(map(self._switch, keys))
 
     def _switch(self, text: str) -> Switch:
@@ -150,7 +136,7 @@ class PageModel:
         if not at:
             return self.switches[key]
         if not re.fullmatch("[0-9]{1,3}", percent) or int(percent) > 200:
-            raise InputError(f"off: behind @ stands 0 to 200 percent, not {clipped(percent)}")
+            raise InputError(f"off: @ must be followed by 0 to 200 percent, not {clipped(percent)}")
         return at_strength(self.switches[key], int(percent) / 100)
 
 
@@ -177,7 +163,7 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
     }  # fmt: skip
     if isinstance(config, SequenceConfig):
         description["shape"] = config.shape
-    if model.facts.get("plane") in PROBLEMS:  # two inputs: it can be trained on the page
+    if model.facts.get("plane") in PROBLEMS:  # two inputs: the page can train it
         kind = "perceptron" if isinstance(config, PerceptronConfig) else "mlp"
         description["plane"] = {"kind": kind, "problem": model.facts["plane"]}
     if isinstance(outputs, MaskedTokens):
@@ -186,7 +172,7 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
 
 
 def examples(opened: PageModel) -> list[str]:
-    """Texts to begin with: of the model's own data, where those are noted; else of its task."""
+    """Example texts: from the model's own data if it records them, otherwise from its task."""
     facts = opened.model.facts
     own = facts.get("examples", [facts.get("example")])
     texts = [text for text in own if isinstance(text, str) and text.strip()]
@@ -198,7 +184,7 @@ def examples(opened: PageModel) -> list[str]:
 
 
 def _reads(opened: PageModel, text: str) -> bool:
-    """Whether the model's task takes this text: a sample may have other numbers than the model."""
+    """Whether the model accepts this text; a sample of the task may have another size."""
     try:
         opened.model.task.check_line(text, "text", opened.model.network)
     except InputError:
@@ -207,12 +193,12 @@ def _reads(opened: PageModel, text: str) -> bool:
 
 
 def _standardised(outputs: Outputs) -> bool:
-    """Whether the network's values have other units than the data and the answer."""
+    """Whether the network's outputs are standardised, unlike the data and the answer."""
     return isinstance(outputs, Values) and outputs.scale is not None
 
 
 def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
-    """A run that has not saved a model yet: there is only its training to look at."""
+    """A run that has not saved a model yet: only its training can be shown."""
     return {
         "m": m, "name": run.name, "task": run.about()["task"], "trains": True, "unopened": True,
         "family": "", "config": {}, "parameters": 0, "examples": [], "switches": [],
@@ -227,7 +213,7 @@ def _family(config: object) -> str:
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Every kind of point, by the last two words of its name."""
+    """Every kind of point, by the last two components of its name."""
     return {
         key: {
             "symbol": mathml(point.symbol),

@@ -1,4 +1,4 @@
-"""What the page asks of two runs of one model: values of the clean one put into the corrupted."""
+"""Activation patching for the page: values of a clean run are put into a corrupted run."""
 
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
@@ -13,21 +13,21 @@ from translucid.see.patching import Patching, patched, variation
 from translucid.studio.answers import says
 from translucid.studio.text_runs import Run
 
-# What can be taken from one run to the other, by the name on the page.
+# The points that can be patched, by their name on the page.
 PARTS = {
     "stream": STREAM,
     "attention": ("*_attention.output", "*alignment.output"),
     "feed-forward": ("*feedforward.output",),
     "cell": ("*.lstm.cell",),
 }
-CELLS = 128  # of a row that are tried at once
-POSITIONS = 64  # that are offered: those where the runs differ most
-MODEL = "model"  # what lines of Python call it
-CHOICES = 5  # likely answers of each run that are offered
+CELLS = 128  # tokens of a row per request
+POSITIONS = 64  # positions to choose from: those where the runs differ most
+MODEL = "model"  # the variable in the Python code
+CHOICES = 5  # likely outputs of each run to choose from
 
 
 class Measure(TypedDict, total=False):
-    """The answer that is looked at; what is left out is chosen."""
+    """The output that is measured; missing keys are chosen automatically."""
 
     position: int
     output: int
@@ -35,7 +35,7 @@ class Measure(TypedDict, total=False):
 
 
 def outline(clean: Run, corrupted: Run, measure: Measure) -> dict[str, Any]:
-    """What is measured, what else could be, and which cells there are."""
+    """The measured output, the alternatives, and the cells of the map."""
     names = [name for name in clean.shapes if any(_is(name, globs) for globs in PARTS.values())]
     traced = _patching(clean, corrupted, names, measure)
     both = difference(traced.clean, traced.corrupted)
@@ -75,18 +75,18 @@ def outline(clean: Run, corrupted: Run, measure: Measure) -> dict[str, Any]:
 def row(
     clean: Run, corrupted: Run, measure: Measure, at: str, tokens: range | None
 ) -> dict[str, Any]:
-    """How much the vector of each token at one point brings back."""
+    """How much of the clean output each token's vector at one point recovers."""
     traced = _patching(clean, corrupted, [at], measure)
     size = clean.shapes[at][1] if tokens is None else len(tokens)
     if size > CELLS:
         raise InputError(
-            f"tokens: {size:,} of them; {CELLS} are tried at once, as tokens=0:{CELLS}"
+            f"tokens: {size:,}, but at most {CELLS} per request, such as tokens=0:{CELLS}"
         )
     return {**_measured(traced), "at": at, "recovered": traced.recovered(at, tokens)}
 
 
 def cell(clean: Run, corrupted: Run, measure: Measure, at: str, token: int) -> dict[str, Any]:
-    """What the model says with one vector of the clean run."""
+    """The model's outputs with one vector of the clean run."""
     traced = _patching(clean, corrupted, [at], measure)
     value = traced.value(at, [token])
     logits = patched(traced.clean, traced.corrupted, at, [(token,)])
@@ -119,8 +119,8 @@ def _is(name: str, globs: tuple[str, ...]) -> bool:
 
 
 def _written(traced: Patching, run: Run, at: str, token: int) -> str | None:
-    """What a translator writes freely with the vector; None where a search cannot have it: it
-    reads the target token by token, and a loop over time takes no edit of one step."""
+    """The text a translator generates with the vector. None if a search cannot apply the edit: it
+    reads the target token by token, and a recurrent layer cannot edit a single step."""
     if run.example.source is None or run.outputs.tokenizer is None:
         return None
     edit = from_trace(traced.clean, at, tokens={token: token})
@@ -133,12 +133,12 @@ def _written(traced: Patching, run: Run, at: str, token: int) -> str | None:
 
 
 def _python(clean: Run, corrupted: Run, traced: Patching, at: str, token: int) -> str:
-    """The same number in Python."""
+    """Python code that computes the same number."""
     target = [] if clean.target is None else [clean.target]
     ours, theirs = (", ".join(map(repr, [run.text, *target])) for run in (clean, corrupted))
     edit = f"from_trace(clean, {at!r}, tokens={{{token}: {token}}})"
     switched = []
-    if corrupted.off:  # what is switched off in the corrupted run stays off
+    if corrupted.off:  # parts that are off in the corrupted run stay off
         switched = [
             "from translucid.see.part_switches import at_strength, switches, together",
             f"parts = {{switch.key: switch for switch in switches({MODEL}.network)}}",

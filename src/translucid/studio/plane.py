@@ -1,9 +1,8 @@
-"""Training in the page, step by step: a perceptron or an MLP on points in the plane.
+"""Training on the page, step by step: a perceptron or an MLP on points in the plane.
 
-Two inputs, one output, so that all a network says can be drawn, and its decision boundary seen to
-move. The perceptron learns by its own rule, a point at a time; the MLP by gradient descent on all
-points. Both are the library's own; a training is made again from its seed, so that a step has one
-answer.
+With two inputs and one output, the page can draw the whole function and its decision boundary. The
+perceptron learns by its own rule, one point at a time; the MLP by gradient descent on all points.
+Training is repeated from its seed, so every step is reproducible.
 """
 
 import random
@@ -25,17 +24,17 @@ Kind = Literal["perceptron", "mlp"]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 PROBLEMS = {"and": (0, 0, 0, 1), "or": (0, 1, 1, 1), "xor": (0, 1, 1, 0)}  # at the corners
 KINDS = ("perceptron", "mlp")
-STEPS = 200  # as far as a training goes
-SEEDS = 10  # from which the weights of an MLP are drawn
+STEPS = 200  # the last step
+SEEDS = 10  # for the initial weights of an MLP
 SPREAD = 0.2  # of the points around a corner
 POINTS = 40
-TICKS = 33  # of the grid, along each side
+TICKS = 33  # of the grid, along each axis
 LOW, HIGH = -0.5, 1.5
 HIDDEN, RATE, SEED = 4, 0.1, 2
 
 
 def points(problem: str, split: str = "train", count: int = POINTS) -> list[dict[str, float]]:
-    """Points around the corners of the square, with what should come out."""
+    """Points around the corners of the square, with their targets."""
     draw = random.Random(f"corners {split}")
     rows = []
     for number in range(count):
@@ -46,7 +45,7 @@ def points(problem: str, split: str = "train", count: int = POINTS) -> list[dict
 
 
 class Training:
-    """A training and its weights after every step so far."""
+    """A training run with its weights after every step so far."""
 
     def __init__(self, kind: Kind, problem: str, seed: int = SEED) -> None:
         self.kind, self.problem, self.seed = kind, problem, seed
@@ -66,8 +65,8 @@ class Training:
             if kind == "mlp"
             else []
         )
-        self.weights = [self._copied()]  # after so many steps
-        self.wrong: list[bool | None] = [None]  # whether the perceptron's point was
+        self.weights = [self._copied()]  # by step
+        self.wrong: list[bool | None] = [None]  # by step: whether the perceptron's point was wrong
 
     def _copied(self) -> dict[str, Tensor]:
         return {name: value.clone() for name, value in self.network.state_dict().items()}
@@ -90,7 +89,7 @@ class Training:
 
     @torch.no_grad()
     def at(self, step: int) -> dict[str, Any]:
-        """What there is to see after so many steps."""
+        """The state after `step` steps, for the page."""
         while len(self.weights) <= step:
             self._step()
         self.network.load_state_dict(self.weights[step])
@@ -119,9 +118,9 @@ def training(kind: Kind, problem: str, seed: int) -> Training:
 
 
 def answer(kind: str, problem: str, step: int, seed: int = SEED) -> dict[str, Any]:
-    """One step of a training, for the page."""
+    """One step of training, for the page."""
     if kind not in KINDS:
-        raise InputError(f"kind: choose {', '.join(KINDS)}, not {clipped(kind)}")
+        raise InputError(f"kind: must be one of {', '.join(KINDS)}, not {clipped(kind)}")
     if problem not in PROBLEMS:
-        raise InputError(f"problem: choose {', '.join(PROBLEMS)}, not {clipped(problem)}")
+        raise InputError(f"problem: must be one of {', '.join(PROBLEMS)}, not {clipped(problem)}")
     return training("perceptron" if kind == "perceptron" else "mlp", problem, seed).at(step)

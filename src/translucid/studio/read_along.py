@@ -1,6 +1,6 @@
-"""What a model says along any tokens behind the beginning of a text, in one pass.
+"""Trace points along any continuation of a text, in one pass.
 
-A long text that goes on is not read again: its keys and values come from what went into its layers.
+A long text is not processed again: its keys and values come from the stored inputs of its layers.
 """
 
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from translucid.studio.text_runs import Run
 
 @dataclass(frozen=True)
 class Along:
-    """Row n of every point comes after the first n of the tokens."""
+    """Points whose row n comes after the first n tokens of the continuation."""
 
     points: dict[str, Tensor]  # (1, [heads,] rows, ...)
-    read: list[int]  # the beginning and the tokens
-    first: int  # the place in it of the token that row 0 has read last
+    read: list[int]  # the prefix and the continuation
+    first: int  # the position in `read` of the last token that row 0 has read
 
 
 def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
-    """Some points behind a beginning: a source is written to from its start on, a text by itself
-    goes on."""
+    """Some points along a continuation. With a source, the target starts anew; otherwise the text
+    itself is continued."""
     network, example = run.opened.model.network, run.example
     assert example.target is not None
     inputs, side = example.inputs_for(network), example.target.name
@@ -40,7 +40,8 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     if run.by_kernel and isinstance(network, DecoderModel) and not _masks_changed(run):
         if network.max_length is not None and len(read) > network.max_length:
             raise InputError(
-                f"tokens: {len(read):,} with the text; the model reads {network.max_length:,}"
+                f"tokens: {len(read):,} with the text; the model reads at most "
+                f"{network.max_length:,}"
             )
         state = _state(run, network, read, first)
         with torch.no_grad():
@@ -48,24 +49,24 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
         return Along({name: trace[name] for name in keep}, read, first)
     with torch.no_grad():
         network(**inputs, trace=trace)
-    # Of every point that is asked for, queries are the last axis but one.
+    # Queries are the second-to-last axis of every requested point.
     points = {name: trace[name][..., first:, :] for name in keep}
     return Along(points, read, first)
 
 
 def _masks_changed(run: Run) -> bool:
-    """Whether a mask is changed: then the text may look at what comes behind it."""
+    """Whether a mask is edited; the text may then attend to the continuation."""
     masks = (name for name in run.shapes if ".masks." in name)
     return Trace([], edit=run.edit).wants(*masks)
 
 
 def _state(run: Run, network: DecoderModel, read: list[int], count: int) -> DecoderState:
-    """One that has read so many tokens of the run's text."""
+    """A decoder state that has read the first `count` tokens of the run's text."""
     patterns = kinds_of_attention(run).get("decoder", [])
     state = network.start(GenerationInputs(1), len(read))
     for cache, name in zip(state.layers, patterns, strict=True):
         attended = run.attended(name)
-        if attended is None:  # changed inside: it is read again
+        if attended is None:  # attention is edited inside: process the text again
             edit = Trace([], edit=run.edit)
             again, _ = begin(network, [read[: count + 1]], None, steps=len(read), trace=edit)
             assert isinstance(again, DecoderState)

@@ -1,8 +1,8 @@
-"""A run folder as the Train view sees it: files that grow while training goes on, here or in
-another process. Nothing is written, and nothing is asked of the training itself.
+"""Follow a run folder for the Train view by reading the files that training appends to, in this or
+another process. Nothing is written, and training is not affected.
 
-A run that was trained with `--studio` has a record of its steps (see `runs.recorder`); of any
-other the lines of metrics.jsonl are shown.
+A run trained with `--studio` records its steps (see `runs.recorder`); for other runs, the lines of
+metrics.jsonl are shown.
 """
 
 import json
@@ -15,38 +15,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.core.untrusted_files import check_tree, open_regular
 from translucid.runs.recipe import recipe
 from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on, table_of
-from translucid.studio.tensors import packed
+from translucid.studio.tensors import Form, packed, scaled_frame
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion
 
 METRICS = "metrics.jsonl"
-POINTS = 2000  # of a curve that are sent
+POINTS = 2000  # largest number of points of a curve
 COLUMNS = 400  # of the table of norms: more would be thinner than 3 px
-AT_ONCE = 40  # points in one message while it goes on
+AT_ONCE = 40  # points in one message during training
 CELLS = 120  # norms in one message
-LAST_STEP = 10**12  # no run takes so many
-KEPT = 200  # evaluations and probes that are listed, the newest
+LAST_STEP = 10**12  # larger steps are invalid
+KEPT = 200  # newest evaluations and probes that are listed
 
-Numbers = NDArray[np.float32]
 Point = tuple[float, float, float, float, float]  # step, loss, its least, its most, learning rate
 
 
 class Tail:
-    """The lines of a file, as they come."""
+    """The lines of a growing file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._at, self._node = 0, 0
 
     def more(self) -> tuple[list[dict[str, Any]], bool]:
-        """The whole lines since the last call; and whether the file was begun anew, so that these
-        are all there are."""
+        """The complete lines since the last call, and whether the file was restarted."""
         try:
             with open_regular(self.path) as file:
                 status = os.fstat(file.fileno())
@@ -70,8 +68,8 @@ class Tail:
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """At most so many: of neighbours the mean, with the least and the most of them. What is no
-    number does not count, unless there is nothing else."""
+    """Reduce points to at most `most`: the mean of neighbours with their minimum and maximum.
+    Losses that are not finite are ignored unless there are no others."""
     if len(points) <= most:
         return list(points)
     means = []
@@ -86,13 +84,13 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
 
 @dataclass
 class News:
-    """What came since the last look."""
+    """The records since the last call."""
 
     points: list[Point] = field(default_factory=list)
     columns: list[tuple[int, list[float]]] = field(default_factory=list)  # step, norms by layer
     valid: list[list[Any]] = field(default_factory=list)  # step, score, the best so far?
     probes: list[list[Any]] = field(default_factory=list)  # step, answer
-    bad: list[int] = field(default_factory=list)  # steps whose loss or gradient is no number
+    bad: list[int] = field(default_factory=list)  # steps whose loss or gradient is not finite
 
     @property
     def some(self) -> bool:
@@ -104,15 +102,15 @@ class RunFollower:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
-        self.pages: dict[int, bool] = {}  # that listen; and whether they know that it has ended
+        self.pages: dict[int, bool] = {}  # connected pages: whether they have received the end
 
     @property
     def owed(self) -> bool:
-        """Whether a page listens that was not told yet how it ended."""
+        """Whether a connected page has not yet received the end of the run."""
         return not all(list(self.pages.values()))
 
     def about(self) -> dict[str, Any]:
-        """What does not change while it trains."""
+        """Facts about the run that do not change during training."""
         header, kind, steps = about(self.folder), "", 0
         criterion = Criterion("")
         with suppress(TranslucidError, OSError, ValueError):
@@ -131,7 +129,7 @@ class RunFollower:
             "probe": header.get("probe", ""), "every": header.get("every", 1),
         }  # fmt: skip
 
-    def tables(self, steps: Sequence[int], form: str) -> bytes:
+    def tables(self, steps: Sequence[int], form: Form) -> bytes:
         """The tables of these probes, as frames."""
         probes = {}
         for record in Tail(self.folder / FOLDER / PROBES).more()[0]:
@@ -139,35 +137,27 @@ class RunFollower:
                 probes[record["step"]] = record
         for step in steps:
             if step not in probes:
-                raise InputError(f"step: there is no probe of step {step}")
+                raise InputError(f"step: no probe at step {step}")
         try:
             return b"".join(_table(probes[step], form) for step in steps)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InputError(
-                f"{self.folder / FOLDER / PROBES} is not what training writes "
+                f"{self.folder / FOLDER / PROBES} is damaged "
                 f"({type(error).__name__}: {str(error)[:200]})"
             ) from error
 
 
-def _table(line: dict[str, Any], form: str) -> bytes:
-    values = table_of(line)
-    finite = np.isfinite(values)
-    most = float(np.abs(values[finite]).max()) if finite.any() else 1.0
-    hi = 1.0 if line["scale"] == "unit" else most or 1.0
-    lo = -hi if line["scale"] == "signed" else 0.0
+def _table(line: dict[str, Any], form: Form) -> bytes:
+    values = torch.tensor(table_of(line))
     header = {
-        "at": line["at"], "axes": ["rows", "columns"], "shape": list(values.shape), "dtype": form,
-        "scale": line["scale"], "lo": lo, "hi": hi, "step": line["step"], "rows": line["rows"],
+        "at": line["at"], "axes": ["rows", "columns"], "step": line["step"], "rows": line["rows"],
         "columns": line["columns"], "note": line.get("note", ""),
     }  # fmt: skip
-    if form == "f32":
-        return packed(header, values.astype("<f4").tobytes())
-    steps = np.clip(np.round((np.nan_to_num(values) - lo) / (hi - lo) * 254), 0, 254)
-    return packed(header, np.where(finite, steps, 255).astype(np.uint8).tobytes())
+    return scaled_frame(header, values, values.isfinite(), line["scale"], form)
 
 
 class RunReading:
-    """One page's look at a run: what it was sent, and what has come since."""
+    """One page's position in the files of a run."""
 
     def __init__(self, run: RunFollower) -> None:
         self.run, self.about = run, run.about()
@@ -177,12 +167,12 @@ class RunReading:
         self._tails[METRICS] = Tail(run.folder / METRICS)
         self._end: dict[str, Any] | None = None
         self._last = 0  # step
-        self.again = False  # a file was begun anew: all must be sent again
-        self._live: bool | None = None  # does it train? None: nobody knows
+        self.again = False  # a file was restarted, so everything must be sent again
+        self._live: bool | None = None  # whether it is training; None: unknown
 
     def more(self) -> News:
         news = News()
-        # Asked before anything is read: once it is over, all that it wrote is there.
+        # Checked before the files are read: once training has ended, they are complete.
         self._live = goes_on(self.run.folder) if self.recorded else None
         metrics = self._lines(METRICS)
         for record in metrics:
@@ -195,7 +185,7 @@ class RunReading:
                 self._end, self._last = record, max(self._last, record.get("step", 0))
             elif "loss" in record:
                 self._step(record, news)
-        if self._live is False:  # it may have gone on without a record
+        if self._live is False:  # it may have continued without recording
             for record in metrics:
                 if "loss" in record and record["step"] > self._last:
                     self._step(record, news)
@@ -212,7 +202,7 @@ class RunReading:
         step, loss = record["step"], _number(record["loss"])
         values = record.get("grad") if self.recorded else [record.get("norm")]
         norms = [_number(value) for value in values] if isinstance(values, list) else []
-        self._end, self._last = None, step  # it goes on
+        self._end, self._last = None, step  # training continues
         news.points.append((step, loss, loss, loss, _number(record.get("learning_rate"))))
         if len(norms) == len(self.about["layers"]):
             news.columns.append((step, norms))
@@ -220,8 +210,8 @@ class RunReading:
             news.bad.append(step)
 
     def state(self) -> dict[str, Any]:
-        """How the run stands: training, finished, interrupted, failed, stopped (without a word), or
-        unknown, where nothing was recorded."""
+        """The state of the run: training, finished, interrupted, failed, stopped (without a
+        record), or unknown (not recorded)."""
         if self._live:
             return {"state": "training"}
         if self._end is None:
@@ -233,7 +223,7 @@ class RunReading:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether there is anything of a training to show."""
+    """Whether the folder contains a training run."""
     return (folder / "recipe.toml").is_file() and (folder / METRICS).is_file()
 
 
@@ -245,7 +235,7 @@ def _number(value: Any) -> float:
 
 
 def history(news: News, state: dict[str, Any]) -> bytes:
-    """All so far, as two frames: the points of the curves, and the norms by layer and step."""
+    """Everything so far as two frames: the points of the curves, and the norms by layer."""
     points = thinned(news.points, POINTS)
     columns = fewer(news.columns, COLUMNS)
     first = {
@@ -263,7 +253,7 @@ def history(news: News, state: dict[str, Any]) -> bytes:
 
 
 def message(news: News, state: dict[str, Any]) -> dict[str, Any]:
-    """What is new, small enough to be sent four times a second."""
+    """The new records, small enough to be sent four times a second."""
     layers = len(news.columns[0][1]) if news.columns else 1
     columns = fewer(news.columns, max(1, CELLS // layers))
     return {
@@ -280,7 +270,7 @@ def lists(news: News, most: int) -> dict[str, Any]:
 
 
 def fewer(columns: Sequence[tuple[int, list[float]]], most: int) -> list[tuple[int, list[float]]]:
-    """Every n-th column, the last one always: none is a mixture."""
+    """Every n-th column, always including the last."""
     stride = -(-len(columns) // most) if columns else 1
     return [
         column for place, column in enumerate(columns) if (len(columns) - 1 - place) % stride == 0

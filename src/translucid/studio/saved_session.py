@@ -1,5 +1,5 @@
-"""A session of the studio in one file: the page, its styles and the recorded answers, to be opened
-anywhere, without a server and without the model."""
+"""Save a session of the studio in one HTML file: the page, its styles and the recorded answers. It
+opens anywhere, without a server and without the model."""
 
 import base64
 import hashlib
@@ -19,13 +19,13 @@ from translucid.studio.terms import carried
 from translucid.studio.text_runs import Run
 
 BUDGET = 32_000_000  # characters of recorded answers in a file
-QUESTIONS = 5_000  # of a page
+QUESTIONS = 5_000  # per page
 SWITCHES = 200  # switched off one by one
-POSITIONS = 32  # whose logits have their contributions, lens and saliency in the file
-TABLES = 64  # of a training, asked for at once
-REQUESTS = 20  # for one survey of many texts; of a slow model each is a second
+POSITIONS = 32  # positions with contributions, lens and saliency
+TABLES = 64  # probes of a training run per request
+REQUESTS = 20  # per survey of many texts; a slow model needs a second for each
 SURVEY = re.compile(r"/api/model/\w+/(hardest|unit|labels)\b")
-LIKELIEST = 60  # tokens of a position, as What-if asks for
+LIKELIEST = 60  # tokens per position, as many as What-if requests
 JSON = "application/json"
 
 
@@ -35,16 +35,15 @@ class Question(NamedTuple):
     body: str = ""
 
 
-Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of the answer
-Prefetch = Callable[[str, Sequence[str]], None]  # a run, and what will be switched off in it
+Ask = Callable[[Question], tuple[int, str, bytes]]  # returns status, content type and body
+Prefetch = Callable[[str, Sequence[str]], None]  # takes a run and the switches that come next
 
 
 def recording(
     library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
 ) -> dict[str, Any]:
-    """The answers to these questions, then the whole tensors of the runs they speak of and the
-    terms of some of their numbers, as long as there is room; what has none is told by the page when
-    somebody looks for it."""
+    """Record the answers to these questions, then all tensors of their runs and the terms of some
+    numbers, up to the budget. The page says so if something was not recorded."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
@@ -62,7 +61,7 @@ def recording(
     for question in questions:
         body = keep(question) if question not in answers else None
         asked = json.loads(question.body) if question[:2] == ("POST", "/api/runs") else None
-        if body and asked and not asked.get("off"):  # of changed models there are differences only
+        if body and asked and not asked.get("off"):  # with parts off, only differences are saved
             runs.append(json.loads(body)["run"])
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
@@ -76,8 +75,8 @@ def recording(
 
 
 def to_the_end(ask: Ask) -> Ask:
-    """The same answers, those of a survey of many texts, which goes on at each request, when it is
-    done. One that is not done in time has none: a page would ask its file for the rest for ever."""
+    """Repeat the requests of a survey until it is complete. An incomplete survey is an error, since
+    a saved page would repeat its request forever."""
 
     def answer(question: Question) -> tuple[int, str, bytes]:
         if not SURVEY.match(question.path):
@@ -87,13 +86,13 @@ def to_the_end(ask: Ask) -> Ask:
             progress = json.loads(body)
             if status != 200 or progress["done"] == progress["of"]:
                 return status, kind, body
-        return 503, JSON, b'{"error": "these texts were not read in time"}'
+        return 503, JSON, b'{"error": "the survey did not finish in time"}'
 
     return answer
 
 
 def _whole(run: Run) -> bytes:
-    """Every point with all its digits."""
+    """Every point in full precision."""
     names = list(run.shapes)
     reading = run.reading(names)
     cut = TensorSlice((), "f32", None)
@@ -101,8 +100,8 @@ def _whole(run: Run) -> bytes:
 
 
 def page(recorded: dict[str, Any], address: str) -> bytes:
-    """The file. Words of a model stand in it as JSON in which no tag can begin, and its policy runs
-    no script but ours."""
+    """The HTML file. Data is embedded as JSON without `<`, and the content security policy allows
+    only our script."""
     script = bundle("recorded.js") + (
         "studio.open(document.getElementById('studio'),"
         " JSON.parse(document.getElementById('recorded').textContent));\n"
@@ -130,28 +129,26 @@ def _hash(text: str) -> str:
 
 
 def read_questions(asked: Any) -> tuple[str, list[Question]]:
-    """What POST /api/session is told: the address, and what the page has asked so far."""
+    """Check the body of POST /api/session: the address and the requests of the page so far."""
     match asked:
         case {"address": str(address), "asked": list(asked_before), **more} if not more:
             pass
         case _:
-            raise InputError("the request must be an object with address and asked, and no more")
+            raise InputError("the request must be an object with the keys address and asked only")
     if len(asked_before) > QUESTIONS:
-        raise InputError(
-            f"asked: {len(asked_before):,} questions; {QUESTIONS:,} are recorded at once"
-        )
+        raise InputError(f"asked: {len(asked_before):,} questions, but at most {QUESTIONS:,}")
     questions = []
     for question in asked_before:
         match question:
             case ["GET" | "POST" as method, str(path), str(body)] if "/api/session" not in path:
                 questions.append(Question(method, path, body))
             case _:
-                raise InputError("asked: a list of [method, path, body]")
+                raise InputError("asked: must be a list of [method, path, body]")
     return address, questions
 
 
 def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
-    """What a page may lead to that was not looked at: the lessons on its texts, the trainings."""
+    """What the page links to without having requested it: lessons on its texts, and training."""
     for question in questions:
         status, _, body = ask(question) if question[:2] == ("POST", "/api/runs") else (0, "", b"")
         if status == 200:
@@ -165,8 +162,8 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 
 
 def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
-    """What the views ask when somebody walks through them; tensors stand in the file whole.
-    prefetch: is told what will be switched off next."""
+    """All questions that the views ask about one text. `prefetch` is called with the switches that
+    come next."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -181,9 +178,9 @@ def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Quest
     known = {m: answer(question) for m, question in descriptions.items()}
     first = next((model for model in known.values() if "unopened" not in model), None)
     if first is None:
-        raise InputError("no model of these was saved yet: there is nothing to write down")
+        raise InputError("none of these runs has saved a model yet, so there is nothing to save")
     if text is None and not first["examples"]:
-        raise InputError(f"{first['name']} has no sentence to begin with; give a text")
+        raise InputError(f"{first['name']} has no example sentence; give a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
     for m in (m for m, model in known.items() if "unopened" not in model):
@@ -215,7 +212,7 @@ def _views(
         for pool in (48, 96, 40):  # Attention, Compare
             yield _of(run, "heads", kind=kind, pool=pool)
     rows = max(len(run["tokens"][side]) for side in ("source", "target"))
-    if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
+    if rows:  # Flow, its inspector, What-if: recorded.js selects what each of them shows
         yield (question := _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows)))
         yield from _credit(run, model, answer(question))
     if model["generates"]:
@@ -229,13 +226,9 @@ def _views(
         asked |= {} if run["target"] is None else {"target": run["target"]}
         yield (question := _run(**asked))
         other = answer(question)
-        yield _of(run, "effect", off=switch["key"])  # after the run that it is read off
+        yield _of(run, "effect", off=switch["key"])  # after the run, which it reuses
         if other is not None:
-            yield (
-                pair := Question(
-                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other['run']})}"
-                )
-            )
+            yield (pair := _diff(run, other))
             apart = (answer(pair) or {}).get("variation") or [0]
             worst = apart.index(max(apart))
             yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
@@ -243,7 +236,7 @@ def _views(
 
 
 def _credit(run: Any, model: Any, steps: Any) -> Iterator[Question]:
-    """To whom the likeliest logit of each of the first positions is owed."""
+    """Contributions, lens and saliency for the likeliest output at the first positions."""
     for step in (steps or {"steps": ()})["steps"][:POSITIONS]:
         if model["family"] == "transformer" and steps["at"] == "head.logits":
             yield _of(run, "contributions", position=step["n"], output=step["ids"][0])
@@ -279,7 +272,7 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
 
 
 def _training(m: str, ask: Ask) -> Iterator[Question]:
-    """How the model learnt. The page finds single tables in what is asked for here."""
+    """The training run. The page finds single tables in these answers."""
     at = f"/api/train/{m}"
     yield Question("GET", f"{at}/about")
     yield (history := Question("GET", f"{at}/history"))
@@ -292,7 +285,7 @@ def _training(m: str, ask: Ask) -> Iterator[Question]:
 
 
 def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[Question]:
-    """Compare: each model is also asked for what the other one wrote."""
+    """Compare: each model also reads the other model's output."""
     for m, run in runs.items():
         for other, theirs in runs.items():
             if m == other:

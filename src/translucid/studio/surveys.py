@@ -1,5 +1,5 @@
-"""Many texts at once, some at each request: a page asks again until all are read, shows how far it
-is, and stops by not asking. What was read is kept for the next question."""
+"""Surveys of many texts, some per request: the page repeats the request until all are read, shows
+the progress, and stops by not asking again. Results are kept for the next question."""
 
 import time
 from collections import OrderedDict
@@ -15,21 +15,21 @@ from translucid.see.reading import read
 from translucid.see.unit_labels import SENTENCES, Activations, Extreme, Measuring, UnitLabels
 from translucid.studio.page_model import PageModel, examples
 
-TEXTS = 200  # of a model's own data
-SAVED = 30  # of them in a file, for which nobody waits to the end
-AT_ONCE = 25  # texts that are read for one request
-SECONDS = 1.0  # of processor for one request: of a slow model fewer texts are read for it
-SHOWN = 20  # that are listed
+TEXTS = 200  # from the model's own data
+SAVED = 30  # in a saved file
+AT_ONCE = 25  # texts per request
+SECONDS = 1.0  # processor time per request; a slow model reads fewer texts
+SHOWN = 20  # texts in the list
 EXTREMES = 5  # texts with the largest values of a unit, and with the smallest
 KEPT = 6  # surveys
 T = TypeVar("T")
 
 
 class Surveys:
-    """Of the opened models; those of late are kept."""
+    """The recent surveys of the opened models."""
 
     def __init__(self, texts: int | None = None) -> None:
-        """texts: how many of a model's own are read; not set: TEXTS."""
+        """`texts`: how many texts to read [default: TEXTS]."""
         self._most = texts
         self.kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
 
@@ -43,7 +43,7 @@ class Surveys:
         return {**done, "from": survey.origin, "texts": survey.listed()}
 
     def unit(self, opened: PageModel, point: str, unit: int) -> dict[str, Any]:
-        """The texts that move a unit most."""
+        """The texts with the largest and smallest values of a unit."""
         survey = self._of(_Units, "units", opened, point, self._texts())
         survey.advance()
         largest, smallest = survey.activations.extremes(unit, EXTREMES)
@@ -54,7 +54,7 @@ class Surveys:
         }  # fmt: skip
 
     def labels(self, opened: PageModel, point: str) -> dict[str, Any]:
-        """What the units of a point follow, measured with Toyland's grammar."""
+        """Labels for the units of a point, measured with Toyland's grammar."""
         survey = self._of(_Labels, "labels", opened, point)
         survey.advance()
         done = survey.progress()
@@ -82,30 +82,29 @@ class Surveys:
 
 
 def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]], str]:
-    """The test data of the model's run, or else its validation data; of a model that no run has
-    trained, the sentences that it begins with and made-up ones, whose answers nobody has checked
-    with its labels."""
+    """The test data of the model's run, otherwise its validation data; for a model without a run,
+    its example sentences and generated ones, without reference answers."""
     why = ""
     for part, name in NAMES.items():
         try:
             return opened.model.examples(limit=most, part=part), f"the {name} data of its run"
         except InputError as error:
             why = str(error)
-    if "step" in opened.model.facts:  # made-up texts would not be of its data
+    if "step" in opened.model.facts:  # generated texts would not be its data
         if run_of(opened.model.folder, "recipe.toml") is None:
-            why = "this model is not in its run folder, whose recipe names them; open it there"
-        raise InputError(f"the texts of its data cannot be read: {why}")
+            why = "this model is not in its run folder, whose recipe names the data; open it there"
+        raise InputError(f"cannot read the model's data: {why}")
     texts = examples(opened)
     try:
         made_up = opened.model.task.toyland("test", max(most - len(texts), 0))
         texts += [record.asked for record in made_up]
-    except ConfigError:  # its task has none
+    except ConfigError:  # the task has no Toyland
         return [(text, None) for text in texts], "its example sentences"
     return [(text, None) for text in texts], "its example sentences and sentences of Toyland"
 
 
 def _some(left: Sequence[T], most: int) -> Iterator[T]:
-    """The next of them, as many as one request has time for, and one at least."""
+    """The next items, as many as one request has time for, but at least one."""
     began = time.thread_time()
     for number, one in enumerate(left[:most]):
         if number and time.thread_time() - began >= SECONDS:
@@ -116,13 +115,13 @@ def _some(left: Sequence[T], most: int) -> Iterator[T]:
 class _Losses:
     def __init__(self, opened: PageModel, most: int) -> None:
         if not opened.model.task.outputs.probabilities:
-            raise InputError("losses: of a model that gives numbers, see its predictions")
+            raise InputError("losses: this model predicts numbers; look at its predictions instead")
         self.opened = opened
         self.texts, self.origin = texts_of(opened, most)
         self.read: list[TextLoss] = []
 
     def advance(self) -> None:
-        """One text alone, to see how long it takes; then as many as there is time for."""
+        """Read one text to measure the time, then as many as there is time for."""
         began, begin, model = time.thread_time(), len(self.read), self.opened.model
         some = self.texts[begin : begin + AT_ONCE]
         self.read += text_losses(model.network, model.task, some[:1])
@@ -134,9 +133,9 @@ class _Losses:
         return {"done": len(self.read), "of": len(self.texts)}
 
     def listed(self) -> list[dict[str, Any]]:
-        """The hardest, each with the right answer and what the model says."""
+        """The texts with the largest loss, each with the reference and the model's answer."""
         model = self.opened.model
-        of_text = model.task.outputs.kind == "next_tokens"  # a text is its own right answer
+        of_text = model.task.outputs.kind == "next_tokens"  # a text is its own reference
         known = [one for one in self.read if one.targets and (of_text or one.target is not None)]
         hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         answers: list[str | None] = [None] * len(hardest)

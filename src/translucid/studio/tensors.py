@@ -1,9 +1,9 @@
-"""Numbers for the page: a header in JSON, then the values as they lie in memory.
+"""The binary format of tensors for the page: a JSON header, then the raw values.
 
     4 bytes: length of the header | header | values, little-endian
 
-Several frames may follow one another. Bytes (u8) stand for numbers between `lo` and `hi`; 255 says
-that there is nothing to show, such as a score that a mask has taken away.
+Several frames may follow one another. Bytes (u8) encode numbers between `lo` and `hi`; 255 means
+that there is no value, for example a masked score.
 """
 
 import json
@@ -20,21 +20,20 @@ from translucid.core.errors import InputError
 from translucid.see.trace_pictures import pooled, scale_of
 
 Form = Literal["u8", "f16", "f32"]
-Place = int | range | None  # one; some neighbours; all
+Place = int | range | None  # one index; a range; all
 NOTHING = 255
 
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """Which part of a point is wanted, and how finely."""
+    """The part of a point to send, and its resolution."""
 
-    index: tuple[Place, ...] = ()  # along the leading axes behind the batch
+    index: tuple[Place, ...] = ()  # along the leading axes after the batch
     form: Form = "u8"
-    pool: int | tuple[int, int] | None = None  # at most so many numbers along the last two axes
+    pool: int | tuple[int, int] | None = None  # largest size along the last two axes
 
     def most(self, count: int) -> list[tuple[int, int]]:
-        """Of a value with so many axes: those that are pooled, and how many numbers they may have.
-        Of two given numbers the second is for the last axis."""
+        """The pooled axes of a value with `count` axes, each with its largest size."""
         if self.pool is None:
             return []
         pair = self.pool if isinstance(self.pool, tuple) else (self.pool, self.pool)
@@ -42,15 +41,15 @@ class TensorSlice:
 
 
 def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
-    """How many numbers are left along each axis behind the batch; refuses what is not there."""
-    sizes = shape[1:]  # of one number, such as attention.scale, there is no batch and nothing else
+    """The shape after cutting, without the batch; raise if the index is out of range."""
+    sizes = shape[1:]  # a single number, such as attention.scale, has no batch axis
     outside = any(
         (i.stop > size if isinstance(i, range) else i is not None and i >= size)
         for i, size in zip(cut.index, sizes, strict=False)
     )
     if outside or len(cut.index) > len(sizes):
         wanted = ",".join(map(written, cut.index))
-        raise InputError(f"index: {at} has the shape {sizes}; {wanted} is not in it")
+        raise InputError(f"index: {wanted} is out of range for {at} of shape {sizes}")
     chosen: tuple[Place, ...] = (*cut.index, *(None for _ in sizes[len(cut.index) :]))
     left = [len(i) if isinstance(i, range) else size
             for i, size in zip(chosen, sizes, strict=True) if not isinstance(i, int)]  # fmt: skip
@@ -60,14 +59,14 @@ def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
 
 
 def written(place: Place) -> str:
-    """As it stands in an address."""
+    """An index as text, as in an address."""
     if isinstance(place, range):
         return f"{place.start}:{place.stop}"
     return "*" if place is None else str(place)
 
 
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: TensorSlice) -> bytes:
-    """One point of one text. Cut and pooled where it was computed, then copied."""
+    """The frame of one point, cut and pooled on its device before it is copied."""
     cut_shape(at, tuple(value.shape), cut)
     value = _chosen(value[0] if value.dim() else value, cut.index)
     return _framed(at, list(value.shape), _axes_left(axes, cut), cut, *_small(value, cut))
@@ -80,8 +79,8 @@ def frame_by_heads(
     cut: TensorSlice,
     rows: Callable[[int, range], Tensor],
 ) -> bytes:
-    """The same of a point inside of attention (1, heads, queries, keys) that is never there whole:
-    rows gives some queries of one head, which are pooled before those of the next are computed."""
+    """The frame of a point inside attention, (1, heads, queries, keys), without computing it whole:
+    `rows` computes some queries of one head, which are pooled before the next head follows."""
     whole = cut_shape(at, shape, replace(cut, pool=None))
     places: list[Place] = [*cut.index, None, None, None]
     head, query, key = places[:3]
@@ -115,10 +114,10 @@ def _chosen(value: Tensor, index: Sequence[Place]) -> Tensor:
 
 
 def _small(value: Tensor, cut: TensorSlice) -> tuple[Tensor, Tensor]:
-    """Pooled, and where there is something to show."""
+    """The pooled value, and where it is finite."""
     value = value.float()
     finite = value.isfinite()
-    for place, most in reversed(cut.most(value.dim())):  # the last axis lies in a run
+    for place, most in reversed(cut.most(value.dim())):  # the last axis is contiguous
         if value.shape[place] > most:
             value, finite = _pooled(value, finite, place, -(-value.shape[place] // most))
     return value, finite
@@ -132,20 +131,26 @@ def _framed(
     value: Tensor,
     finite: Tensor,
 ) -> bytes:
-    scale = scale_of(at)
+    header: dict[str, object] = {
+        "at": at, "axes": axes, "whole": whole,
+        "index": [[i.start, i.stop] if isinstance(i, range) else i for i in cut.index],
+    }  # fmt: skip
+    return scaled_frame(header, value, finite, scale_of(at), cut.form)
+
+
+def scaled_frame(
+    header: dict[str, object], value: Tensor, finite: Tensor, scale: str, form: Form
+) -> bytes:
+    """A frame whose colour scale ends at the largest finite number, or at 1 for a unit scale."""
     largest = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0
     hi = 1.0 if scale == "unit" else largest or 1.0
     lo = -hi if scale == "signed" else 0.0
-    header = {
-        "at": at, "axes": axes, "shape": list(value.shape), "whole": whole, "dtype": cut.form,
-        "scale": scale, "lo": lo, "hi": hi,
-        "index": [[i.start, i.stop] if isinstance(i, range) else i for i in cut.index],
-    }  # fmt: skip
-    return packed(header, raw_bytes(value, finite, lo, hi, cut.form))
+    header |= {"shape": list(value.shape), "dtype": form, "scale": scale, "lo": lo, "hi": hi}
+    return packed(header, raw_bytes(value, finite, lo, hi, form))
 
 
 def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tensor, Tensor]:
-    """The number of largest size of every few; there is nothing only where none of them is one."""
+    """The number with the largest magnitude in each block; empty only if none is finite."""
     if bool(finite.all()):
         value = pooled(value, place, size)
         return value, torch.ones_like(value, dtype=torch.bool)
@@ -156,7 +161,7 @@ def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tenso
 
 def packed(header: dict[str, object], values: bytes) -> bytes:
     head = json.dumps(header, allow_nan=False).encode()
-    head += b" " * (-(len(head) + 4) % 8)  # so that numbers begin where a page can read them
+    head += b" " * (-(len(head) + 4) % 8)  # aligns the values for typed arrays
     body = values + b"\0" * (-len(values) % 8)
     return struct.pack("<I", len(head)) + head + body
 
@@ -172,7 +177,7 @@ def raw_bytes(value: Tensor, finite: Tensor, lo: float, hi: float, form: Form) -
 
 
 def unpacked(body: bytes) -> list[tuple[dict[str, Any], np.ndarray]]:
-    """Frames again: headers, and numbers; for tests and for Python."""
+    """Decode frames into headers and arrays."""
     frames, at = [], 0
     kinds: dict[str, np.dtype[Any]] = {
         "u8": np.dtype("u1"), "f16": np.dtype("<f2"), "f32": np.dtype("<f4")

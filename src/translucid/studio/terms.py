@@ -1,5 +1,5 @@
-"""One number of a run and the numbers that made it, for the page: formulas as MathML, tokens by
-name. The sums are those of `trace.terms(address)`."""
+"""One number of a run and the terms it is computed from, for the page: formulas as MathML, tokens
+by name. The sums are those of `trace.terms(address)`."""
 
 import itertools
 import math
@@ -18,16 +18,16 @@ from translucid.see.terms import terms as opened_at
 from translucid.studio.page_model import as_mathml
 from translucid.studio.text_runs import Run
 
-TOP = 8  # terms of a long sum that stand by themselves
-MOST = 64  # of those that can be asked for
-CARRIED = 480  # numbers of a text whose terms a saved page has
-DEEPEST = 60  # lines of one walk that goes to the bottom
-SCORES = 5  # lines from a weight of attention to its score
+TOP = 8  # terms of a long sum that are listed
+MOST = 64  # largest number of terms that can be requested
+CARRIED = 480  # numbers per text whose terms a saved page contains
+DEEPEST = 60  # lines of one walk to the inputs
+SCORES = 5  # lines from an attention weight to its score
 
 
 class _Points:
-    """The points of a run, those of a long text too, which are computed again when asked for; row:
-    for one query of one head, in which case all others look like it."""
+    """The points of a run, computed again on request for a long text. With `row`, attention is
+    computed for one head and query only, and expanded to the shape of the point."""
 
     def __init__(self, run: Run, row: tuple[int, int] | None = None) -> None:
         self.run, self.row = run, row
@@ -60,7 +60,7 @@ def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
 
 
 def with_adapters(run: Run) -> dict[str, Any]:
-    """A run for the page, with what LoRA adapters add in it."""
+    """A run for the page, with the contributions of its LoRA adapters."""
     norms: tuple[AdapterNorm, ...] = ()
     if run.opened.adapted:
         norms = adapter_norms(computation(run.kept, points=_Points(run)))
@@ -75,8 +75,8 @@ def _opened(run: Run, address: str, top: int = TOP) -> OpenedNumber:
 
 
 def _row_of(run: Run, address: str) -> tuple[int, int] | None:
-    """The head and the query of a number inside of attention, or of what attention hands over: it
-    is made of numbers of this query of this head, and of what is outside of attention."""
+    """The head and query of a number inside attention or of its output, which depends on this query
+    of this head and on points outside attention only."""
     name, index = read_address(address)
     shape = run.shapes.get(name, ())
     inside = f"{name.rpartition('.')[0]}.pattern" in run.shapes
@@ -86,13 +86,13 @@ def _row_of(run: Run, address: str) -> tuple[int, int] | None:
     return (head, query) if head < shape[1] and query < shape[2] else None
 
 
-@lru_cache(1)  # a walk asks of one run again and again
+@lru_cache(1)  # a walk stays within one run
 def _opening(run: Run, top: int) -> Callable[[str], OpenedNumber]:
     return lru_cache(CARRIED)(partial(opened_at, computation(run.kept, shown=top)))
 
 
 def _name_tokens(run: Run, number: dict[str, Any]) -> None:
-    """An id means nothing to people: its token stands beside it."""
+    """Add the token to each token id."""
     if number.get("kind") == "input":
         name, _ = read_address(number["address"])
         for side in (run.example.source, run.example.target):
@@ -104,8 +104,8 @@ def _name_tokens(run: Run, number: dict[str, Any]) -> None:
 
 
 def shown_first(run: Run) -> Iterator[str]:
-    """The numbers that a page shows before anybody points: of each point the largest in its first
-    row, of attention in every head; the ends of the model and its patterns before all others."""
+    """The numbers that a page selects by default: the largest in the first row of each point, for
+    attention in every head; patterns and the output come first."""
 
     def late(name: str) -> int:
         return 0 if name.endswith(".pattern") else 1 if name == run.output_point else 2
@@ -123,8 +123,8 @@ def shown_first(run: Run) -> Iterator[str]:
 
 
 def carried(run: Run) -> Iterator[str]:
-    """What a saved page can open: from the first number that it shows down to the bottom, from
-    other patterns down to their scores, then breadth first, as many as there is room for."""
+    """The numbers that a saved page can open: from the first number down to the inputs, from other
+    patterns down to their scores, then breadth-first up to the limit."""
     first = list(shown_first(run))
     known: dict[str, None] = {}
     for number, address in enumerate(first):
@@ -140,14 +140,13 @@ def carried(run: Run) -> Iterator[str]:
 
 
 def _down(run: Run, address: str, lines: int) -> Iterator[str]:
-    """A number, the first of those that made it, and so on, so many lines or to the bottom."""
+    """A number, the first of its terms, and so on, for at most this many lines."""
     for _ in range(lines):
         yield address
         below = _opened(run, address).numbers
         if not below:
             return
         computed = [number.address for number in below if number.kind == "point"]
-        varying = [
-            one for one in computed if "[" in one and "mask[" not in one
-        ]  # no scale, no mask
+        # neither a scale nor a mask
+        varying = [one for one in computed if "[" in one and "mask[" not in one]
         address = (varying or computed or [number.address for number in below])[0]

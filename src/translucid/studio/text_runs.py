@@ -1,4 +1,4 @@
-"""What the page asks about: a text as a model on the page has read it."""
+"""A run: one text, processed by one model, with its trace."""
 
 import math
 import time
@@ -32,11 +32,11 @@ from translucid.studio.selection import Selection
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
-MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
+MAX_TOKENS = 2048  # attention needs memory for the square of it, several times
 
 
 class Run:
-    """One text as one model has read it, with some of its parts perhaps switched off."""
+    """One text, processed by one model, optionally with parts switched off."""
 
     def __init__(
         self,
@@ -47,18 +47,18 @@ class Run:
         off: tuple[str, ...],
         read: tuple[Reading, dict[str, tuple[int, ...]]] | None = None,
     ) -> None:
-        """read: all points with their shapes, where it was read already."""
+        """`read`: all points with their shapes, if the text was processed already."""
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
-        self._short_enough("text", opened.example(text))
+        self._short_enough("text", opened.example(text, None))
         self.target = opened.model.default_target(text) if target is None else target
         self.example: Example = opened.example(text, self.target)
         self._short_enough("target", self.example)
         self.kept = Selection(opened, self.example, self.edit) if read is None else read[0]
-        self.lately: list[Reading] = []  # of a long text: the parts that were looked at last
-        self._attended: tuple[str, Attended | None] = "", None  # the attention that was last
-        self.ends = self.kept  # and its logits
+        self.lately: list[Reading] = []  # for a long text: recently requested parts
+        self._attended: tuple[str, Attended | None] = "", None  # the last requested attention
+        self.ends = self.kept  # the reading that has the logits
         if isinstance(self.kept, Selection):
             self.kept.read()
             self.shapes = self.kept.shapes
@@ -68,19 +68,19 @@ class Run:
             self.kept.logits = None
         elif read is not None:
             self.shapes = read[1]
-        self.saliency: dict[int, Saliency] = {}  # of the positions that were asked for
+        self.saliency: dict[int, Saliency] = {}  # by position, as requested
         self.whole = len(self.kept) == len(self.shapes)
         if self.example.words.features and not bool(self.logits.isfinite().all()):
             raise InputError(
-                f"text: with {text!r:.60} the model's numbers overflow: its output is not finite; "
-                "use smaller numbers"
+                f"text: the model's output for {text!r:.60} is not finite (overflow); use smaller "
+                "numbers"
             )
         self.ms = 1000 * (time.perf_counter() - began)
 
     @property
     def by_kernel(self) -> bool:
-        """Whether attention went by the fused kernel: what is inside of it is computed for one
-        layer at a time."""
+        """Whether attention used the fused kernel; its inner points are then computed for one layer
+        at a time."""
         return isinstance(self.kept, Selection) and self.kept.by_kernel
 
     @property
@@ -88,14 +88,14 @@ class Run:
         return sum(reading.bytes for reading in {self.kept, self.ends, *self.lately})
 
     def forget(self) -> None:
-        """What can be computed again from what is kept."""
+        """Drop everything that can be computed again."""
         self.lately, self.ends = [], self.kept
         self._attended = "", None
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.shapes:
-                raise InputError(f"at: this run has no point {hinted(name, self.shapes)}")
+                raise InputError(f"at: no point {hinted(name, self.shapes)}")
 
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
@@ -109,12 +109,12 @@ class Run:
         wanted = self._with_neighbours(names)
         room = selection.BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
         while self.lately and sum(reading.bytes for reading in self.lately) > room:
-            self.lately.pop(0)  # gone before the next one needs its room
+            self.lately.pop(0)  # freed before the next reading is computed
         self.lately.append(self._again(wanted))
         return self.lately[-1]
 
     def _again(self, names: list[str]) -> Reading:
-        """What was not kept, computed from what went into its layers if that is known."""
+        """Compute points that were not kept, from the inputs of their layers if those are known."""
         kept = self.kept
         if not self.by_kernel:
             return self._read(names, self.edit)
@@ -134,8 +134,8 @@ class Run:
     def _of_layer(
         self, inputs: LayerInputs, scope: str, by_hand: bool, names: list[str]
     ) -> Iterator[tuple[str, Tensor]]:
-        """Some points of one layer: those that the fused kernel passes over by hand, the others
-        with it, as when the text was read first."""
+        """Some points of one layer: by hand if the fused kernel skips them, otherwise with the
+        kernel, as in the first pass."""
         model = self.opened.model
         layer = (LayerReading if by_hand else KernelLayerReading)(
             model.network, model.task, self.example, keep=names, edit=self.edit
@@ -145,14 +145,14 @@ class Run:
         return ((name, layer[name]) for name in names)
 
     def attended(self, name: str) -> Attended | None:
-        """Of a long text: what the attention that computes a point was given, so that a part of the
-        point can be computed alone. None where it has to be computed whole: of other points, and
-        where something inside of this attention is changed."""
+        """For a long text: the inputs of the attention that computes a point, from which a part of
+        the point can be computed alone. None for other points, and if this attention is edited
+        inside: those are computed whole."""
         scope, _, own = name.rpartition(".")
         if not self.by_kernel or own not in INSIDE or not passed_over(name):
             return None
         if self._attended[0] != scope:
-            self._attended = "", None  # gone before the next one needs its room
+            self._attended = "", None  # freed before the next one is computed
             self._attended = scope, self._observe(scope)
         return self._attended[1]
 
@@ -168,8 +168,8 @@ class Run:
         return observations[0] if observations else None
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
-        """And the other points of the same parts, if they are not too many: whoever looks at the
-        weights of a head asks for its scores next."""
+        """Add the other points of the same parts if they are not too large: after the weights of a
+        head, the page usually requests its scores."""
         scopes = {name.rpartition(".")[0] for name in names}
         near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
         size = sum(math.prod(self.shapes[name]) for name in near)
@@ -179,12 +179,12 @@ class Run:
         return self.reading([name])[name]
 
     def logits_without(self, off: Sequence[str]) -> Tensor:
-        """What the model would say to the same text with other parts switched off."""
+        """The logits for the same text with other parts switched off."""
         at = self.output_point
         return self._read([at], self.opened.edit(off))[at]
 
     def _reading(self, keep: list[str], edit: Mapping[str, Edit]) -> Reading:
-        """Empty as yet; by hand, or by the fused kernel, as what was kept at first."""
+        """An empty reading, by hand or with the fused kernel, as in the first pass."""
         model = self.opened.model
         return (KernelReading if self.by_kernel else Reading)(
             model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=None,
@@ -200,7 +200,7 @@ class Run:
     def _short_enough(self, name: str, example: Example) -> None:
         if example.tokens > MAX_TOKENS:
             raise InputError(
-                f"{name}: {example.tokens:,} tokens; the studio takes {MAX_TOKENS:,} at once"
+                f"{name}: {example.tokens:,} tokens; the studio accepts {MAX_TOKENS:,}"
             )
 
     # ---- for the page ----
@@ -229,7 +229,7 @@ class Run:
         }  # fmt: skip
 
     def _unknown(self, side: TokenInput | None) -> list[int]:
-        """Which of the tokens the vocabulary lacks: the model has read <unk> in their place."""
+        """Positions of unknown tokens, which the model reads as <unk>."""
         if side is None:
             return []
         ids = self.example.batch.inputs[side.name][0].tolist()
@@ -237,7 +237,7 @@ class Run:
 
     @property
     def outputs(self) -> Outputs:
-        """What the model's last values mean."""
+        """The meaning of the model's outputs."""
         return self.opened.model.task.outputs
 
     @property
@@ -246,16 +246,16 @@ class Run:
 
     @property
     def logits(self) -> Tensor:
-        """The model's last values. (1, outputs) or (1, length, outputs)"""
+        """The model's outputs: (1, outputs) or (1, length, outputs)."""
         return self[self.output_point]
 
     def answer(self, logits: Tensor | None = None) -> Any:
-        """What the model says, by its own logits or others: a text, a label, tags, numbers."""
+        """The model's answer, from its own logits or others: a text, a label, tags, numbers."""
         plain = self.outputs.plain((self.logits if logits is None else logits)[0])
-        return [plain] if isinstance(plain, float) else plain  # a perceptron's is one number
+        return [plain] if isinstance(plain, float) else plain  # a perceptron has one output
 
     def loss(self, logits: Tensor | None = None) -> float | None:
-        """Nats for each target, where there are targets."""
+        """Mean loss per target in nats, if there are targets."""
         return self._own_loss if logits is None else self._loss(logits)
 
     @cached_property

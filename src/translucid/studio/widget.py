@@ -1,7 +1,7 @@
-"""Views of the studio as widgets of a notebook: `model.studio("text", view="attention")`.
+"""Views of the studio as notebook widgets: `model.studio("text", view="attention")`.
 
-A widget asks no server: its questions come over the notebook's own channel and are answered by the
-same functions as those of the page.
+A widget needs no server: its requests arrive through the notebook and are answered by the same
+functions as those of the page.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from translucid.studio.server.questions import json_reply
 
 VIEWS = view_names()
 HEIGHTS = (300, 4000)  # px
-# By the ids of their models, which live as long as the desk does.
+# By the ids of their models, which live as long as the handlers.
 _HANDLERS: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()
 
 
 class StudioWidget(anywidget.AnyWidget):
-    """One view. `widget.address` is what the page has in its address bar; set it to go there."""
+    """One view. Read or set `widget.address` like the address bar of the page."""
 
     _esm = bundle("widget.js") + "export default { render: studio.render };\n"
     address = traitlets.Unicode("#/flow").tag(sync=True)
@@ -37,9 +37,9 @@ class StudioWidget(anywidget.AnyWidget):
     def __init__(self, handlers: Handlers, **keys: Any) -> None:
         super().__init__(**keys)
         self.handlers = handlers
-        self.on_msg(self._hear)
+        self.on_msg(self._answer)
 
-    def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
+    def _answer(self, widget: Any, message: Any, buffers: Any) -> None:
         match message:
             case {"of": of, "id": number, "method": str(method), "path": str(path)}:
                 asked = str(message.get("body") or "").encode("utf-8", "replace")
@@ -47,8 +47,8 @@ class StudioWidget(anywidget.AnyWidget):
                 return
         try:
             reply = self.handlers.ask(method, path, asked)
-        except Exception as error:  # the page would wait for ever
-            answer = f"the studio has made a mistake: {type(error).__name__}: {error}"
+        except Exception as error:  # otherwise the page would wait forever
+            answer = f"internal error of the studio: {type(error).__name__}: {error}"
             reply = json_reply({"error": answer}, 500)
         head = {"of": of, "id": number, "status": reply.status, "kind": reply.kind}
         self.send(head, [reply.body])
@@ -63,15 +63,15 @@ def widget(
     compare_with: Sequence[StudioModel],
     **keys: str,
 ) -> StudioWidget:
-    """`keys`: further parts of the page's address, such as at, head, pin, theme."""
+    """Create a widget; `keys` are further keys of the address, such as at, head, pin, theme."""
     if view not in VIEWS:
         raise InputError(f"view {view!r}: choose one of {', '.join(VIEWS)}")
     if not HEIGHTS[0] <= height <= HEIGHTS[1]:
-        raise InputError(f"height {height}: {HEIGHTS[0]} to {HEIGHTS[1]} pixels")
+        raise InputError(f"height must be {HEIGHTS[0]} to {HEIGHTS[1]} pixels, not {height}")
     if view == "compare" and not compare_with:
         raise InputError("view 'compare' needs a second model: compare_with=[other]")
     if view == "train" and followed_run(model) is None:
-        raise InputError("view 'train' needs the run that training wrote: tl.load(\"runs/x\")")
+        raise InputError("view 'train' needs a model from its run folder: tl.load(\"runs/x\")")
     query = {"hide": "bar", **({} if text is None else {"text": text}), **keys}
     return StudioWidget(
         _handlers(model, compare_with), address=f"#/{view}?{urlencode(query)}", height=height
@@ -79,7 +79,7 @@ def widget(
 
 
 def _handlers(model: StudioModel, compare_with: Sequence[StudioModel]) -> Handlers:
-    """The widgets of one model share its runs."""
+    """The handlers for these models, shared by all their widgets."""
     models = [model, *compare_with]
     key = tuple(id(one) for one in models)
     handlers = _HANDLERS.get(key)
@@ -94,6 +94,6 @@ def _handlers(model: StudioModel, compare_with: Sequence[StudioModel]) -> Handle
 
 
 def followed_run(model: StudioModel) -> RunFollower | None:
-    """The training of a model that was read from the folder of its run."""
+    """The training run of a model that was loaded from its run folder."""
     folder = model.folder
     return RunFollower(folder, folder.name) if folder is not None and is_run(folder) else None

@@ -1,31 +1,31 @@
-"""The lessons that come with the package, by the ids that addresses name.
+"""The lessons that come with the package, by the ids that appear in addresses.
 
-A tour is for any model that has the parts. A station of *Start here* has a model and a sentence of
-its own. docs/guides/lessons.md explains how to write one.
+A tour works with any model that has the parts it explains. A station of *Start here* has its own
+model and sentence. docs/lessons.md explains how to write a lesson.
 """
 
 from translucid.studio.lesson import Lesson
 from translucid.studio.lessons import (
-    attention,
-    attn,
-    gates,
-    layers,
-    lstm,
-    neuron,
     opening,
-    rnn,
-    transformer,
-    vectors,
+    station_1_neuron,
+    station_2_layers,
+    station_3_vectors,
+    station_4_rnn,
+    station_5_lstm,
+    station_6_attention,
+    station_7_transformer,
+    tour_recurrent,
+    tour_transformer,
 )
 
-TOURS: dict[str, Lesson] = {"attn": attn.lesson, "gates": gates.lesson}
+TOURS: dict[str, Lesson] = {"attn": tour_transformer.lesson, "gates": tour_recurrent.lesson}
 STATIONS: dict[str, Lesson] = {
-    "neuron": neuron.lesson,
-    "layers": layers.lesson,
-    "vectors": vectors.lesson,
-    "rnn": rnn.lesson,
-    "lstm": lstm.lesson,
-    "attention": attention.lesson,
-    "transformer": transformer.lesson,
+    "neuron": station_1_neuron.lesson,
+    "layers": station_2_layers.lesson,
+    "vectors": station_3_vectors.lesson,
+    "rnn": station_4_rnn.lesson,
+    "lstm": station_5_lstm.lesson,
+    "attention": station_6_attention.lesson,
+    "transformer": station_7_transformer.lesson,
 }
-OPENING: dict[str, Lesson] = {"opening": opening.lesson}  # what the first page shows
+OPENING: dict[str, Lesson] = {"opening": opening.lesson}  # on the first page

@@ -1,1 +1,1 @@
-"""The studio's server: who may ask, what may be asked, and the page itself."""
+"""The studio's web server: access control, routes and the page."""

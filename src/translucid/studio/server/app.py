@@ -1,6 +1,8 @@
-"""The studio's server: pages and numbers, for this machine only. The page is shown while the models
-are still being opened; what it asks for waits for them. So nothing here may import torch, which
-takes longer than all the rest."""
+"""The studio's web application, for this machine only.
+
+The page appears while the models are still loading, and its requests wait for them. Therefore
+nothing here may import torch, which takes longer than everything else.
+"""
 
 import asyncio
 import mimetypes
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parents[1] / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
-MAIN = b'<script type="module" src="/static/js/main.js">'  # the page's own script, in index.html
+MAIN = b'<script type="module" src="/static/js/main.js">'  # in index.html
 WAITING = 64  # requests that may wait for the models
-LIVE = 16  # pages that may follow a training at once
+LIVE = 16  # pages that may follow training at once
 
-# What the page's policy insists on, whatever this machine's own table says.
+# Required by the content security policy, whatever the machine's MIME table says.
 mimetypes.add_type("text/javascript", ".js")
 mimetypes.add_type("text/css", ".css")
 mimetypes.add_type("image/svg+xml", ".svg")
@@ -45,7 +47,7 @@ class JsonReply(JSONResponse):
 
 
 class Pages(StaticFiles):
-    """The page's files; a browser asks each time whether they have changed."""
+    """The page's files; the browser revalidates them on each use."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:
         answer = super().file_response(*args, **more)
@@ -54,12 +56,12 @@ class Pages(StaticFiles):
 
 
 class Studio:
-    """What the routes answer with."""
+    """The routes and their answers."""
 
     def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
-        """view: a JavaScript file with a view of the user's own (docs/guides/extend.md)."""
+        """`view`: a JavaScript file with the user's own view (docs/extend.md)."""
         self.opening, self.token, self.view = opening, token, view
-        self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
+        self.turn, self.waiting = asyncio.Lock(), 0  # models process one request at a time
         self.live = 0
 
     def routes(self) -> list[Route | Mount | WebSocketRoute]:
@@ -77,17 +79,17 @@ class Studio:
         ]
 
     async def _handlers(self) -> "Handlers":
-        """As soon as the models are open; a page that goes in the meantime stops nobody."""
+        """Wait until the models are open; a page that disconnects does not cancel the opening."""
         return await asyncio.shield(asyncio.wrap_future(self.opening))
 
     def _in_turn(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        """One at a time, on a thread."""
+        """A route that answers one request at a time, on a thread."""
 
         async def in_turn(request: Request) -> Response:
-            body = await request.body()  # to its end, so that it is seen when nobody waits any more
+            body = await request.body()  # read completely, so that a disconnect is noticed
             asked = Question(request.path_params, read_query(request.url.query), body)
             if self.waiting >= WAITING:
-                return JsonReply({"error": "the studio is busy; ask again in a moment"}, 503)
+                return JsonReply({"error": "the studio is busy; try again in a moment"}, 503)
             self.waiting += 1
             try:
                 handlers = await self._handlers()
@@ -106,19 +108,19 @@ class Studio:
 
     async def page(self, request: Request) -> Response:
         content = (STATIC / "index.html").read_bytes()
-        if self.view is not None:  # scripts run in this order: the view is known before it is drawn
+        if self.view is not None:  # register the view before the page draws
             own = b'<script type="module" src="/own/register.js"></script>'
             content = content.replace(MAIN, own + b"\n    " + MAIN)
         return Response(content, media_type="text/html")
 
     async def own_view(self, request: Request) -> Response:
-        """The user's file, read each time, so that a change shows when the page is loaded again."""
+        """The user's file, read each time so that changes appear when the page is reloaded."""
         if self.view is None:
-            raise HTTPException(404, "no view of your own; name its file with --view FILE.js")
+            raise HTTPException(404, "no view of your own; pass its file with --view FILE.js")
         return Response(self.view.read_bytes(), media_type="text/javascript")
 
     async def register(self, request: Request) -> Response:
-        """Adds the view to those of the page, under the name of its file."""
+        """A script that adds the user's view to the page, under the name of its file."""
         name = as_json(self.view.stem if self.view is not None else "").decode()
         script = (
             "import { VIEWS } from '/static/js/views/index.js';\n"
@@ -128,8 +130,8 @@ class Studio:
         return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
-        """Sets the cookie. A page goes on from here, and not a redirection: a browser would hold
-        the page that had the link for the one that asks, and keep the cookie to itself."""
+        """Set the cookie. A page forwards to the studio instead of a redirect: with a redirect, the
+        browser would attribute the request to the page with the link and withhold the cookie."""
         answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
@@ -154,7 +156,7 @@ class Studio:
 
 
 async def _wrong(request: Request, error: Exception) -> Response:
-    """No such address, another method, a request that was cut short, a mistake of ours."""
+    """Convert an exception to a response."""
     match error:
         case HTTPException():
             return JsonReply({"error": error.detail}, error.status_code, headers=error.headers)
@@ -163,9 +165,9 @@ async def _wrong(request: Request, error: Exception) -> Response:
         case TranslucidError():
             return JsonReply({"error": str(error)}, 422)  # the models could not be opened
         case ClientDisconnect():
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # is not delivered
         case _:
-            message = "the studio has made a mistake; see the terminal that runs it"
+            message = "internal error of the studio; see the terminal that runs it"
             return JsonReply({"error": message}, 500)
 
 
@@ -177,8 +179,8 @@ def make_app(
     once: str = "",
     view: Path | None = None,
 ) -> Guard:
-    """The guarded application; the address to open contains `guard.token` or, for one time, `once`.
-    view: a JavaScript file with a view of the user's own."""
+    """The guarded application; the address to open contains `guard.token` or, once only, `once`.
+    `view`: a JavaScript file with the user's own view."""
     token = token or secrets.token_urlsafe(24)
     kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
     app = Starlette(

@@ -1,8 +1,7 @@
-"""Who may talk to the studio: pages that it served itself, on this machine, with its token.
+"""Access control of the studio: only pages that it served, on this machine, with its token.
 
-A page elsewhere can make a browser send requests here, and a name elsewhere can be made to point
-here. So the name that was asked for is checked first, then the page that asks, then the token;
-nothing is taken from what a request claims.
+Another site can make a browser send requests here (CSRF), and another host name can resolve to this
+machine (DNS rebinding). So the host is checked first, then the origin, then the token.
 """
 
 import asyncio
@@ -11,8 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-LARGEST = 1_000_000  # bytes of a request
-PATIENCE = 10.0  # seconds in which a request must have come
+LARGEST = 1_000_000  # bytes per request
+PATIENCE = 10.0  # seconds until a request must be complete
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -25,12 +24,12 @@ HEADERS = {
     b"cross-origin-opener-policy": b"same-origin",
 }
 DEFAULT_HEADERS = {b"cache-control": b"no-store"}
-TOO_LARGE = f"a request may have {LARGEST:,} bytes"
-TOO_SLOW = f"the request did not come within {PATIENCE:.0f} seconds"
+TOO_LARGE = f"a request may have at most {LARGEST:,} bytes"
+TOO_SLOW = f"the request was not complete after {PATIENCE:.0f} seconds"
 
 
 class Refused(Exception):
-    """A request that is not read to its end."""
+    """A request that is rejected before it is read completely."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -38,11 +37,11 @@ class Refused(Exception):
 
 
 class Guard:
-    """Around an ASGI application."""
+    """Access control around an ASGI application."""
 
     def __init__(self, app: Any, *, token: str, hosts: frozenset[str], once: str = "") -> None:
-        """`once`: a further token that opens the page a single time, for a command line that others
-        on this machine may see."""
+        """`once`: a second token that opens the page a single time, for the browser's command line,
+        which other users of this machine can see."""
         self.app, self.token, self.hosts, self.once = app, token, hosts, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -75,29 +74,28 @@ class Guard:
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             raise Refused(403, "this studio answers only under its own address")
         if any(origin != f"http://{hosts[0]}" for origin in origins):
-            raise Refused(403, "another page may not ask the studio")
+            raise Refused(403, "other sites may not use the studio")
         if len(origins) > 1 or (not origins and (asks or scope["type"] == "websocket")):
-            raise Refused(403, "the request does not say which page it comes from")
+            raise Refused(403, "the request must have one Origin header")
         if self._opens(scope):
             return
         if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
-            raise Refused(403, "another page may not ask the studio")
+            raise Refused(403, "other sites may not use the studio")
         if not self._known(headers, cookie_name(hosts[0])):
             raise Refused(
-                403, "open the address that `translucid explore` has printed: it holds the token"
+                403, "open the address that `translucid explore` printed: it contains the token"
             )
         if asks:
             kinds = headers.get("content-type", [])
             if [kind.partition(";")[0].strip().lower() for kind in kinds] != ["application/json"]:
-                raise Refused(415, "only application/json is read")
+                raise Refused(415, "the content type must be application/json")
         for length in headers.get("content-length", []):
-            if not (length.isascii() and length.isdigit() and len(length) < 10):
-                raise Refused(413, TOO_LARGE)
-            if int(length) > LARGEST:
+            digits = length.isascii() and length.isdigit() and len(length) < 10
+            if not digits or int(length) > LARGEST:
                 raise Refused(413, TOO_LARGE)
 
     def _opens(self, scope: Any) -> bool:
-        """The address that was printed holds the token. Whoever knows it may come from anywhere."""
+        """Whether this is the printed address with the token; any site may link to it."""
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
             return False
         place, _, shown = scope["path"].rpartition("/")
@@ -109,8 +107,8 @@ class Guard:
         return _same(shown, self.token)
 
     def _known(self, headers: dict[str, list[str]], name: str) -> bool:
-        """The token stands in a cookie, which the address that was printed sets. Other programs on
-        this machine may have set cookies of any shape for the same name of a host."""
+        """Whether a cookie contains the token. Other programs on this machine may have set any
+        other cookies for the same host."""
         pairs = (
             pair.partition("=") for line in headers.get("cookie", []) for pair in line.split(";")
         )
@@ -119,7 +117,7 @@ class Guard:
 
 
 def cookie_name(host: str) -> str:
-    """Of its own for each port, since cookies know hosts only: two studios at once do not meet."""
+    """The cookie's name with the port, since all ports of a host share cookies."""
     return f"translucid-{host.rpartition(':')[2] if ':' in host else '80'}"
 
 
@@ -128,7 +126,7 @@ def _same(value: str, token: str) -> bool:
 
 
 def _counted(receive: Any) -> Any:
-    """The body, as long as it is neither too long nor too slow."""
+    """Receive the body with limits on its size and time."""
     began, size, whole = asyncio.get_running_loop().time(), 0, False
 
     async def counted() -> Any:
@@ -150,7 +148,7 @@ def _counted(receive: Any) -> Any:
 
 
 def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """With the guard's headers, each once."""
+    """Add the security headers, each once."""
     kept = [(name, value) for name, value in headers if name.lower() not in HEADERS]
     names = {name.lower() for name, _ in kept}
     missing = [(name, value) for name, value in DEFAULT_HEADERS.items() if name not in names]
@@ -161,7 +159,7 @@ async def _refuse(send: Any, error: Refused) -> None:
     body = json.dumps({"error": error.why}).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        # what is left of the request is not waited for
+        # the rest of the request is not read
         *([(b"connection", b"close")] if error.status in (408, 413) else []),
     ]  # fmt: skip
     await send({"type": "http.response.start", "status": error.status, "headers": headers})

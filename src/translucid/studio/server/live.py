@@ -1,10 +1,10 @@
-"""What the Train view is sent over its socket: all so far, then what comes, four times a second.
+"""The WebSocket of the Train view: everything so far, then updates four times a second.
 
-    text     {"about": {...}}                 once, and again when the run is begun anew
-    binary   two frames (see `following`)     all so far; again at the end, and when begun anew
-    text     {"points": ..., "state": ...}    what is new, or how the run stands now
+    text     {"about": {...}}                 once, and again when the run restarts
+    binary   two frames (`run_follower`)      everything so far; again at the end and on a restart
+    text     {"points": ..., "state": ...}    new records, or a new state
 
-The page sends nothing; that it pauses is its own affair.
+The page sends nothing.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from translucid.runs.recorder import about
 from translucid.studio.run_follower import RunFollower, RunReading, history, message
 from translucid.studio.server.questions import as_json
 
-BETWEEN = 0.25  # seconds from one message to the next
+BETWEEN = 0.25  # seconds between messages
 ENDED = ("finished", "interrupted", "failed", "stopped")
 
 
 async def follow(socket: WebSocket, run: RunFollower) -> None:
-    """Until the page goes, or the server ends."""
+    """Send updates until the page disconnects or the server stops."""
     await socket.accept()
     gone = asyncio.create_task(_gone(socket))
     run.pages[id(socket)] = False
     try:
         await _send_all(socket, run, gone)
-    except (WebSocketDisconnect, RuntimeError):  # it went while something was sent
+    except (WebSocketDisconnect, RuntimeError):  # it disconnected during a message
         pass
     finally:
         gone.cancel()
@@ -51,16 +51,16 @@ async def _send_all(socket: WebSocket, run: RunFollower, gone: "asyncio.Task[Non
             before, news = state, await run_in_threadpool(reading.more)
             state = reading.state()
             if reading.again or about(run.folder).get("layers", []) != reading.layers:
-                break  # begun anew, or recorded only now
+                break  # restarted, or recording has just begun
             if state != before and state["state"] in ENDED:
-                break  # all of it once more: on the way, a fast run was thinned
+                break  # send everything again: updates of a fast run were thinned
             if news.some or state != before:
                 await socket.send_text(_json(message(news, state)))
                 run.pages[id(socket)] = state["state"] in ENDED
 
 
 async def _gone(socket: WebSocket) -> None:
-    """The page has nothing to say: one that sends is let go of."""
+    """Wait until the page disconnects; close the connection if it sends anything."""
     if (await socket.receive())["type"] != "websocket.disconnect":
         await socket.close(1008, "the Train view sends nothing")
 

@@ -1,5 +1,5 @@
-"""What a page may ask, and the form of questions and answers. No torch here: the server, which
-stands on this, shows its page before torch is there."""
+"""The requests of the page, and the form of questions and replies. Must not import torch: the
+server shows its page before torch is loaded."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-# A method and a path, and the name of what answers it: a method of `handlers.Handlers`.
+# Method and path of each request, and the method of `handlers.Handlers` that answers it.
 QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/models"): "models", ("GET", "/api/model/{m}"): "model",
     ("GET", "/api/catalogue"): "catalogue", ("POST", "/api/runs"): "new_run",
@@ -41,10 +41,10 @@ class Reply:
 
 
 class Query(dict[str, list[str]]):
-    """A query: names may stand several times; the last one counts where one is wanted."""
+    """A query; if a name appears several times, the last value counts unless all are wanted."""
 
-    def one(self, name: str, otherwise: str | None = None) -> str | None:
-        return self[name][-1] if name in self else otherwise
+    def one(self, name: str) -> str | None:
+        return self[name][-1] if name in self else None
 
     def text(self, name: str, otherwise: str) -> str:
         return self[name][-1] if name in self else otherwise
@@ -59,14 +59,13 @@ def read_query(text: str) -> Query:
 
 @dataclass(frozen=True)
 class Question:
-    place: dict[str, str]  # what the path names: a model, a run
+    place: dict[str, str]  # path parameters: a model, a run
     query: Query
     body: bytes = b""
 
 
 def as_json(content: Any) -> bytes:
-    """JSON, as browsers read it: what is no number is null, and half a character is a question
-    mark."""
+    """JSON for browsers: numbers that are not finite become null, lone surrogates `?`."""
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:

@@ -1,5 +1,6 @@
-"""Run the studio's server on a local port, alone or beside a training; slow clients are dropped."""
+"""Run the studio's server on a local port, alone or during training; slow clients are dropped."""
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -11,25 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from translucid.core.errors import InputError
 from translucid.studio.server.app import make_app
 
-if TYPE_CHECKING:  # it imports torch, and the page is shown before that
+if TYPE_CHECKING:  # imports torch, which must not delay the page
     from translucid.studio.handlers import Handlers
-import asyncio
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
-HEAD = 10.0  # seconds in which the head of a request must have come
-MOST = 256  # connections at once
+HEAD = 10.0  # seconds until the headers of a request must be complete
+MOST = 256  # concurrent connections
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's, which waits for ever for the first request of a connection."""
+    """uvicorn's protocol with a deadline; uvicorn waits forever for the first request."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -53,7 +52,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """The deadline runs as long as a head is awaited, whatever of it has come."""
+        """Run the deadline while the headers of a request are incomplete."""
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._forget()
         elif self._deadline is None:
@@ -71,12 +70,12 @@ class PatientProtocol(H11Protocol):
             self.transport.close()
 
 
-PORT = 8642  # of the first studio on this machine
-PORTS = 20  # that are tried from there on
+PORT = 8642  # the default
+PORTS = 20  # tried from there on
 LOOPBACK = ("127.0.0.1", "localhost")
-FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
-HEAD_START = 0.7  # seconds in which a browser takes the page; opening models would hold it up
-AFTERWARDS = 0.5  # seconds in which they may ask for the last table
+FAREWELL = 5.0  # seconds to send the end of training to all pages
+HEAD_START = 0.7  # seconds for the browser to load the page before models are opened
+AFTERWARDS = 0.5  # seconds for pages to request the last table
 OPTIONS: dict[str, Any] = {
     "log_level": "warning", "http": PatientProtocol, "ws": "wsproto", "ws_max_size": 1024,
     "lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 2,
@@ -86,13 +85,13 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Ready:
-    """A server that holds its port and has not begun."""
+    """A server that holds its port but has not started."""
 
     server: uvicorn.Server
     held: socket.socket
-    begin: str  # of an address; a token follows
+    begin: str  # of the address; a token follows
     token: str
-    once: str  # works a single time
+    once: str  # a token that works a single time
     opening: "Future[Handlers]"
 
     @property
@@ -100,18 +99,18 @@ class Ready:
         return self.begin + self.token
 
     def announced(self, asked: int | None) -> str:
-        """For people: where it is, and why not where it usually is."""
+        """A message if the server does not use the default port."""
         number = self.held.getsockname()[1]
         usual = asked is not None or number == PORT
-        return "" if usual else f"port {PORT} is taken (another studio?): this one has {number}"
+        return "" if usual else f"port {PORT} is in use (another studio?); using port {number}"
 
     def run(self) -> None:
-        """Until Ctrl-C."""
+        """Serve until Ctrl-C."""
         self.server.run(sockets=[self.held])
 
     def run_opening(self, opened: "Callable[[], Handlers]", after: float = 0.0) -> None:
-        """Until Ctrl-C, and on a thread meanwhile what opens the models, `after` so many seconds.
-        If they cannot be opened that ends all, after the pages that wait have been told."""
+        """Serve until Ctrl-C while a thread opens the models `after` this many seconds. If they
+        cannot be opened, waiting pages get the error and the server stops."""
         thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
         thread.start()
         self.run()
@@ -128,7 +127,7 @@ class Ready:
 
     @contextmanager
     def in_background(self) -> Iterator[None]:
-        """On a thread of its own, as long as the block lasts."""
+        """Serve on a separate thread for the duration of the block."""
         thread = threading.Thread(target=self.run, name="studio", daemon=True)
         thread.start()
         try:
@@ -150,11 +149,11 @@ class Ready:
 
 
 def ready(port: int | None, view: Path | None = None) -> Ready:
-    """Take a port of this machine, any for 0; for None the usual one, or the next that is free.
-    view: a JavaScript file with a view of the user's own."""
+    """Bind a port: any free one for 0, the default or the next free one for None.
+    `view`: a JavaScript file with the user's own view."""
     held = _usual() if port is None else _taken(port)
-    # asyncio does so only for sockets that name their protocol, and this one does not; without it
-    # every answer waits 40 ms for an acknowledgement.
+    # asyncio sets it only for sockets with an explicit protocol; without it, every answer waits
+    # 40 ms for an acknowledgement.
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     number = held.getsockname()[1]
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -171,12 +170,12 @@ def _taken(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(
-            f"port {port} cannot be used ({why}); leave --port out for a free one"
+            f"cannot use port {port} ({why}); omit --port to use a free one"
         ) from error
 
 
 def _usual() -> socket.socket:
-    """The same at each start, so that links and bookmarks go on working."""
+    """The same port at each start if possible, so that links and bookmarks keep working."""
     for port in range(PORT, PORT + PORTS):
         with suppress(OSError):
             return socket.create_server((LOOPBACK[0], port))
@@ -184,7 +183,7 @@ def _usual() -> socket.socket:
 
 
 def for_training(folder: Path, port: int | None) -> Ready:
-    """For a run that is about to begin: there is no model to open, only its files to follow."""
+    """A server for a run that is about to start: it follows the run's files and opens no model."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library
     from translucid.studio.run_follower import RunFollower

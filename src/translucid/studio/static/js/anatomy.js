@@ -1,5 +1,5 @@
-// From the points of a run to the parts of a model: bands (encoder, decoder), layers, panes in the order of the data.
-// Nothing is known here of any one model; names and axes of the points say what there is.
+// From the points of a run to the parts of a model: bands (encoder, decoder), layers, and panes in the order of the
+// data, derived from the names and axes of the points.
 import { capital } from './dom.js';
 
 const ROWS = new Set(['length', 'queries', 'keys']);
@@ -42,7 +42,7 @@ const LETTERS = {
   reset: 'r',
   update: 'z',
 };
-// The point that stands for a part, the best first.
+// The points that represent a part, the best first.
 const SPEAKS = {
   embedding: ['scaled', 'lookup'],
   characters: ['sum', 'output'],
@@ -72,7 +72,7 @@ export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
-// What the catalogue says of a point, with the formula by which this model computes it.
+// The catalogue's entry of a point, with this model's formula.
 export const entryAt = (catalogue, points, at) => {
   const entry = catalogue[entryOf(at)];
   const formula = points.get(at)?.formula;
@@ -85,6 +85,9 @@ export const layerOf = scope => {
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
 export const ofHead = pane => /(^|\.)(head|ngrams)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
+// Of an attention pattern: cross, encoder or decoder.
+export const attentionKind = at =>
+  crosses(scopeOf(at)) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder';
 
 export function title(scope) {
   // "Decoder layer 2", "Cross-attention"
@@ -150,7 +153,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     };
   });
   if (bands.length === 2) {
-    // what the decoder looks back at
+    // what cross-attention reads
     const memory = bands[0].panes.findLast(pane => pane.kind === 'tile');
     if (memory) {
       memory.label = 'encoder output';
@@ -160,7 +163,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   return { bands, end, members };
 }
 
-// One layer is open; each other layer is one plate.
+// One layer is open; the others are one plate each.
 function panes(points, side, wanted) {
   const layers = [...new Set(points.map(point => layerOf(point.local)).filter(layer => layer !== null))];
   const open = layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
@@ -260,7 +263,7 @@ function ofScope(scope, local, all, side, layer) {
     },
   ];
 }
-// A model without a text: each layer is a column of numbers.
+// A model of numbers: each layer is a column.
 function columns(points, features, run, standardised) {
   const shown = points.filter(
     point =>

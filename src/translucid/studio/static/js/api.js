@@ -1,4 +1,4 @@
-// All questions to the server. Runs never change, so what was asked once is kept.
+// All requests to the server. Runs never change, so their answers are cached.
 import { frames } from './frames.js';
 
 const kept = new Map(); // address -> promise, the oldest first
@@ -6,13 +6,13 @@ export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tes
 const KEPT = 200;
 
 export class Refused extends Error {}
-// Why the server refused; any other mistake is thrown on.
+// The message of a refusal; other errors are rethrown.
 export function refusal(error) {
   if (!(error instanceof Refused)) throw error;
   return error.message;
 }
-// The view that asks now. What it has asked for comes to it as long as it is shown: of a view that was left, no answer
-// and no refusal is delivered, so that it never draws over the next one.
+// The current view. Answers and refusals are not delivered to a view that was left, so it never draws over the next
+// one.
 let asking = null;
 export function answersFor(signal) {
   asking = signal;
@@ -40,7 +40,7 @@ async function fetched(address, options) {
   }
   return answer;
 }
-// key: what the answer is kept under.
+// key: the key in the cache.
 function once(address, read, options, key = address) {
   if (!kept.has(key)) {
     const found = ask(address, options).then(read);
@@ -55,7 +55,7 @@ const json = async answer => {
   count(text.length);
   return JSON.parse(text);
 };
-// Asked each time: what comes may differ.
+// Not cached: the answer may change.
 const anew = (address, read = json) => delivered(ask(address).then(read));
 const binary = async answer => {
   const buffer = await answer.arrayBuffer();
@@ -93,20 +93,19 @@ export const tensor = async (id, name, options) => (await tensors(id, [name], op
 // layers: '3:5' for some of them.
 export const heads = async (id, kind, layers, pool = 48) =>
   (await once(`/api/runs/${id}/heads?${query({ kind, pool, layers })}`, binary))[0];
-// One number and the numbers that made it; top: so many terms of a long sum, by default eight.
+// One number and its terms; top: how many terms of a long sum [default: 8].
 export const terms = async (id, address, top) => ({
   ...(await once(`/api/runs/${id}/terms?${query({ address, top })}`, json)),
   top: top ?? 0,
 });
-// What each part adds to the logit of an output at a position; what each layer would say there; how much what was read
-// counted for what stands there.
+// Contributions of parts to a logit; the logit lens; the saliency of the input.
 export const contributions = (id, position, output) =>
   once(`/api/runs/${id}/contributions?${query({ position, output })}`, json);
 export const lens = (id, position) => once(`/api/runs/${id}/lens?${query({ position })}`, json);
 export const saliency = (id, position) => once(`/api/runs/${id}/saliency?${query({ position })}`, json);
 export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
-// The likeliest tokens of all positions of a run, k of each: { at, steps: [{ n, words, ids, probabilities, ... }] }.
-// positions: '3:5' for some of them; tokens: along this text instead of the run's own, with what is looked at.
+// The k likeliest tokens at each position: { at, steps: [{ n, words, ids, probabilities, ... }] }. positions: '3:5' for
+// some of them; tokens: along this text instead of the run's own, with attention weights.
 export const steps = (id, { k, positions, tokens }) =>
   once(`/api/runs/${id}/steps?${query({ k, positions, tokens: tokens?.join('.') })}`, json);
 export const step = async (id, n, options) => {
@@ -117,19 +116,19 @@ export const step = async (id, n, options) => {
 };
 export const only = n => `${n}:${n + 1}`; // one position
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
-// Texts that are sampled, and each step of the first with the distribution that it was drawn from.
+// Sampled texts, and the sampling distribution at each step of the first.
 export const draws = (id, options) => once(`/api/runs/${id}/draws?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
-// Whether what a stop of a lesson asks for is done at this address of the page.
+// Whether the task of a stop is done at this address of the page.
 export const check = (id, name, stop, address) =>
   anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
-// One step of a training of two inputs.
+// One step of training on points in the plane.
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json);
-// A training that goes on: what comes is never kept.
+// A training run, which is never cached.
 export const training = m =>
   location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);
-// A notebook has no socket: there it is asked for anew, as long as it goes on.
+// A notebook has no WebSocket and polls while training continues.
 const BETWEEN = 2000; // ms
 function watched(m) {
   const socket = new EventTarget();
@@ -158,17 +157,17 @@ function watched(m) {
 }
 export const probes = (m, saved, form) =>
   anew(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`, binary);
-// Many texts, some at each request: asked again until done is of.
+// Surveys of many texts: repeat the request until done equals of.
 export const hardest = m => anew(`/api/model/${encodeURIComponent(m)}/hardest`);
 export const unit = (m, at, number) => anew(`/api/model/${encodeURIComponent(m)}/unit?${query({ at, unit: number })}`);
 export const labels = (m, at) => anew(`/api/model/${encodeURIComponent(m)}/labels?${query({ at })}`);
-// Values of a clean run put into a corrupted one: what can be asked; one cell; one point with every token.
+// Activation patching: the outline; one cell; one point at every token.
 export const patching = options => once(`/api/patching?${query(options)}`, json);
 export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);
 export const patchRow = options => once(`/api/patching/row?${query(options)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
-// All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.
+// Save the session in one file. Requests have a size limit, so the first of very many questions are dropped.
 const MOST = 900_000; // bytes, of a million
 export async function session(address) {
   const all = [...asked.values()];
@@ -176,7 +175,7 @@ export async function session(address) {
   return (await fetched('/api/session', posted({ address, asked: all }))).blob();
 }
 
-// One at a time, and then the newest that was wanted meanwhile: a pointer asks faster than a long text is read.
+// Run act one call at a time, then once more with the newest arguments given meanwhile.
 export function latest(act) {
   let busy = false;
   let next = null;

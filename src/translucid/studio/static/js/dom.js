@@ -1,10 +1,10 @@
-// Makers for HTML, SVG and MathML, and one unit: everything scales with the root font size.
-// Text enters as text nodes only; styles go through the object model, as the page's policy wants.
+// Functions that create HTML, SVG and MathML, and the unit that scales with the root font size. Text is inserted as
+// text nodes only, and styles through the object model, as the content security policy requires.
 const SVG = 'http://www.w3.org/2000/svg';
 const MML = 'http://www.w3.org/1998/Math/MathML';
 
-// h('p.quiet.small', { title }, 'text', other): a tag with its classes, attributes where there are some, and what is in
-// it. What is null, undefined or false is left out, of attributes and of content.
+// h('p.quiet.small', { title }, 'text', other): a tag with classes, optional attributes, and content. Attributes and
+// content that are null, undefined or false are omitted.
 const isAttributes = given => given?.constructor === Object;
 const isLeftOut = value => value === undefined || value === null || value === false;
 
@@ -16,7 +16,7 @@ function made(el, classes, given) {
     if (isLeftOut(value)) continue;
     if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
     else if (key === 'style')
-      // in a box of a notebook sizes count from the box
+      // in a notebook, sizes are relative to the box
       el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
     else if (key === 'width' || key === 'height')
       // biome-ignore lint/complexity/useMathMinMax: it may be a text, as 100%; and no room is no error
@@ -37,14 +37,14 @@ export const h = maker(tag => document.createElement(tag));
 export const s = maker(tag => document.createElementNS(SVG, tag));
 export const m = maker(tag => document.createElementNS(MML, tag));
 
-// The pointer comes to an element or it gets the focus; and goes again.
+// Call look on hover or focus, and away when it ends.
 export function onLook(el, look, away) {
   for (const kind of ['mouseenter', 'focus']) el.addEventListener(kind, look);
   for (const kind of ['mouseleave', 'blur']) el.addEventListener(kind, away);
   return el;
 }
 
-// Where a label of a picture lies, seen from its x and y.
+// Alignment of a label relative to its x and y.
 export const LEFT_OF = { 'text-anchor': 'end', 'dominant-baseline': 'central' };
 export const RIGHT_OF = { 'dominant-baseline': 'central' };
 export const ABOVE = { 'text-anchor': 'middle' };
@@ -52,8 +52,7 @@ export const ABOVE = { 'text-anchor': 'middle' };
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 const pen = document.createElement('canvas').getContext('2d');
-// The width of the widest of some words, in px at the present scale. A word may be several pieces; most: letters of a
-// piece that are written.
+// The width of the widest word, in px. A word may be a list of pieces; most: the longest piece in characters.
 export function widest(words, rem, { family = 'serif', weight = 400, most = Infinity } = {}) {
   const face = getComputedStyle(document.documentElement).getPropertyValue(
     { mono: '--numbers', names: '--names' }[family] ?? '--words',
@@ -67,7 +66,7 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
   return words.reduce((wide, word) => Math.max(wide, pen.measureText(written(word)).width), 0);
 }
 
-// MathML from the server: made by our own parser from the catalogue, checked again by the browser's.
+// MathML from the server, parsed as XML.
 export function formula(markup, display = true) {
   if (!markup) return null;
   const parsed = new DOMParser().parseFromString(markup, 'application/xml');
@@ -112,7 +111,7 @@ export const icon = name =>
   );
 export const special = word => /^<\/?\w+>$/.test(word);
 
-// A box over the page: it holds the focus while it is open; Escape and a click beside it close it.
+// A modal dialog; Escape and a click outside close it.
 export function dialog(title, ...body) {
   const shut = h('button.edit', { onclick: () => box.close() }, 'Close');
   const box = h('dialog.over', { 'aria-label': title }, h('header', h('h2', title), shut), body);
@@ -134,11 +133,11 @@ export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 export const nearestIndex = (i, count) => Math.min(count - 1, Math.max(0, i));
 export const range = n => Array.from({ length: n }, (_, i) => i);
-// Which of many labels are shown: every n-th, the looked-at one always, and none that would touch it.
+// Which labels are shown: every n-th, always the highlighted one, and none that would overlap it.
 export const isLabelled = (i, every, lit) =>
   i === lit || (i % every === 0 && (lit === null || lit === undefined || Math.abs(i - lit) >= every));
 export function spacedLabels(places, gap, lit) {
-  // the same for labels that do not stand at equal distances
+  // the same for labels at unequal distances
   const seen = new Set(lit === null || lit === undefined ? [] : [lit]);
   let last = -Infinity;
   places.forEach((y, i) => {

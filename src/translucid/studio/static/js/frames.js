@@ -9,7 +9,7 @@ export class Frame {
     return this.shape.reduce((a, b) => a * b, 1);
   }
   number(at) {
-    // a flat place -> the number, NaN: nothing to show
+    // flat index -> number; NaN: no value
     if (this.dtype !== 'u8') return this.dtype === 'f16' ? half(this.raw[at]) : this.raw[at];
     return this.raw[at] === NOTHING ? NaN : this.lo + (this.raw[at] / 254) * (this.hi - this.lo);
   }
@@ -19,7 +19,7 @@ export class Frame {
     return Array.from({ length: below }, (_, i) => this.number(first + i));
   }
   place(index) {
-    // where the numbers below a leading index begin, and how many there are
+    // the first flat index below a leading index, and the count
     const below = this.shape.slice(index.length).reduce((a, b) => a * b, 1);
     const first = index.reduce((sum, i, axis) => sum * this.shape[axis] + i, 0);
     return [first * below, below];

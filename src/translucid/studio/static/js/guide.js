@@ -1,5 +1,5 @@
-// The lesson's strip: a few sentences above the read-out, over any view. Its numbers are those of the run at hand,
-// its nouns light what they name, and each stop is an address. One may wander off; Space comes back, then goes on.
+// The lesson's strip above the status bar, in any view. Its numbers come from the current run, its nouns highlight what
+// they name, and each stop is an address. Space returns to the stop, then continues.
 import { isPlainKey } from './keyboard.js';
 import { h, icon, special, onLook } from './dom.js';
 import { address, go, link as to, written } from './route.js';
@@ -13,7 +13,7 @@ const box = () => document.getElementById('lesson');
 let now = null; // { id, place, lesson, view }
 
 export function stopAt(id, place, step) {
-  // the address of a stop; places are counted from 1, as they are told
+  // the address of a stop, counted from 1
   const [view, query] = (step.address ?? address().view).split('?');
   const own = new URLSearchParams(query ?? '');
   const { params } = address();
@@ -47,11 +47,11 @@ function leave() {
 }
 
 const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
-// A lesson on this run; of one that is not there, why.
+// A lesson on this run, or the reason why it does not exist.
 const lessonOf = async (run, id) =>
   id && run ? api.lesson(run.run, id).catch(error => ({ steps: [], why: api.refusal(error) })) : null;
-// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there;
-// of a station also its model and its sentence.
+// A link to a stop without a view opens the stop's view with its selection and pins; for a station, also its model and
+// sentence.
 export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
   const [, id, place] = told();
@@ -80,7 +80,7 @@ export async function guide(view, { run }) {
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
-// What was learnt, and where to go from here.
+// What was learnt, and what comes next.
 async function endOf(lesson) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
   const here = stations.findIndex(each => each.id === lesson.id);
@@ -178,7 +178,7 @@ function nowhere({ name, steps, why }, place) {
     shut(),
   ];
 }
-// A sentence that lacks what the stop is about: the lesson's own has it.
+// The sentence lacks the subject of the stop; offer the lesson's own.
 const another = ({ text }) =>
   h(
     'p.task',
@@ -186,7 +186,7 @@ const another = ({ text }) =>
       ? [h('a', { href: to(address().view, { text, target: null }) }, 'Back to the lesson’s sentence'), `: ${text}`]
       : 'Press Edit and write another sentence.',
   );
-// For who came by a link to a stop that this model lacks: the lesson's own model, and the tour that fits best.
+// For a stop that this model lacks: the lesson's own model, and the tour that fits best.
 async function instead(lesson, run) {
   const listed = await api.lessons();
   const own = listed.find(each => each.id === lesson.id && each.m);
@@ -231,7 +231,7 @@ const missed = steps =>
     )
     .join('; ');
 
-// ---- a task: a button that asks whether what the page shows is what was asked for, and what was said to that
+// ---- a task: a button that checks what the page shows, and the result
 const done = new Set(); // lesson.stop, of this session
 export const doneIn = id => [...done].filter(key => key.startsWith(`${id}.`)).length;
 
@@ -261,7 +261,7 @@ export function pieces(list) {
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
   all.forEach((each, k) => {
-    // a sign stays with the button before it
+    // punctuation stays with the button before it
     const sign = typeof each === 'string' || typeof all[k + 1] !== 'string' ? '' : /^[.,:;?!)]*/.exec(all[k + 1])[0];
     if (!sign) return;
     all[k] = h('span.unbroken', each, sign);
@@ -280,7 +280,7 @@ function noun(text, means, kind) {
   el.append(text);
   return link.lights(el, [means]);
 }
-// A number of the run: the read-out tells where it stands, a click goes there.
+// A number of the run: the status bar shows its origin, a click goes there.
 function number({ value, at, index, digits, meaning }, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
@@ -296,7 +296,7 @@ function number({ value, at, index, digits, meaning }, inSum) {
   return onLook(el, tell, () => readout());
 }
 
-// Space goes on with the lesson, before any view hears of it.
+// Space continues the lesson, before any view handles it.
 export function guided(event) {
   if (now === null || event.key !== ' ' || !isPlainKey(event)) return;
   if (document.querySelector('dialog[open]') || event.target.closest?.('button,a,summary')) return;

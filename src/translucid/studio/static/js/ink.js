@@ -1,4 +1,4 @@
-// Ink: the only place where a number becomes a colour. Zero is clear glass.
+// The only place where numbers become colours. Zero is transparent.
 const RAMPS = {
   light: {
     zero: '#F0F4F2',
@@ -37,7 +37,7 @@ export const theme = () => document.documentElement.dataset.theme || 'light';
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
 export const shades = kind => table(theme(), kind); // for those who paint many
-// The same as numbers of 32 bits, as the pixels of an ImageData lie in memory.
+// The same as 32-bit numbers, the pixel format of ImageData.
 export const packedColour = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 export const packed = kind => shades(kind).map(packedColour);
 export function shade(value, scale) {
@@ -67,7 +67,7 @@ export function gradient(scale) {
   );
 }
 
-// A variable of the page's styles, as it is in the present theme.
+// A CSS variable in the current theme.
 export const cssVariable = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function canvas(width, height) {
@@ -82,7 +82,7 @@ export function canvas(width, height) {
   return { el, ctx };
 }
 
-// A canvas with one pixel for each number: paint(pixels) fills them in, row by row, each one of `packed`.
+// A canvas with one pixel per number; paint(pixels) fills it row by row with colours of `packed`.
 export function pixelCanvas(rows, cols, paint) {
   const el = document.createElement('canvas');
   el.width = cols;
@@ -93,8 +93,7 @@ export function pixelCanvas(rows, cols, paint) {
   pen.putImageData(image, 0, 0);
   return el;
 }
-// Where there is nothing to show: masked, not recorded, no number; never a colour. u: the unit of the page; inset: left
-// free at the edges.
+// Hatching for missing values (masked, not recorded, not finite). u: the page's unit; inset: margin.
 export function hatch(ctx, { x, y, width, height }, u, inset = 0) {
   ctx.save();
   ctx.beginPath();
@@ -111,8 +110,8 @@ export function hatch(ctx, { x, y, width, height }, u, inset = 0) {
   ctx.restore();
 }
 
-// A number in a cell, in the middle of a ground of one colour. It is remembered, so that a saved picture can hold it as
-// text: the ground is painted over it there, as high as `room` at most.
+// A number in a cell, on a background of one colour. It is remembered so that a saved picture can contain it as text;
+// there, the background is painted over it, at most `room` high.
 const figures = new WeakMap();
 export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
   const family = cssVariable('--numbers');
@@ -129,12 +128,11 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
 export const paintedOn = el => figures.get(el) ?? [];
 
 export const MANY = 32; // values that are all written out
-// How the page writes numbers: so many digits behind the point. One that is not 0 is never written as 0, but as a
-// power of ten: 1.2e−4.
+// Format a number with a fixed number of digits; numbers that would round to 0 are written as 1.2e−4.
 export const num = (v, digits = 2) =>
   v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? power(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
 export const power = (v, digits = 1) => v.toExponential(digits).replaceAll('-', '−').replace('e+', 'e');
-// In a cell of a picture, which has room for its digits only; what points at the cell gives its number by `num`.
+// For a cell of a picture, which has room for the digits only; the status bar uses `num`.
 export const fixed = (v, digits = 2) => {
   if (Math.abs(v) === Infinity) return v < 0 ? '−∞' : '∞';
   const s = Math.abs(v).toFixed(digits);
@@ -149,21 +147,20 @@ export const brief = v => {
 export const counted = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
-// How a frame's numbers become colours; a probability's.
+// Colour scales: of probabilities, and of a frame.
 export const UNIT_SCALE = { kind: 'seq', max: 1 };
 export const scaleOf = frame =>
   frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi };
 
-// ---- a tensor tile: one row of numbers on each strand. Cells are never thinner than 3 px; the largest of a few
-// neighbours speaks for them.
+// ---- a tensor tile: a row of numbers per strand. Cells are at least 3 px wide and show the largest of their numbers.
 const LEAST = 3; // px of a cell
 export const cellsIn = (length, width) => Math.max(1, Math.min(length, Math.floor(width / LEAST)));
 export function block(length, cells, k) {
-  // the numbers that cell k stands for
+  // the numbers that cell k represents
   return [Math.floor((k * length) / cells), Math.floor(((k + 1) * length) / cells)];
 }
 export function loudest(row, from, to) {
-  // where the largest magnitude of a block lies
+  // the index of the largest magnitude in a block
   let best = from;
   for (let j = from + 1; j < to; j++) if (Math.abs(row[j]) > Math.abs(row[best])) best = j;
   return best;
@@ -185,7 +182,7 @@ export function paintRow(ctx, row, { x, y, width, height, scale }) {
     ctx.fillRect(x0, y, x1 - x0, height);
   }
 }
-// The number under the pointer: { row, column, value, of } where `of` tells how many the cell stands for.
+// The number under the pointer: { row, column, value, of }, where `of` is the count of numbers in the cell.
 export function under(rows, { x, y, width, pitch }, px, py) {
   const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch)));
   const row = rows[i];

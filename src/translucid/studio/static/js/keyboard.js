@@ -1,8 +1,7 @@
-// Hands on the keyboard: which keys are meant for the page; a picture is one tab stop, arrows walk over its marks; and
-// what had the focus has it again after a redraw.
+// Keyboard: keys of the page, navigation within pictures (each is one tab stop), and the focus after a redraw.
 import { s } from './dom.js';
 
-// Not typed into a field, and no shortcut of the browser.
+// Not typed into a field, and not a browser shortcut.
 export const isPlainKey = event =>
   !(event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey);
 // The keys of a view, until the signal is aborted.
@@ -12,16 +11,16 @@ export const onKeys = (signal, act) =>
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const TO_ENDS = { Home: [0, -Infinity], End: [0, Infinity] };
 
-// A picture is one tab stop: start() and step(place, down, across) give a place; look(place) shows it as the pointer
-// would, until leave(); take(place) is a click. kind, hint: what it is, and what the keys do, for who hears it.
-// area, placeAt(x, y): where the pointer finds places, and which one; from the corner of the picture.
+// Make a picture one tab stop: start() and step(place, down, across) return a place; look(place) shows it like the
+// pointer would, until leave(); take(place) is a click. kind, hint: for screen readers. area, placeAt(x, y): for the
+// pointer.
 export function walks(el, { name, kind = 'picture', hint, start, step, look, leave, take, area, placeAt, toEnds }) {
   let at = null;
   for (const [key, value] of Object.entries({
     tabindex: 0,
     role: 'application',
     'aria-roledescription': kind,
-    'aria-label': `${name}; ${hint ?? `arrows walk over it${take ? ', Enter takes' : ''}`}`,
+    'aria-label': `${name}; ${hint ?? `arrow keys move${take ? ', Enter selects' : ''}`}`,
   }))
     el.setAttribute(key, value);
   const stand = place => {
@@ -70,9 +69,22 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
   );
 }
 
+// Arrow keys move the focus between the buttons of a list (up and down) or of a grid with so many columns.
+export function arrowsMove(box, columns = 0) {
+  box.addEventListener('keydown', event => {
+    const [down, across] = MOVES[event.key] ?? [0, 0];
+    const all = [...box.querySelectorAll('button')];
+    const here = all.indexOf(document.activeElement);
+    const by = columns ? across + down * columns : down;
+    if (!by || here < 0) return;
+    event.preventDefault();
+    all[here + by]?.focus();
+  });
+}
+
 const FOCUSABLE = 'a[href],button,input,select,[tabindex]';
 const known = el => el.getAttribute('aria-label') || el.getAttribute('title') || el.textContent;
-// Call before a box is drawn anew; what it returns gives the focus back to what has the same name, or the same place.
+// Call before a redraw; the result restores the focus to the element with the same name or the same position.
 export function keepFocus(box) {
   const el = document.activeElement;
   if (!el || el === box || !box.contains(el)) return () => {};

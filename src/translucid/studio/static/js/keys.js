@@ -1,29 +1,29 @@
-// The keys in one list, and what they copy: a value with all its digits, or the line of Python that gives it.
+// The list of keys, and copying: a value in full precision, or Python code for it.
 import { h, dialog } from './dom.js';
 import * as api from './api.js';
 import { addressOf } from './parts/terms.js';
 
 const EVERYWHERE = [
   ['/', 'change the sentence'],
-  ['← →', 'the token before, the token after'],
-  ['t', 'the numbers of a picture as a table'],
-  ['c', 'copy the value at the foot of the page'],
-  ['Shift c', 'copy the line of Python that gives it'],
-  ['l', 'copy a link to exactly this'],
+  ['← →', 'previous or next token'],
+  ['t', 'show the numbers of a picture as a table'],
+  ['c', 'copy the value in the status bar'],
+  ['Shift c', 'copy Python code for the value'],
+  ['l', 'copy a link to this view'],
   ['s', 'save the view as SVG'],
   ['Shift s', 'save it as PNG'],
   ['x', 'save the session as one file'],
-  ['i', 'the inspector: away or back'],
+  ['i', 'show or hide the inspector'],
   ['d', 'light or dark'],
-  ['p', 'larger, for a projector'],
-  ['Esc', 'let go of what is pinned'],
+  ['p', 'larger text, for a projector'],
+  ['Esc', 'unpin'],
   ['?', 'this list'],
 ];
 const WITHIN = [
-  ['Tab', 'from picture to picture'],
-  ['← → ↑ ↓', 'inside a picture: from mark to mark'],
-  ['Enter', 'pin, open, or go in'],
-  ['Backspace', 'in the terms of a number: back'],
+  ['Tab', 'go to the next picture'],
+  ['← → ↑ ↓', 'move within a picture'],
+  ['Enter', 'pin or open'],
+  ['Backspace', 'in the terms of a number: go back'],
 ];
 
 const written = keys => keys.split(' ').map((key, i) => [i ? ' ' : '', key === '…' ? key : h('kbd', key)]);
@@ -43,8 +43,8 @@ export function keysTable(views) {
     h(
       'div.keylist',
       { tabindex: 0, role: 'region', 'aria-label': 'All keys' },
-      section('Everywhere', [[`1 … ${all.length}`, 'the views, in the order of the bar'], ...EVERYWHERE]),
-      section('With the keyboard only', WITHIN),
+      section('Everywhere', [[`1 … ${all.length}`, 'switch to a view'], ...EVERYWHERE]),
+      section('Keyboard navigation', WITHIN),
       all.filter(view => view.keys).map(view => section(view.keysTitle ?? `In ${view.name}`, view.keys)),
     ),
   );
@@ -53,8 +53,8 @@ export function keysTable(views) {
   });
 }
 
-// ---- copying. A read-out names its number as Python would: name[places], perhaps with .mean() behind, or softmax
-// name[places].
+// ---- copying. The status bar names a number like Python: name[index], optionally with .mean(), or softmax
+// name[index].
 const PLACE = /^(softmax )?([\w.]+)(?:\[([^\]]*)\])?((?:\.\w+\(\))*)$/;
 function parsed(told, run) {
   const found = PLACE.exec(told?.python === undefined ? (told?.path ?? '') : (told.python ?? ''));
@@ -73,7 +73,7 @@ export function pythonLine(told, run, target) {
   return `${trace}[${['0', ...places].join(', ')}]${found.behind}`;
 }
 export async function exactValue(told, run) {
-  // all digits, where the number stands in one place
+  // full precision if it is a single number
   const found = parsed(told, run);
   if (!found || found.soft || found.behind || !/^[\d, ]*$/.test(found.index)) return String(told.value);
   const opened = await api.terms(run.run, addressOf(found.name, found.index ? [found.index] : [], found.point.shape));

@@ -1,4 +1,4 @@
-// What we look at: a hovered key lights every mark that carries it, on any view.
+// Linked highlighting: a hovered key highlights every mark with this key, in any view.
 // Keys: src:2 (a word of the source), tgt:5 (a row of the decoder), unit:37, head:1.2.
 // Marks are found through a map from key to elements; the page is never searched.
 import { latest } from './api.js';
@@ -11,7 +11,7 @@ let lit = new Set();
 let meant = new Set();
 
 export function mark(el, ...keys) {
-  // el carries these keys from now on
+  // el has these keys from now on
   const entry = { el, keys };
   for (const key of keys) {
     if (!marks.has(key)) marks.set(key, new Set());
@@ -20,10 +20,16 @@ export function mark(el, ...keys) {
   return el;
 }
 export function forget(root) {
-  // marks within root are gone
+  // remove the marks within root
   for (const [key, entries] of marks) {
     for (const entry of entries) if (root === null || root.contains(entry.el)) entries.delete(entry);
     if (!entries.size) marks.delete(key);
+  }
+}
+export function clear(...boxes) {
+  for (const box of boxes) {
+    forget(box);
+    box.replaceChildren();
   }
 }
 export function paint() {
@@ -42,7 +48,7 @@ export function paint() {
   for (const entry of sought) entry.el.classList.add('meant');
   meant = sought;
 }
-// What a lesson speaks of may lie further down a list.
+// Scroll to what a lesson highlights.
 export function reveal() {
   for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' });
 }
@@ -51,7 +57,7 @@ export function hover(keys = []) {
   paint();
   for (const f of listeners) f('hover');
 }
-// What is pinned stays so: a second click changes nothing, or a panel would jump while somebody reads it.
+// A second click on the same keys does not unpin them, so that a panel does not jump.
 export function pin(keys) {
   if (keys.length === state.pins.length && keys.every(key => state.pins.includes(key))) return;
   repin(keys);
@@ -67,7 +73,7 @@ export function onChange(f) {
   listeners.add(f);
   return () => listeners.delete(f);
 }
-// Calls act(keysOf()) a moment after something else is looked at, until the signal is aborted.
+// Call act(keysOf()) shortly after the hovered or pinned keys change, until the signal is aborted.
 export function onLooked(signal, keysOf, act) {
   const soon = latest(act);
   let waiting = 0;
@@ -84,14 +90,14 @@ export function pinned(side, nth = 0) {
   const key = state.pins.filter(each => each.startsWith(`${side}:`))[nth];
   return key === undefined ? null : Number(key.split(':')[1]);
 }
-// While an element is looked at, its keys are.
+// Hover or focus on an element highlights its keys.
 export const lights = (el, keys) =>
   onLook(
     el,
     () => hover(keys),
     () => hover([]),
   );
-// Hovering and clicking an element means its keys.
+// Hover highlights the element's keys, a click pins them.
 export function alive(el, keys, { over, out } = {}) {
   lights(el, keys);
   if (over) onLook(el, over, out);
@@ -99,8 +105,8 @@ export function alive(el, keys, { over, out } = {}) {
   return mark(el, ...keys);
 }
 
-// What a panel is about: what is pinned, else what the pointer is over, else what it was over last. So a panel stands
-// still while the pointer is on its way to it.
+// The subject of a panel: pinned keys, else hovered ones, else the last hovered ones, so that it stays while the
+// pointer moves to it.
 export function steady() {
   let last = [];
   return () => {
@@ -110,8 +116,8 @@ export function steady() {
 }
 export const looked = () => (state.hover.length ? state.hover : state.pins);
 
-// ---- where two keys meet: which row and which column of a table the hovered or pinned keys mean
-// In self-attention rows and columns are the same words, so the first key is the row and the second the column.
+// ---- the row and column of a table that keys mean. In self-attention, rows and columns are the same words, so the
+// first key is the row and the second the column.
 export function cellOfKeys(keys, rows, cols) {
   // rows, cols: arrays of keys (or empty)
   const same = rows.length > 0 && rows[0] === cols[0];
@@ -123,7 +129,7 @@ export function cellOfKeys(keys, rows, cols) {
   return { row, col, exact: row !== null && col !== null && (!same || inRows.length > 1) };
 }
 
-// A row of a pooled table stands for its word and for those that follow, up to the next row.
+// A row of a pooled table represents its word and those up to the next row.
 function placeIn(wanted, key) {
   const found = wanted.indexOf(key);
   if (found >= 0 || wanted.length < 2) return found;
@@ -134,7 +140,7 @@ function placeIn(wanted, key) {
   const row = Math.floor((place - first) / (step - first));
   return step - first > 1 && row >= 0 && row < wanted.length ? row : -1;
 }
-// Which word is meant within a row of a pooled table: the one that a key names, else the first.
+// The word within a row of a pooled table: the one of a key, else the first.
 export function wordInRow(keys, rows, row) {
   const number = each => Number(each.split(':')[1]);
   const [side] = rows[0].split(':');
@@ -142,7 +148,7 @@ export function wordInRow(keys, rows, row) {
   const key = keys.find(each => each.startsWith(`${side}:`) && Math.floor(number(each) / step) === row);
   return key === undefined ? row * step : number(key);
 }
-// Calls f now and at every change, as long as the element is on the page.
+// Call f now and at every change while the element is on the page.
 export function follow(el, f) {
   let been = false;
   const stop = onChange(() => {

@@ -1,4 +1,4 @@
-// The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
+// The shell: address -> model, run, view; the sentence above every view; the keys.
 import { modelSelect } from './parts/controls.js';
 import { h, icon, unit } from './dom.js';
 import { address, go, isOwn, link as to, settle, unusable } from './route.js';
@@ -39,7 +39,7 @@ const sizes = ({ config, parameters }) =>
     `${parameters.toLocaleString('en')} weights`,
   ].filter(Boolean);
 const inFull = model => (model.unopened ? stateOf(model.m) : sizes(model).join(' · '));
-// As many of them as the bar has room for: a size that is cut off says nothing.
+// As many sizes as fit into the bar.
 const inShort = model => {
   const room = root.clientWidth / unit();
   return model.unopened
@@ -49,13 +49,13 @@ const inShort = model => {
         .join(' · ');
 };
 
-// Before a run has saved a model there is its training to look at, and nothing else.
+// A run without a saved model has only its training to show.
 function absent(id, model, all) {
   const opened = all.filter(each => !each.unopened);
   return !Object.hasOwn(VIEWS, id)
-    ? `there is no such view; there are ${Object.keys(VIEWS).join(', ')}`
+    ? `unknown view; the views are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && !VIEWS[id].withoutModel
-      ? 'There was no model yet when this page was opened; open the run again'
+      ? 'This run had no model when the page was opened; open the run again'
       : VIEWS[id].lacks?.(model, opened);
 }
 const tool = (name, key, onclick, face, kind) =>
@@ -92,17 +92,17 @@ function bar(view, model, all) {
     h(
       'div.tools',
       saver(keep),
-      tool('Larger, for a projector', 'p', projector, 'Aa', 'projector'),
+      tool('Larger text, for a projector', 'p', projector, 'Aa', 'projector'),
       tool('Light or dark', 'd', otherTheme, icon('theme')),
-      tool('Copy a link to exactly this', 'l', copyLink, icon('link')),
-      tool('The numbers of a picture as a table', 't', tables, icon('table')),
-      tool('The inspector: away or back', 'i', inspector, icon('panel'), 'inspect'),
+      tool('Copy a link to this view', 'l', copyLink, icon('link')),
+      tool('Show the numbers of a picture as a table', 't', tables, icon('table')),
+      tool('Show or hide the inspector', 'i', inspector, icon('panel'), 'inspect'),
       tool('All keys', '?', () => keysTable(VIEWS), '?', 'keys'),
     ),
   );
 }
-// The inspector is shown beside the view; in a small window it is a drawer over it. The two have a class each: a drawer
-// that was opened in a small window hides no inspector once the window is large.
+// The inspector is beside the view, or a drawer over it in a small window. The two states have separate classes, so
+// that a drawer opened in a small window does not hide the inspector in a large one.
 const small = matchMedia('(max-width: 1180px)'); // as in lesson.css
 function inspector() {
   root.classList.toggle(small.matches ? 'drawer' : 'folded');
@@ -125,7 +125,7 @@ async function copyValue() {
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
-  line ? copy(line) : notice('what is shown here is no single number of the trace');
+  line ? copy(line) : notice('this value is not a single number of the trace');
 }
 const keep = what => {
   if (shown) save(what, shown, draw).catch(told);
@@ -136,7 +136,7 @@ function projector() {
 }
 
 const LONG = 96; // words; a text of more is a strip
-// The vectors under the words: what leaves the encoder and the decoder, or the last states.
+// The vectors under the words: the outputs of the encoder and the decoder, or the last states.
 const DEPTHS = [
   'final_norm.output',
   'recurrent.output',
@@ -149,10 +149,10 @@ function depth(run, side) {
   const names = run.points.map(point => point.at).filter(at => at.split('.').includes(side));
   return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
 }
-// Why there is no sentence: the run had saved no model when the page was opened.
+// Why there is no sentence: the run had no model when the page was opened.
 const unread = ({ m }) => {
   const before =
-    stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To read sentences,';
+    stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To process sentences,';
   return `${before} open it again: translucid explore ${folderOf(m)}`.trim();
 };
 async function sentence(run, model) {
@@ -164,7 +164,7 @@ async function sentence(run, model) {
   // beside Edit, and perhaps an answer
   const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());
   const unknown = { src: new Set(run.unknown.source), tgt: new Set(run.unknown.target) };
-  // What a decoder is shown to write stands one row after what it reads.
+  // A decoder writes a token one row before it reads it.
   const lacks = (keys, i) => unknown[keys].has(keys === 'tgt' && source.length ? i + 1 : i);
   const words = async (list, side, keys) => {
     const at = depth(run, side);
@@ -223,7 +223,7 @@ const letGo = () =>
   h(
     'button.edit.unpin',
     {
-      title: 'Let go of what is pinned (Esc)',
+      title: 'Unpin (Esc)',
       'aria-label': 'Unpin',
       onclick: link.unpin,
       hidden: !link.state.pins[0],
@@ -233,7 +233,7 @@ const letGo = () =>
   );
 function answer(run, model) {
   if (model.outputs === 'masked_tokens') {
-    // what is hidden; without a mask, all
+    // the masked tokens; without a mask, all
     const masks = run.answer.filter((_, i) => /^[[<]mask[\]>]$/i.test(run.tokens.source[i]));
     return (masks.length ? masks : run.answer).join(' ');
   }
@@ -273,7 +273,7 @@ function edit(run, model) {
 }
 
 async function context(known) {
-  // known(model, all): called before the model has read
+  // known(model, all): called before the model runs
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
@@ -284,18 +284,18 @@ async function context(known) {
   const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
   return { all, model, run, catalogue, params };
 }
-// A link may pin what this sentence does not have.
+// A link may pin a token that this sentence does not have.
 function isThere(key, { tokens }) {
   const [side, place] = key.split(':');
   const words = { src: tokens.source.length ? tokens.source : tokens.features, tgt: tokens.target }[side];
   return words !== undefined && Number(place) < words.length;
 }
-// What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
+// Parts that an address hides: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
 const hidden = params => [
   ...(params.get('embed') ? ['bar', 'sentence'] : []),
   ...(params.get('hide')?.split(',') ?? []),
 ];
-// What went wrong, or was left out, above a picture that stays.
+// An error or a note above a picture that stays.
 function warned(message, ...more) {
   byId('stage').querySelector('.told.above')?.remove();
   byId('stage').append(
@@ -331,10 +331,10 @@ function told(error) {
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
-// A view that takes its time says what it computes.
+// The message of a slow view.
 const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
-// One signal for each drawing: when its view is left, what the view listens to ends, and answers that it still waits
-// for never reach it (api.js). So a view that was left draws nothing.
+// One signal per drawing: when its view is left, its listeners end and pending answers are not delivered (api.js), so
+// it draws nothing more.
 function draw() {
   shows.abort();
   shows = new AbortController();
@@ -398,7 +398,7 @@ async function drawOn(stage, signal) {
       stood = location.hash;
       const note = noteOnText();
       if (note) warned(note);
-      else if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
+      else if (odd.length) warned(`Ignored in this link: ${odd.join('; ')}.`);
     }
     root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
@@ -406,7 +406,7 @@ async function drawOn(stage, signal) {
     if (!signal.aborted) return told(error);
   }
 }
-// A click that the server did not answer: what stands on the page stays.
+// A click whose request failed: the page stays as it is.
 addEventListener('unhandledrejection', event => {
   if (!(event.reason instanceof api.Refused)) return;
   event.preventDefault();

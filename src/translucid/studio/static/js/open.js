@@ -1,2 +1,2 @@
-// The cookie is set: on to the page, with what the address says, and without the token.
+// The cookie is set: continue to the page with the address, without the token.
 location.replace(`/${location.hash}`);

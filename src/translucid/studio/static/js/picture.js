@@ -1,5 +1,5 @@
-// A view as a picture that stands alone, of plain shapes, lines, texts and images: browsers, drawing programs, slides
-// and typesetters read it. The page is walked as it is drawn; nothing of its styles or scripts is kept.
+// Save a view as a standalone SVG of plain shapes, text and images that any program can read. The page is converted as
+// it is drawn, without its styles or scripts.
 import { s, unit } from './dom.js';
 import { drawBox, control } from './picture/box.js';
 import { drawCanvas, drawSvg } from './picture/graphic.js';
@@ -7,14 +7,14 @@ import { drawMath } from './picture/math.js';
 import { at, face, px, store } from './picture/paint.js';
 import { drawText, fieldText, lineOf, marker, textAt } from './picture/text.js';
 
-// Of the caption, in px on a page of ordinary size.
+// Sizes of the caption, in px at normal text size.
 const MARGIN = 24;
 const LINE = 20;
 const LETTERS = 14;
 const PER_LETTER = 8.5;
 const PARTS = ['stage', 'lesson', 'readout'];
 
-// ---- the order of painting: what has a place of its own comes after what flows
+// ---- painting order: positioned elements come after the normal flow
 function layer(el) {
   if (el.nodeType !== Node.ELEMENT_NODE) return 0;
   const style = getComputedStyle(el);
@@ -57,7 +57,7 @@ function inside(node, style, box, seen, given) {
   return clipped(node, style, box, kids, given);
 }
 
-// ---- what rolls is cut off where the page cuts it off
+// ---- clipping of scrolled content
 const cuts = style => style.overflowX !== 'visible' || style.overflowY !== 'visible';
 function pane(style, { x, y, width, height }) {
   const [t, r, b, l] = ['Top', 'Right', 'Bottom', 'Left'].map(side => px(style[`border${side}Width`]));
@@ -105,7 +105,7 @@ function reaches(svg, box) {
   return x < -1 || y < -1 || x + width > w + 1 || y + height > t + 1;
 }
 
-// ---- before and after: boxes that are no elements
+// ---- ::before and ::after
 function beside(el, which, box, given) {
   const style = getComputedStyle(el, which);
   if (style.content === 'none' || style.content === 'normal' || style.display === 'none') return [];

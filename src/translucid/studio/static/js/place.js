@@ -1,7 +1,6 @@
-// A place for one studio among others: a box of a notebook, or a file without a server.
-// The page's modules use document, location, history, fetch and addEventListener; in a bundle
-// (studio/page_bundle.py) these names mean what is made here, so that each box has its own state,
-// keys and address, and styles that stay inside.
+// The environment of an embedded studio: a notebook's box, or a file without a server. In a bundle
+// (studio/page_bundle.py), the modules' document, location, history, fetch and addEventListener are those created here,
+// so each box has its own state, keys, address and styles.
 const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
@@ -114,7 +113,7 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     return new Response(bytes, { status, headers: { 'content-type': kind } });
   };
 
-  // Links lead on within the box.
+  // Links stay within the box.
   root.addEventListener('click', event => {
     const to = event.target.closest?.('a[href^="#/"]');
     if (!to || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -127,7 +126,7 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
         event.stopPropagation();
     });
   }
-  // Where the focus was on something that is drawn anew, keys still mean this box.
+  // If the focused element is redrawn, keys still go to this box.
   let inside = false;
   const notice = event => {
     inside = event.composedPath().includes(host);
@@ -138,10 +137,10 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   });
   lost.observe(body, { childList: true, subtree: true });
 
-  // A narrow box is laid out as a page of full width, and drawn smaller; what has the whole window is a page.
+  // A narrow box has the layout of a full-width page, scaled down; a box that fills the window is a page.
   function fit() {
     const width = room.clientWidth;
-    // rules about width count in it
+    // the width that CSS rules use
     room.style.fontSize = `${width >= LARGE ? 20 : whole ? 16 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
     root.style.setProperty('--size', room.style.fontSize);
   }
@@ -167,7 +166,7 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   return { document, window, location, history, addEventListener, removeEventListener, fetch, root, leave };
 }
 
-// The box itself. Its children are laid out by the page's styles, whose sizes count from --rem.
+// The box itself; the page's styles use --rem for its sizes.
 const BOX = `
 :host { display: block; }
 .studio-room { container: studio / size; overflow: auto; }
@@ -177,8 +176,8 @@ const BOX = `
 .studio-body { position: relative; text-align: left; }
 `;
 
-// ---- one studio in an element; graph, STYLE, MARKUP and FONT stand around this module in a bundle
-// The face of formulas belongs to the whole document, whatever box uses it.
+// ---- one studio in an element; graph, STYLE, MARKUP and FONT are defined around this module in a bundle. The font of
+// formulas belongs to the whole document.
 function faced(page) {
   if ([...page.fonts].some(face => face.family.includes('Studio Math'))) return;
   const bytes = Uint8Array.from(atob(FONT), letter => letter.charCodeAt(0));

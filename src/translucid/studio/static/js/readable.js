@@ -1,11 +1,11 @@
-// Another model on the same text. Where it cannot read the text, it reads an example of its own, and the page says so.
+// Switch to another model on the same text. If it cannot read the text, it reads its own example, and the page says so.
 import * as api from './api.js';
 import { special } from './dom.js';
 import { address, go } from './route.js';
 
 const SHOWN = 60; // characters of the text in a message
 let note = '';
-// What to say about the text of the view that was just drawn; once.
+// The note about the text of the current view; returned once.
 export function noteOnText() {
   const said = note;
   note = '';
@@ -20,7 +20,7 @@ export async function toModel(view, from, to, changes = {}) {
   const why = text === null || to.unopened ? '' : await unreadable(to, text);
   if (why) {
     const shown = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
-    note = `${to.name} cannot read “${shown}” (${why}). It reads its own example instead.`;
+    note = `${to.name} cannot read “${shown}” (${why}), so it reads its own example instead.`;
     Object.assign(own, { text: null, target: null, pin: null });
   }
   go(view, own);

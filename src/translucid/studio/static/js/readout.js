@@ -1,4 +1,4 @@
-// The read-out: one fixed place for the value under the pointer, its name, and the only colour legend of the page.
+// The status bar: the value under the pointer, its name, and the only colour scale of the page.
 import { h, special } from './dom.js';
 import { gradient, num } from './ink.js';
 
@@ -43,7 +43,7 @@ export function readout(told = resting) {
   foot.replaceChildren(...parts);
 }
 export const current = () => shown;
-// A word about what was just done, in the place of the address, for a moment.
+// A short notice in place of the name, for a moment.
 let quiet = 0;
 export function notice(text) {
   const path =
@@ -62,12 +62,12 @@ export function notice(text) {
 }
 export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);
 
-// What is copied is told, in the read-out; where the browser keeps its clipboard shut, that is told instead.
+// Copy a text and say so in the status bar, or say that the browser does not allow it.
 export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
     notice(`copied ${what ?? text}`);
   } catch {
-    notice(`the browser does not let this page copy; it would be: ${text}`);
+    notice(`the browser does not allow copying; the text is: ${text}`);
   }
 }

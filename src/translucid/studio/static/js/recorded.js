@@ -1,10 +1,10 @@
-// The entry of a session in one file: questions are answered from what was recorded in it.
-// Whole tensors stand in the file once; what a view wants of them is cut out here as studio/tensors.py does.
+// The entry of a saved session: requests are answered from the recorded answers. The file contains whole tensors, which
+// are cut here like in studio/tensors.py.
 import { frames } from './frames.js';
 import { mount } from './place.js';
 
 const NOTHING = 255;
-const GONE = 'This was not recorded in this file. Open the model itself to see it: translucid explore';
+const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 const sorted = value =>
   value && typeof value === 'object' && !Array.isArray(value)
@@ -15,7 +15,7 @@ const sorted = value =>
       )
     : value;
 function keyOf(method, path, body) {
-  // the order of names in a query says nothing
+  // the order of names in a query does not matter
   const [at, query = ''] = path.split('?');
   const given = new URLSearchParams(query);
   given.sort();
@@ -24,7 +24,7 @@ function keyOf(method, path, body) {
 
 // ---- cutting
 function chosen(frame, index) {
-  // along the leading axes; * takes all, 10:30 those from 10 to 29
+  // along the leading axes; * is all, 10:30 is 10 to 29
   const { shape } = frame;
   const left = [];
   const axes = [];
@@ -44,7 +44,7 @@ function chosen(frame, index) {
   return { shape: left, axes, values: Float32Array.from(starts, at => frame.raw[at]) };
 }
 function pooled({ shape, axes, values }, sizes) {
-  // of neighbours the one of largest size; nothing only where none is a number
+  // the largest magnitude of neighbours; empty only if none is finite
   for (let axis = Math.max(0, shape.length - 2); axis < shape.length; axis++) {
     const size = shape[axis];
     const most = sizes.at(axis - shape.length) ?? sizes[0];
@@ -112,8 +112,7 @@ function tensors(points, given) {
   });
   return new Blob(parts).arrayBuffer();
 }
-// The file has the numbers of a run, and not the weights that made them: beside the terms that were recorded it can
-// say what a number is, and where to ask for more.
+// The file contains no weights: for terms that were not recorded, it shows the value and how to get the terms.
 function bare(points, at) {
   const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
   const frame = points.get(name);
@@ -134,14 +133,14 @@ function bare(points, at) {
     python: `trace["${name}"]${places ? `[${places}]` : ''}`,
     expression: null,
     missing:
-      'The terms of this number are not in this file, which holds no weights: ' +
+      'The terms of this number are not recorded in this file: ' +
       `translucid explore opens them, and in Python trace.terms("${at}").`,
   };
 }
-// Of a training: the tables of these steps, out of those that were recorded together.
+// The tables of these training steps, selected from those that were recorded together.
 const tables = all => new Map(frames(all.buffer).map(({ step, from, end }) => [step, all.slice(from, end)]));
 
-// Of recorded steps those that are wanted, with fewer tokens each; nothing where some were not recorded.
+// The requested steps with fewer tokens each; nothing if some were not recorded.
 function steps(all, wanted) {
   const k = Number(wanted.get('k') ?? 10);
   const [from, to] = wanted.get('positions')?.split(':').map(Number) ?? [0, all.steps.length];
@@ -166,7 +165,7 @@ export function recorded({ answers, points }) {
       opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
     return opened.get(run);
   }
-  // What is recorded of the steps of a run, along the same tokens.
+  // The recorded steps of a run along the same tokens.
   const stepsOf = (run, tokens) =>
     answers.flatMap(([, path, , , , text]) => {
       const [at, query] = path.split('?');

@@ -24,8 +24,7 @@ export function settle(changes) {
   history.replaceState(null, '', link(address().view, changes));
 } // no redraw
 
-// ---- what a part of a link may say: each check gives '' or what is allowed. What cannot be is left out, and the page
-// says so.
+// ---- checks of the values in a link: each returns '' or what is allowed. Invalid keys are ignored, with a note.
 export const anything = () => '';
 export const among =
   (...names) =>
@@ -33,7 +32,7 @@ export const among =
     names.includes(value) ? '' : `choose ${names.join(', ')}`;
 export const between = (least, most) => value =>
   /^\d+(\.\d+)?$/.test(value) && Number(value) >= least && Number(value) <= most ? '' : `${least} to ${most}`;
-// most: how many there are, where that is known.
+// most: the number of items, if known.
 export const countedFrom0 = (what, most) => value =>
   /^\d+$/.test(value) && (most === undefined || Number(value) < most)
     ? ''
@@ -43,7 +42,7 @@ export const countedFrom0 = (what, most) => value =>
 export const listed = text => text.split(',').filter(Boolean);
 const firstFault = (value, check) => listed(value).map(check).find(Boolean) ?? '';
 
-// Parts that a link has whatever its view.
+// Keys of a link in any view.
 const SHARED = {
   text: anything,
   target: anything,
@@ -64,7 +63,7 @@ const SHARED = {
   unit: (value, { view, model: { config } }) =>
     countedFrom0('units', view === 'recurrent' ? (config.hidden ?? config.d_model ?? undefined) : undefined)(value),
   step: countedFrom0('steps'),
-  // Of a stop that is not there, or not for this model, the lesson's strip tells.
+  // The lesson's strip reports a stop that does not exist or does not apply.
   lesson: (value, { lessons }) =>
     /^[\w-]+\.\d+$/.test(value) || lessons.some(each => each.id === value)
       ? ''
@@ -76,14 +75,14 @@ function pinned(value, { source, target, features }) {
     ? ''
     : `tokens src:0 to src:${count.src - 1}${count.tgt ? ` and tgt:0 to tgt:${count.tgt - 1}` : ''} are there`;
 }
-// Each part of a link that cannot be, with what is allowed. found: { all, model, run, params, lessons }; absent: why
-// there is no such view.
+// The invalid keys of a link with what is allowed. found: { all, model, run, params, lessons }; absent: why the view is
+// not available.
 export function unusable(view, found, absent, views) {
   const checks = Object.assign({}, SHARED, ...Object.values(views).map(each => each.linkParts));
   const wrong = [...found.params]
     .filter(([, value]) => value !== '')
     .map(([key, value]) => {
-      const why = Object.hasOwn(checks, key) ? checks[key](value, { ...found, view }) : 'a link has no such part';
+      const why = Object.hasOwn(checks, key) ? checks[key](value, { ...found, view }) : 'unknown key';
       return why && `${key}=${value.length > 40 ? `${value.slice(0, 40)}…` : value} (${why})`;
     });
   return [absent && `view=${view} (${absent})`, ...wrong].filter(Boolean);

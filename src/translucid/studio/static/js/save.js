@@ -6,7 +6,7 @@ import { asPng, asSvg } from './picture.js';
 
 const root = document.documentElement;
 function given(name, content, type) {
-  // to the person, as a file
+  // download as a file
   const blob = content instanceof Blob ? content : new Blob([content], { type });
   const to = URL.createObjectURL(blob);
   h('a', { href: to, download: name }).click();
@@ -16,7 +16,7 @@ export function caption({ model, run }) {
   return `${[model.name, run?.text].filter(Boolean).join(' · ')} · ${location.hash || `#/${address().view}`}`;
 }
 
-// Pictures are for paper: a dark page is drawn in light, and then in dark again.
+// Pictures are for paper: a dark page is drawn in the light theme.
 async function inLight(draw, act) {
   const dark = root.dataset.theme === 'dark';
   const said = address().params.get('theme');
@@ -47,7 +47,7 @@ const WHAT = [
   ['png', 'This view as PNG', 'Shift s'],
   ['session', 'This session as one HTML file', 'x'],
 ];
-// A menu above everything else: a box of a notebook, or the rolling bar of a long sentence, would cut it off.
+// A menu in the top layer, since a notebook's box or a scrolling sentence would clip it.
 export function saver(act) {
   const menu = h(
     'div.menu',

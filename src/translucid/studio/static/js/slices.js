@@ -1,5 +1,5 @@
-// What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled
-// to as many as are drawn; nothing has more columns than its pane can show.
+// The requests of Flow. For a long text: the rows of the window, and all others pooled to the number that is drawn,
+// with no more columns than a pane can show.
 import { range } from './dom.js';
 import * as api from './api.js';
 import { byRows } from './anatomy.js';
@@ -13,7 +13,7 @@ const FAR = 32; // of all words among each other
 const PLATES = 7; // more of them stand as close as can be
 
 async function batches(run, names, options) {
-  // 64 points at most are asked for at once
+  // at most 64 points per request
   const parts = [];
   for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
   return (await Promise.all(parts)).flat();
@@ -24,14 +24,14 @@ const flat = (frame, point) =>
   frame.shape.length === 2 ? frame.table() : byRows(point) ? frame.row().map(value => [value]) : [frame.row()];
 const stepOf = frame => (frame.shape.length > 1 ? Math.ceil(frame.whole.at(-1) / frame.shape.at(-1)) : 1);
 
-// The tiles of all bands: at -> { rows, scale, step: numbers that one column stands for, far: rows of many words }.
+// The tiles of all bands: at -> { rows, scale, step: numbers per column, far: pooled rows }.
 export async function tilesOf(run, points, bands) {
   const found = new Map();
   await Promise.all(bands.map(band => (band.long ? cut : whole)(run, points, band, found)));
   return found;
 }
 function namesOf(band) {
-  // at -> how many columns can be seen
+  // at -> number of visible columns
   const plates = band.panes.filter(pane => pane.kind === 'plate').length;
   const found = new Map();
   for (const pane of band.panes) {
@@ -41,10 +41,13 @@ function namesOf(band) {
   }
   return found;
 }
-async function whole(run, points, band, found) {
+function whole(run, points, band, found) {
   const names = [...namesOf(band).keys()];
   const large = names.some(at => size(points.get(at)) > WHOLE);
-  for (const frame of await batches(run, names, large ? { pool: POOL } : {}))
+  return keep(run, points, names, large ? { pool: POOL } : {}, found);
+}
+async function keep(run, points, names, options, found) {
+  for (const frame of await batches(run, names, options))
     found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
 }
 async function cut(run, points, band, found) {
@@ -62,11 +65,7 @@ async function cut(run, points, band, found) {
   }
   await Promise.all(
     [...groups].map(async ([columns, names]) => {
-      if (columns === null) {
-        for (const frame of await batches(run, names, { pool: POOL }))
-          found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
-        return;
-      }
+      if (columns === null) return keep(run, points, names, { pool: POOL }, found);
       const [near, far] = await Promise.all([
         batches(run, names, {
           index: `${band.first}:${band.first + band.rows}`,
@@ -87,9 +86,8 @@ async function cut(run, points, band, found) {
   );
 }
 
-// The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column,
-// far: the same of all words }.
-// Keys of the window stand alone, the others in blocks.
+// Attention weights averaged over heads: at -> { rows, first, stepRows, keys: the words of each column, far: the same
+// for all words }. Keys of the window are separate, the others in blocks.
 export async function weightsOf(run, bands) {
   const found = new Map();
   const source = bands.find(band => band.key === 'src');
@@ -137,7 +135,7 @@ function mean(frame) {
     keys: range(m).map(j => [j * each, Math.min(across, (j + 1) * each)]),
   };
 }
-// A block that lies half in the window counts only for what the words of the window do not explain.
+// A block that overlaps the window counts only if its words in the window do not explain its weight.
 function merged(blocks, exact, { first, rows: count }) {
   const last = first + count;
   const kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);

@@ -1,5 +1,5 @@
-// Light or dark: what the address says; else, in a notebook, what the notebook is; else what was chosen here before;
-// else what the system is set to. index.html loads this before anything is painted.
+// Light or dark: from the address, else from the notebook, else the last choice, else the system setting. index.html
+// loads this before anything is painted.
 import { address, go } from './route.js';
 
 const KEPT = 'translucid-theme';
@@ -8,7 +8,7 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 const system = () => (dark.matches ? 'dark' : 'light');
 const known = theme => (theme === 'light' || theme === 'dark' ? theme : null);
 
-// A browser that is told to keep nothing refuses even to be asked.
+// A browser that blocks storage throws on access.
 function storage(act) {
   try {
     return act(localStorage);
@@ -24,7 +24,7 @@ export function setTheme() {
     known(storage(store => store.getItem(KEPT))) ??
     system();
 }
-// Who chooses what the system has goes with the system from then on.
+// Choosing the system's theme follows the system from then on.
 export function otherTheme() {
   const theme = root.dataset.theme === 'dark' ? 'light' : 'dark';
   if (!root.dataset.around)

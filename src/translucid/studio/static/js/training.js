@@ -1,5 +1,5 @@
-// A training as it comes over the socket: all so far as two frames, then what is new, four times a second at most.
-// See studio/run_follower.py. What is shown may be paused; the training knows nothing of it.
+// Training over the WebSocket: everything so far as two frames, then updates up to four times a second
+// (studio/run_follower.py). Pausing the page does not affect training.
 import * as api from './api.js';
 import { frames } from './frames.js';
 
@@ -14,10 +14,10 @@ const empty = () => ({ about: null, points: [], norms: [], valid: [], probes: []
 
 // Called with every change of a training.
 export const onTraining = act => listeners.add(act);
-// How a run without a model of its own is named beside its name.
+// The state shown beside the name of a run that has no model yet.
 export function stateOf(m) {
   const { state = '', lost = false } = trainings.get(m) ?? {};
-  if (lost && !OVER.has(state)) return 'the server does not answer';
+  if (lost && !OVER.has(state)) return 'the server does not respond';
   const words = { training: 'in training', interrupted: 'stopped and saved', stopped: 'ended' };
   return words[state] ?? (state || 'no model yet');
 }
@@ -95,7 +95,7 @@ export function follow(m, changed) {
     },
   };
 }
-// Two neighbours become one: their mean, with the least and the most of both.
+// Merge two neighbours: their mean, with the minimum and maximum of both.
 export function joined(points, most) {
   if (points.length <= most) return points;
   const found = [];
@@ -115,10 +115,10 @@ export function joined(points, most) {
 }
 export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at(-1)?.[0] ?? 0);
 
-// A path as a shell reads it, as Python's shlex.quote writes it.
+// Quote a path for a shell, like Python's shlex.quote.
 const quoted = path => (/[^\w@%+=:,./-]/.test(path) ? `'${path.replaceAll("'", `'"'"'`)}'` : path);
 
-// How the run stands, in words.
+// The state of the run in words.
 export function standing(data, { about } = data) {
   const step = last(data).toLocaleString('en');
   const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
@@ -129,15 +129,15 @@ export function standing(data, { about } = data) {
     finished: [`Finished after step ${step}${all}`, ''],
     interrupted: [`Stopped and saved after step ${step}${all}`, `go on with: ${resume}`],
     failed: [`Failed at step ${step}`, data.why],
-    stopped: [`Ended without a word after step ${step}${all}`, `go on with: ${resume}`],
+    stopped: [`Stopped unexpectedly after step ${step}${all}`, `go on with: ${resume}`],
   };
   const [said, more] = ends[data.state] ?? [`Step ${step}${all}`, ''];
   if (data.lost)
     return [
       said,
       OVER.has(data.state)
-        ? `${more ? `${more} · ` : ''}look again with: ${again}`
-        : `the server does not answer; later: ${again}`,
+        ? `${more ? `${more} · ` : ''}reopen with: ${again}`
+        : `the server does not respond; reopen later with: ${again}`,
     ];
   return [
     said,
@@ -146,6 +146,6 @@ export function standing(data, { about } = data) {
         ? ''
         : data.points.length
           ? 'trained without --studio: loss, score and learning rate from metrics.jsonl'
-          : 'nothing is recorded yet'),
+          : 'no steps recorded yet'),
   ];
 }

@@ -1,7 +1,7 @@
-// The entry for anywidget: questions go over the widget's channel to Python and come back as buffers.
+// The entry for anywidget: requests go through the widget's channel to Python; answers come back as buffers.
 import { mount } from './place.js';
 
-// Jupyter, VS Code and marimo each say in their own way that they are dark.
+// Jupyter, VS Code and marimo each have their own way to indicate a dark theme.
 function dark() {
   const { body, documentElement: root } = document;
   return (

@@ -1,10 +1,10 @@
-// Attention as lines: one from each key to each query that takes from it; thickness and opacity are the weight.
+// Attention as lines from keys to queries; thickness and opacity show the weight.
 import { s } from '../dom.js';
 import * as link from '../link.js';
 
 export const FAINT = 0.004;
 const SLIGHT = 5e-4;
-// The strongest lines, at most `most`; the rest is counted, not drawn.
+// The strongest lines, at most `most`, and the number of the others.
 export function strongest(weights, most) {
   const all = [];
   weights.forEach((row, i) =>
@@ -15,7 +15,7 @@ export function strongest(weights, most) {
   const drawn = all.length > most ? all.sort((a, b) => b[0] - a[0]).slice(0, most) : all;
   return { lines: drawn.sort((a, b) => a[0] - b[0]), left: all.length - drawn.length };
 }
-// Of each row its strongest few.
+// The strongest few of each row.
 export function topOfEach(weights, few) {
   const lines = weights.flatMap((row, i) =>
     [...row]
@@ -26,7 +26,7 @@ export function topOfEach(weights, few) {
   );
   return { lines: lines.sort((a, b) => a[0] - b[0]), left: 0 };
 }
-// Many words at once: on canvas, below what is near.
+// Many lines on canvas, behind those of the window.
 export function faint(ctx, { lines }, curve, ink) {
   ctx.save();
   ctx.strokeStyle = ink;
@@ -55,7 +55,7 @@ export function across({ xa, xb, yQuery, yKey }) {
   const mid = (xb - xa) / 2;
   return (i, j) => `M${xa} ${yKey(j)}C${xa + mid} ${yKey(j)} ${xb - mid} ${yQuery(i)} ${xb} ${yQuery(i)}`;
 }
-// From the memory that is let down at the top of the pane to the rows of the decoder.
+// From the encoder's strands at the top of the pane to the rows of the decoder.
 export function letDown({ tick, top, right, yQuery }) {
   return (i, j) => {
     const x = tick(j);

@@ -1,5 +1,5 @@
-// Bars: the likeliest words, each with its probability; shares before and now; what is looked at. What is not shown is
-// counted.
+// Bars: the likeliest words with their probabilities; probabilities before and now; attention weights. The number of
+// omitted items is given.
 import { h, special } from '../dom.js';
 import { UNIT_SCALE, css, num, signed } from '../ink.js';
 import { withTable } from './table.js';
@@ -19,7 +19,7 @@ export function bars(rows, { rest, others, onpick } = {}) {
           {
             class: special(row.word) ? 'word special' : 'word',
             'aria-pressed': onpick ? String(Boolean(row.on)) : null,
-            title: onpick ? `Who speaks for ${row.word}` : null,
+            title: onpick ? `Contributions to ${row.word}` : null,
             onclick: onpick && (() => onpick(i)),
           },
           row.word,
@@ -40,7 +40,7 @@ export function bars(rows, { rest, others, onpick } = {}) {
   }));
 }
 
-// ---- beside each a button that forces it
+// ---- each with a button that forces it
 export const share = p => num(p, 3);
 const name = (word, chosen) =>
   h(
@@ -54,8 +54,7 @@ const name = (word, chosen) =>
   );
 const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${css(0.35 + 0.5 * p, UNIT_SCALE)}` });
 
-// found: { words, ids, probabilities, rest, others }; on: the row the keys stand on; taken: the id that the search
-// took.
+// found: { words, ids, probabilities, rest, others }; on: the selected row; taken: the id the search chose.
 export function choices(found, { on, taken, onforce, onpick, told }) {
   const rows = found.words.map((word, k) =>
     h(
@@ -81,7 +80,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
         h(
           'button.force',
           {
-            title: `Go on with ${word} instead (f)`,
+            title: `Continue with ${word} instead (f)`,
             'aria-label': `force ${word}`,
             onclick: event => {
               event.stopPropagation();
@@ -101,8 +100,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
   }));
 }
 
-// Before and after: the outline is the share before, the fill the share now. The number beside them is their
-// difference, or the share now.
+// Probabilities before (outline) and now (fill), with their difference or the probability now.
 export function shifts(rows, { difference = true } = {}) {
   // [{ word, before, now }]
   const el = h(
@@ -128,13 +126,13 @@ export function shifts(rows, { difference = true } = {}) {
       );
     }),
   );
-  return withTable(el, 'Shares before and now', () => ({
+  return withTable(el, 'Probabilities before and now', () => ({
     corner: 'token',
     columns: ['before', 'now', 'difference'],
     rows: rows.map(({ word, before, now }) => [word, before, now, now - before]),
   }));
 }
-// How much each word is looked at; of many the largest.
+// Attention weights by word; the largest of many.
 export function looks({ words, weights, side }, most = 10) {
   const chosen = new Set(
     weights
@@ -165,7 +163,7 @@ export function looks({ words, weights, side }, most = 10) {
             ),
         ),
       ),
-      'What this step looks at',
+      'What this step attends to',
       () => ({ corner: 'token', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
     ),
     note: left ? `${left} other tokens: ${share(rest)}` : '',

@@ -1,10 +1,10 @@
-// What is changed in What-if, one below the other: a head has a strength, all can be taken back, and the whole list is
+// The list of changes in What-if: heads have a strength, each change can be undone, and the list can be copied as
 // Python.
 import { slider } from './controls.js';
 import { h } from '../dom.js';
 import { copy } from '../readout.js';
 
-// Out of a link: which parts are changed, and the strength of heads that are not off, in percent.
+// From a link: the changed parts, and the strength of heads in percent.
 export function changesOf(text, known) {
   const given = text.split(',').map(each => each.split('@'));
   const there = given.filter(([key]) => known.has(key));
@@ -14,7 +14,7 @@ export function changesOf(text, known) {
     strength: new Map(strong.map(([key, percent]) => [key, Number(percent)])),
   };
 }
-// name: what people call the list; it stands in the link and above the Python.
+// name: the user's name for the list, in the link and above the Python code.
 export function changes(switches, strength, { toggle, weaken, run, name = '', rename }) {
   const script = () => python(switches, strength, run, field.value);
   const button = h('button.python', { onclick: () => copy(script()) }, 'Copy Python');
@@ -45,11 +45,7 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
           'li',
           h('span', each.name),
           each.kind === 'heads' ? strengthOf(each, strength.get(each.key) ?? 0, moved) : null,
-          h(
-            'button',
-            { 'aria-label': `take back ${each.name}`, title: 'Take it back', onclick: () => toggle(each) },
-            '×',
-          ),
+          h('button', { 'aria-label': `undo ${each.name}`, title: 'Undo', onclick: () => toggle(each) }, '×'),
         ),
       ),
     ),

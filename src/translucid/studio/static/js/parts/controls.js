@@ -1,8 +1,8 @@
-// Controls that several views have, and the head of a panel.
+// Controls that several views share, and the header of a panel.
 import { h } from '../dom.js';
 
-// One of a few: a button for each, the chosen one pressed. options: [key or [key, text, attributes], ...]; kind: its
-// class; label: written before the buttons.
+// A choice as buttons, the chosen one pressed. options: [key or [key, text, attributes], ...]; kind: its class; label:
+// text before the buttons.
 export const choice = (name, options, chosen, choose, { kind = 'seg', label } = {}) =>
   h(
     `div.${kind}`,
@@ -13,7 +13,7 @@ export const choice = (name, options, chosen, choose, { kind = 'seg', label } = 
       return h('button', { 'aria-pressed': String(key === chosen), onclick: () => choose(key), ...more }, text);
     }),
   );
-// One of many, in a list that opens. options: [[value, text], ...]
+// A drop-down list. options: [[value, text], ...]
 export const select = (name, options, chosen, choose) =>
   h(
     'select',
@@ -24,11 +24,11 @@ export const modelSelect = (name, models, chosen, choose) => {
   const options = models.map(each => [each.m, each.name]);
   return select(name, options, chosen.m, m => choose(models.find(each => each.m === m)));
 };
-// range: [least, most, step]; text: how its value is read aloud.
+// range: [least, most, step]; text: the value for screen readers.
 export const slider = (name, [min, max, step], value, { text, ...more }) =>
   h('input', { type: 'range', min, max, step, value, 'aria-label': name, 'aria-valuetext': text, ...more });
 export const field = (label, input) => h('label.field', h('span.quiet', label), input);
-// kicker: where it is, small, above the title; title: text, or a heading; beside: what stands at the right.
+// kicker: small text above the title; title: text or a heading; beside: content on the right.
 export function panelHead(kicker, title, beside) {
   const lines = [h('div.kicker', kicker), title instanceof Element ? title : h('h2', title)];
   return beside ? h('header.row', h('div', lines), beside) : h('header', lines);

@@ -1,5 +1,5 @@
-// To whom a logit is owed: what each part adds to it, or what the heads hand over from each token; what the model would
-// say after each layer; and how much each token that was read counted.
+// Attribution of a logit: contributions by part or by token, the prediction after each layer, and the saliency of the
+// input.
 import { keepFocus } from '../keyboard.js';
 import { choice } from './controls.js';
 import { h } from '../dom.js';
@@ -43,7 +43,7 @@ function nameOf({ part, head }) {
   const { name } = title(part);
   return `${name}${layer ? ` ${layer[1]}` : ''}${head === null ? '' : `, head ${head}`}`;
 }
-// Of many lines the largest, and the rest as one: all of them add up to the same.
+// The largest of many lines, and the sum of the others.
 function fewer(lines) {
   const order = [...lines].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const rest = order.slice(SHOWN);
@@ -75,7 +75,7 @@ function parts(run, found, onpart) {
         ...fewer(lines),
         { name: 'norms and biases', value: found.remainder, quiet: true },
         Math.abs(found.rounding) > NEGLIGIBLE * Math.max(1, Math.abs(found.logit))
-          ? { name: 'what these do not give', value: found.rounding, quiet: true }
+          ? { name: 'not explained by these', value: found.rounding, quiet: true }
           : null,
       ]
         .filter(Boolean)
@@ -102,7 +102,7 @@ function parts(run, found, onpart) {
     draw();
   };
   choose(way);
-  return [h('header.row', h('h3', 'Who speaks for ', word(found.word)), chooser), box];
+  return [h('header.row', h('h3', 'Contributions to ', word(found.word)), chooser), box];
 }
 function share({ name, value, quiet, go }, largest) {
   const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
@@ -133,7 +133,7 @@ function layers(found, { word: wanted }) {
     rows: found.after.map((after, i) => [after, found.words[i], found.probabilities[i]]),
     note: '',
   }));
-  return [h('h3', 'What each layer would say'), box];
+  return [h('h3', 'Prediction after each layer'), box];
 }
 function inputs(run, found) {
   const { tokens } = run;
@@ -166,7 +166,7 @@ function inputs(run, found) {
     note: `Of the ${found.unit} ${found.value}.`,
   }));
   return [
-    h('h3', 'What was read, for ', word(found.word)),
+    h('h3', 'Saliency of the input for ', word(found.word)),
     box,
     h('p.small.quiet', `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
   ];

@@ -1,5 +1,5 @@
-// A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags
-// where a number is none. It is drawn again as points come; the pointer and the arrows read it.
+// A curve over steps: a line on canvas, a band where points were thinned, gaps where nothing was recorded, flags at
+// numbers that are not finite.
 import { walks } from '../keyboard.js';
 import { h, s, unit, widest, LEFT_OF, nearestIndex } from '../dom.js';
 import { canvas, num, power, cssVariable } from '../ink.js';
@@ -9,7 +9,7 @@ import { withTable } from './table.js';
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // in units, around the plot
 
 export const amount = value => {
-  // few digits for any size
+  // a few significant digits
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
@@ -19,7 +19,7 @@ export const amount = value => {
     : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
 };
 
-// Where a line breaks: before a point that is far away, measured by the steps on both sides.
+// The gaps of a line: before points that are far away compared with their neighbours.
 export function breaks(points) {
   const found = new Set();
   for (let i = 2; i < points.length - 1; i++) {
@@ -29,7 +29,7 @@ export function breaks(points) {
   return found;
 }
 
-// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0),
+// o: title, short (a short title), name (of the value), path, width, height, low (the axis starts at 0),
 // oncursor(step), onpick(step)
 export function curve(o) {
   const u = unit();
@@ -162,20 +162,11 @@ export function curve(o) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
     if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
-  const near = step => {
-    const { points } = shown;
-    if (!points.length) return null;
-    let lo = 0;
-    let hi = points.length - 1;
-    while (lo < hi) {
-      const mid = (lo + hi + 1) >> 1;
-      if (points[mid][0] <= step) lo = mid;
-      else hi = mid - 1;
-    }
-    return points[lo + 1] && Math.abs(points[lo + 1][0] - step) < Math.abs(points[lo][0] - step)
-      ? points[lo + 1]
-      : points[lo];
-  };
+  const near = step =>
+    shown.points.reduce(
+      (best, point) => (best && Math.abs(best[0] - step) <= Math.abs(point[0] - step) ? best : point),
+      null,
+    );
   const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
   const read = ([step, value, least, most]) =>
     readout({
@@ -187,7 +178,7 @@ export function curve(o) {
   walks(svg, {
     name: o.title,
     kind: 'curve',
-    hint: 'left and right walk over the points',
+    hint: 'left and right move along the points',
     toEnds: true,
     area: { x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u },
     placeAt: px => near(shown.from + ((px - box.x) / box.w) * (shown.to - shown.from))?.[0] ?? null,

@@ -1,15 +1,16 @@
-// All heads of one kind of attention: one small picture for each, layers below each other; one tab stop, arrows inside.
+// Thumbnails of all heads of one kind of attention, one row per layer; one tab stop, arrow keys inside.
 import { h, range, onLook } from '../dom.js';
 import { packed, num, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
 import { withTable } from './table.js';
 import * as api from '../api.js';
+import { arrowsMove } from '../keyboard.js';
 
 export const MANY = 6; // heads; more of them have smaller pictures
 const EACH = 64; // so many heads have a canvas each; more of them share one
 
 // small: the pictures of all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
-// grid.paint(): once it has its place, and whenever layers have come.
+// grid.paint(): call once it is placed, and whenever layers are loaded.
 export function headgrid(small, { chosen, onpick, onlook, onleave, means = false }) {
   const { heads } = small;
   const layers = small.names.length;
@@ -20,7 +21,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
     {
       class: `headgrid${heads > MANY ? ' many' : ''}`,
       role: 'group',
-      'aria-label': 'Heads; arrows move from head to head',
+      'aria-label': 'Heads; arrow keys move between them',
       style:
         `grid-template-columns:1.125rem repeat(${heads}, minmax(${heads > MANY ? 1.125 : 1.5}rem, 2.75rem))` +
         (means ? ' minmax(2.25rem, 2.75rem)' : ''),
@@ -30,7 +31,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
   );
   const tiles = range(layers).map(l => names.map(([n]) => tile(l, n, { chosen, onpick, onlook, onleave })));
   tiles.forEach((row, l) => grid.append(h('span.ax', String(l)), ...row));
-  grid.addEventListener('keydown', event => walk(event, grid, names.length));
+  arrowsMove(grid, names.length);
   const drawn = new Set();
   let sheet = null;
   grid.paint = () => {
@@ -81,7 +82,7 @@ function picture(small, l, n) {
     }
   });
 }
-// One canvas below the buttons, once these have their places.
+// One canvas below the buttons, once they are placed.
 function sheetOf(grid) {
   grid.classList.add('shared'); // from here on places count from it
   const sharp = window.devicePixelRatio || 1;
@@ -105,19 +106,9 @@ function stamp(pen, button, drawing) {
   pen.drawImage(drawing, x + 1, y + 1, w - 2, high - 2);
   pen.restore();
 }
-function walk(event, grid, columns) {
-  const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON');
-  const here = tiles.indexOf(document.activeElement);
-  const to = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - columns, ArrowDown: here + columns }[
-    event.key
-  ];
-  if (to === undefined || here < 0) return;
-  event.preventDefault();
-  tiles[to]?.focus();
-}
 
-// names: the patterns, layer by layer; heads: of each.
-// The pictures. Of a long text one layer after the other, that which is looked at first: nobody waits for all of them.
+// The thumbnails; for a long text, layer by layer, the selected one first. names: the patterns by layer; heads: per
+// layer.
 export function headPictures(run, kind, names, heads) {
   const layers = names.map(() => null); // each: its frame, and its place in it
   const ask = async layer => {
@@ -141,14 +132,14 @@ export function headPictures(run, kind, names, heads) {
     get missing() {
       return layers.filter(each => !each).length;
     },
-    // The bytes of a head's picture, of 0 to 254, of all heads where none is named; and its rows and columns.
+    // The bytes (0 to 254) of a head's thumbnail, or of all heads for null, with its rows and columns.
     cells(l, n) {
       const [frame, at] = layers[l];
       const [, , rows, cols] = frame.shape;
       const first = (at * heads + (n ?? 0)) * rows * cols;
       return { rows, cols, bytes: frame.raw.subarray(first, first + (n === null ? heads : 1) * rows * cols) };
     },
-    // Layers that are not there yet, the nearest first. onlayer: told of each; before: waited for before each.
+    // Load missing layers, the nearest first. onlayer: called after each; before: awaited before each.
     async rest(near, onlayer, stopped, before) {
       const order = names.map((_, l) => l).sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
       for (const layer of order) {

@@ -1,5 +1,6 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
-// One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
+// One tab stop: arrow keys move between cells, Enter pins. The number of elements does not depend on the number of
+// cells.
 import { walks } from '../keyboard.js';
 import { h, s, special, unit, widest, range, short, isLabelled, nearestIndex } from '../dom.js';
 import { canvas, css, figure, packed, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
@@ -113,7 +114,7 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   const cols = some(o.cols, col, every.cols);
   const floating = s('g');
   svg.append(...[...rows, ...cols].filter(Boolean), floating);
-  // A looked-at word that has no label of its own gets one for the moment, and its neighbours step aside.
+  // A highlighted word without a label gets a temporary one, and its neighbours' labels are hidden.
   const light = (i, j) => {
     if (every.rows < 2 && every.cols < 2) return;
     link.forget(floating);
@@ -150,7 +151,7 @@ function label(word, x, y, anchor, key, size) {
   if (key) link.alive(drawn, [key]);
   return drawn;
 }
-// Parts that look alike are one: 'dog', ' → ', 'sleeps' is 'dog → ' and 'sleeps'.
+// Merge pieces of the same style: 'dog', ' → ', 'sleeps' becomes 'dog → ' and 'sleeps'.
 function joined(parts) {
   return parts
     .map(part => short(part, 16))
@@ -161,7 +162,7 @@ function joined(parts) {
     }, []);
 }
 
-// ---- the pointer, the arrows, and the frames around what is looked at
+// ---- the pointer, the arrow keys, and the frames around the selection
 function pointed(box, svg, light, o, g) {
   const { nR, nC, lw, lh, cw, ch } = g;
   const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
@@ -190,7 +191,7 @@ function pointed(box, svg, light, o, g) {
   walks(svg, {
     name: o.title,
     kind: 'matrix',
-    hint: 'arrows walk over the cells, Enter pins',
+    hint: 'arrow keys move between cells, Enter pins',
     toEnds: true,
     area: { x: lw, y: lh, width: nC * cw, height: nR * ch },
     placeAt: (x, y) => {

@@ -1,4 +1,4 @@
-// The inspector: what the selected part is, its numbers, its formula, and the numbers put in. Draws what it is given.
+// The inspector: the selected part, its numbers, and its formula with numbers.
 import { choice, select } from './controls.js';
 import { h, unit, capital, short, range } from '../dom.js';
 import { heatmap, headRoom } from './heatmap.js';
@@ -58,12 +58,12 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         h(
           'a',
           { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
-          `Texts that move unit ${told.picked?.[1] ?? 0}`,
+          `Texts with the largest values of unit ${told.picked?.[1] ?? 0}`,
         ),
       ),
   ].filter(Boolean);
 }
-// A row of units for each token; what stands for a choice or a token is no unit.
+// Whether the point has units per token, not outputs or tokens.
 const isOfUnits = ({ axes, likely, picked }) =>
   axes.length === 2 && axes[0] === 'length' && !likely && Array.isArray(picked);
 function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {

@@ -1,23 +1,23 @@
-// Where the panes of a band stand, and which of their labels have room.
+// The positions of panes in a band, and which labels fit.
 import { s, widest, ABOVE, special, short, LEFT_OF } from '../dom.js';
 import * as link from '../link.js';
 import { paintRow } from '../ink.js';
 
 export const PAD = 7; // of a pane, above and below its rows
-// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and
-// the other words lie pressed above and below it, each band.per px high.
+// A band has a row per word (band.rows of them, from word band.first). In a long text they are a window, and the other
+// words are compressed above and below it, band.per px each.
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
 export const isNear = (band, word) => word >= band.first && word < band.first + band.rows;
 const above = (band, word) => band.y + word * band.per;
 const below = (band, word) => band.y0 + band.rows * band.pitch + band.gap + (word - band.first - band.rows) * band.per;
 export function yWord(band, word) {
-  // its middle; a place between two words is one, too
+  // its middle; fractions are positions between two words
   return isNear(band, Math.floor(word))
     ? yRow(band, word - band.first)
     : (word < band.first ? above : below)(band, word + 0.5);
 }
 export function pieces(band, from, to) {
-  // where these words lie pressed: [[top, bottom], ...]
+  // the compressed areas of these words: [[top, bottom], ...]
   const last = band.first + band.rows;
   const found = [];
   if (from < band.first) found.push([above(band, from), above(band, Math.min(to, band.first))]);
@@ -37,7 +37,7 @@ export function wordAt(band, py) {
 }
 export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
 
-// ---- heights: short texts have rows as high as there is room; of a long one the window comes first.
+// ---- heights: rows of short texts use the available room; in long texts, the window comes first
 const LONG = 96; // words; a text of more is pressed
 const WINDOW = 20; // rows of a window
 const LEAST = 5; // and at least
@@ -52,7 +52,7 @@ export function heights(bands, height, u) {
   const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
   const shortRows = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
   const longs = long.filter(Boolean).length;
-  // A shortRows text beside a long one keeps its words readable, as far as it goes.
+  // A short text beside a long one stays readable if possible.
   const pitch = longs
     ? Math.min(16 * u, (free * 0.45) / Math.max(1, shortRows))
     : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / shortRows));
@@ -90,8 +90,7 @@ function pressed(band, tall, u) {
   const most = Math.max(8, Math.min(n, Math.ceil((n * per) / PRESSED)));
   return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
 }
-// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a
-// jump.
+// The first word of the window: around the pinned word, in steps of half a window.
 export function windowOf(band) {
   const half = Math.floor(band.rows / 2);
   const pin = link.pinned(band.key) ?? 0;
@@ -105,7 +104,7 @@ function open(band) {
   if (band.first + band.rows === band.words.length) band.gap = 0;
 }
 
-// base: width in units at 1280 and in a roomy stage; grow: share of what is left; most: where growing ends.
+// Per kind: width in units at 1280 px and in a wide stage, share of the remaining width, largest width.
 const SIZES = {
   tile: [50, 74, 0.14, 120],
   wide: [58, 90, 0.3, 170],
@@ -145,7 +144,7 @@ export function place(panes, from, to, { u, roomy }) {
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   for (let turn = 0; turn < 6 && left() > 1; turn++) {
-    // grow, until nobody can
+    // grow until none can
     const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]);
     const free = left();
     const shares = sum(able.map(pane => sizeOf(pane)[2]));
@@ -156,7 +155,7 @@ export function place(panes, from, to, { u, roomy }) {
     gaps = gaps.map((gap, i) => (joined(panes[i], panes[i + 1]) ? Math.min(gap + more, 14 * u) : gap + more));
   }
   if (left() < 0) {
-    // too many: all give way alike
+    // too many: shrink all
     const factor = (to - from) / (to - from - left());
     gaps = gaps.map(gap => gap * factor);
     for (const pane of panes) pane.w *= factor;
@@ -168,7 +167,7 @@ export function place(panes, from, to, { u, roomy }) {
   });
 }
 
-// Whole names where they fit, letters where they do not, nothing where even these would touch; the selected one first.
+// Full names if they fit, otherwise short ones, otherwise none; the selected one first.
 export function labels(svg, panes, y, u, selected, from, to) {
   const taken = [
     [-Infinity, from],
@@ -212,7 +211,7 @@ function write(svg, pane, text, y, selected) {
   );
 }
 
-// ---- a long text: what lies above and below the window, pressed together on canvas, and the word that is looked at
+// ---- a long text: the compressed words above and below the window, and the highlighted word
 export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
   rows.forEach((row, b) => {
@@ -223,7 +222,7 @@ export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   });
   ctx.globalAlpha = 1;
 }
-// One area instead of hundreds: a strand that is pressed is found by where the pointer is.
+// One area for all compressed strands; the pointer's position determines the word.
 export function pressable(band, area, wordUnder) {
   const key = event => `${band.key}:${wordUnder(event)}`;
   area.addEventListener('mousemove', event => {
@@ -234,7 +233,7 @@ export function pressable(band, area, wordUnder) {
   area.addEventListener('click', event => link.pin([key(event)]));
   return area;
 }
-// The word that is looked at and lies outside the window: written for the moment, with its strand and its places.
+// The highlighted word outside the window gets a temporary label, with its strand and cells.
 export function floats({ back, front, u, x0, xWord }, band, tiles) {
   const under = s('g');
   const over = s('g.floats');

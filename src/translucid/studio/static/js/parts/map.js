@@ -1,4 +1,4 @@
-// A map of a tensor with words at its rows: for tables that are too wide for a cell per number in the page.
+// A map of a tensor with words at its rows, for tables too wide for one cell per number.
 import { h, s, special, unit, widest, range, short, nearestIndex, LEFT_OF } from '../dom.js';
 import { canvas, tile, under, cellsIn, block, loudest } from '../ink.js';
 import * as link from '../link.js';
@@ -94,7 +94,7 @@ export function map(o) {
     o.onpick?.(found.row, found.column);
   });
   if (every > 1 && o.rowKey) {
-    // a lit word takes the room of its neighbours
+    // a highlighted word hides its neighbours' labels
     const keys = range(n).map(o.rowKey);
     if (many) svg.append(floating);
     link.follow(svg, () => {
@@ -122,7 +122,7 @@ export function map(o) {
   );
 }
 function cellOf(j, columns, cells) {
-  // which cell a number is part of; blocks are not all of one size
+  // the cell of a number; blocks differ in size
   let k = Math.floor((j * cells) / columns);
   while (k + 1 < cells && Math.floor(((k + 1) * columns) / cells) <= j) k++;
   return k;

@@ -1,5 +1,5 @@
-// A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those
-// that are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
+// A long text as a strip: a column per word, coloured by its vector; every n-th word and the highlighted ones have
+// labels. One tab stop: arrow keys move between words (up and down by ten), Enter pins.
 import { h, s, special, unit, widest, short, nearestIndex } from '../dom.js';
 import { canvas, css } from '../ink.js';
 import * as link from '../link.js';
@@ -12,7 +12,7 @@ const LINE = 25;
 const STRIP = 17;
 const JUMP = 10;
 
-// rows: for each word (or every few of them) some numbers, or null; o: side, scale, width, name
+// rows: numbers for each word or block of words, or null; o: side, scale, width, name
 export function minimap(words, rows, { side, scale, width: W, name }) {
   const u = unit();
   const n = words.length;

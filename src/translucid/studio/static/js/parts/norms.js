@@ -1,5 +1,4 @@
-// The gradient's norm by layer (rows) and step (columns). Norms differ by powers of ten, so colours do too: what is
-// DECADES powers of ten below the largest is clear, and a gradient that vanishes is seen as clearing.
+// Gradient norms by layer (rows) and step (columns), on a logarithmic colour scale of DECADES powers of ten.
 import { walks } from '../keyboard.js';
 import { h, s, unit, widest, short, nearestIndex, LEFT_OF } from '../dom.js';
 import { UNIT_SCALE, canvas, hatch, packed, pixelCanvas, shade } from '../ink.js';
@@ -71,7 +70,7 @@ export function norms(o) {
     );
   }
   function strip(columns, most) {
-    // a column reaches back to the one before it, over no gap
+    // a column reaches back to the previous one unless there is a gap
     const inks = packed('seq');
     const small = pixelCanvas(layers.length, columns.length, pixels =>
       columns.forEach((column, j) =>
@@ -101,15 +100,8 @@ export function norms(o) {
     return [a, Math.max(a + 1, Math.round(x(columns[j][0]) * 2) / 2)];
   }
   const nearest = step => {
-    const { columns } = shown;
-    let lo = 0;
-    let hi = columns.length - 1;
-    while (lo < hi) {
-      const mid = (lo + hi) >> 1;
-      if (columns[mid][0] >= step) hi = mid;
-      else lo = mid + 1;
-    }
-    return lo;
+    const found = shown.columns.findIndex(column => column[0] >= step);
+    return found < 0 ? shown.columns.length - 1 : found;
   };
   function cursor(step) {
     line.style.display = step === null || !shown.columns.length ? 'none' : '';
@@ -143,7 +135,7 @@ export function norms(o) {
   walks(svg, {
     name: o.title,
     kind: 'matrix',
-    hint: 'arrows walk over the cells',
+    hint: 'arrow keys move between cells',
     area: { x: box.x, y: box.y, width: box.w, height: box.h },
     placeAt: (px, py) => {
       const step = shown.from + ((px - box.x) / box.w) * (shown.to - shown.from);

@@ -14,7 +14,7 @@ export function outputRoom({ u, W, data }) {
   if (data.end?.kind === 'number') return 132 * u;
   return bar + 16 * u + Math.max(60 * u, widest(shownWords(data), 1.125, { weight: 600, most: 14 }));
 }
-// Of a long text only the words of the window are said.
+// For a long text, only the outputs of the window are shown.
 const shownWords = ({ said, bands }) => {
   const { first, rows } = bands.at(-1);
   return (said.words ?? []).slice(first, first + rows).filter(Boolean);
@@ -29,7 +29,7 @@ export function outputs(pen, band) {
     class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
     tabindex: -1,
     role: 'button',
-    'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
+    'aria-label': `Output, ${data.end.kind}: ${data.end.at}`,
   });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
   const head = y => s('text.halo', { x, y }, data.end.kind);
@@ -135,7 +135,7 @@ export function outputs(pen, band) {
     if (every > 1) pen.columns.push({ every, texts });
   }
   front.append(link.mark(g, `part:${data.end.at}`));
-  withTable(g, `What is said: ${data.end.kind}`, () =>
+  withTable(g, `Output: ${data.end.kind}`, () =>
     data.end.kind === 'class'
       ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
       : data.end.kind === 'number'
@@ -165,14 +165,14 @@ function barAt(x, y, width, height, p) {
       : null,
   ].filter(Boolean);
 }
-// Pooling: the strands come together in one vector, each with its share.
+// Pooling: the strands merge into one vector, each with its share.
 function gather({ u, back, ctx, data }, band, to) {
   const shares = data.said.pooled ?? [];
   const y = to.top + to.tall / 2;
   const way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
   if (band.long)
     for (let i = 0; i < band.words.length; i += band.each) {
-      // pressed ones on canvas, together
+      // compressed words on canvas
       const share = shares.slice(i, i + band.each).reduce((a, b) => a + b, 0);
       ctx.strokeStyle = cssVariable('--strand');
       ctx.lineWidth = (0.4 + 3 * share) * u;

@@ -1,4 +1,4 @@
-// Word under word: what was said, and what is said now.
+// Two outputs aligned word by word.
 import { h, special } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
@@ -12,7 +12,7 @@ const cell = (each, kind) =>
     h('span.n', each && each.probability !== null ? num(each.probability) : ''),
   );
 
-// one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: what a place is linked with.
+// one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: the key of a position.
 export function pairs(one, two, { reads, keyOf, labels, dashed }) {
   const words = list => list.map(each => each.word);
   const places = !two
@@ -38,7 +38,7 @@ export function pairs(one, two, { reads, keyOf, labels, dashed }) {
     }),
   );
   const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
-  return withTable(el, 'What is said, token under token', () => ({
+  return withTable(el, 'Outputs, token by token', () => ({
     corner: reads ? (labels[2] ?? '') : 'place',
     columns: [labels[0], 'probability', ...(two ? [labels[1], 'probability'] : [])],
     rows: places.map(([i, j], k) => [
@@ -49,7 +49,7 @@ export function pairs(one, two, { reads, keyOf, labels, dashed }) {
   }));
 }
 
-// Two lists of words side by side: which words stand under one another, by the longest run that both share.
+// Align two lists of words by their longest common subsequence.
 function align(one, two) {
   // -> [[place in one or null, place in two or null], ...]
   const best = Array.from({ length: one.length + 1 }, () => new Uint32Array(two.length + 1));
@@ -63,7 +63,7 @@ function align(one, two) {
   let left = [];
   let right = [];
   const meet = () => {
-    // words that differ stand under one another as far as they go
+    // words that differ are aligned in order
     for (let k = 0; k < Math.max(left.length, right.length); k++) found.push([left[k] ?? null, right[k] ?? null]);
     left = [];
     right = [];
@@ -78,7 +78,7 @@ function align(one, two) {
   meet();
   return found;
 }
-// The places of `two` that have no like in `one`.
+// The indices of `two` without a match in `one`.
 export function unlike(one, two) {
   return new Set(
     align(one, two)
@@ -86,10 +86,10 @@ export function unlike(one, two) {
       .map(([, j]) => j),
   );
 }
-// Words as a sentence: no blank before a sign, none inside a word (a piece that goes on with a word begins with a dot).
+// Words as a sentence: no space before punctuation, none inside a word (a continuation starts with a dot).
 const glued = word => /^[.,!?;:)]/.test(word) || /^·./.test(word);
 const bare = word => word.replace(/^·(?=.)/, '');
-// cut: whether something stands before them; odd: the places of those that are marked.
+// cut: whether words were omitted before; odd: the indices of marked words.
 export const sentence = (words, cut = false, odd = new Set()) => [
   cut ? '… ' : '',
   words.length ? '' : h('span.special', '(nothing)'),

@@ -1,5 +1,5 @@
-// Two runs of one model as a map of tokens and depths. A click takes one value of the run as trained into the changed
-// one; "Trace all" tries every cell and paints how much of the answer each brings back.
+// Activation patching as a map of tokens and depths. A click puts one value of the original run into the changed one;
+// "Trace all" tries every cell and shows how much of the answer each recovers.
 import { choice, panelHead, select } from './controls.js';
 import { h, unit } from '../dom.js';
 import { fixed, signed } from '../ink.js';
@@ -21,7 +21,7 @@ const recoveries = new Map(); // runs and answer -> point -> how much each token
 const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
-// Out of a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
+// In a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
 export const patchInLink = {
   cell: (value, { run }) =>
     !run || run.points.some(point => point.at === value.split('@')[0]) ? '' : 'this run has no such point',
@@ -39,7 +39,7 @@ export function patchOf(params) {
     answer: answer.every(each => /^\d*$/.test(each)) ? answer : [],
   };
 }
-// found: what the server says of the two runs. state: as patchOf has it, with the side; it is changed here.
+// found: the difference of the two runs. state: from patchOf, with the side; it is changed here.
 export function patchmap({ run, other, found, state }) {
   let rows = rowsOf();
   let outline = null;
@@ -92,7 +92,7 @@ export function patchmap({ run, other, found, state }) {
     const points = tables().flatMap(each => each.points);
     const done = points.filter(at => rows.has(at)).length;
     head.replaceChildren(
-      h('h3', state.recovered ? 'What brings the answer back' : 'Where the difference starts'),
+      h('h3', state.recovered ? 'What recovers the answer' : 'Where the difference starts'),
       h(
         'div.patchtools',
         choice('Map', MAPS, state.recovered, recovered =>
@@ -111,7 +111,7 @@ export function patchmap({ run, other, found, state }) {
                 : done === points.length
                   ? 'All traced'
                   : done
-                    ? 'Go on'
+                    ? 'Continue'
                     : 'Trace all',
             )
           : '',
@@ -119,7 +119,7 @@ export function patchmap({ run, other, found, state }) {
       tracing ? h('progress', { max: points.length, value: done, 'aria-label': 'points traced' }) : '',
     );
   }
-  // Which answer is looked at: where, which, and what it is compared with.
+  // The measured output: its position, the output, and what it is compared with.
   function drawAsks() {
     const needed = outline && (state.recovered || state.cell);
     asks.hidden = !needed;
@@ -175,7 +175,7 @@ export function patchmap({ run, other, found, state }) {
     drawHead(table);
     drawAsks();
     if (!table) {
-      box.replaceChildren(h('p.tail', { role: 'status' }, refused || 'reading both runs …'));
+      box.replaceChildren(h('p.tail', { role: 'status' }, refused || 'comparing both runs …'));
       return;
     }
     const u = unit();
@@ -190,7 +190,7 @@ export function patchmap({ run, other, found, state }) {
     const recovers = (r, c) => ({
       at: [
         word(table.words[r]),
-        rows.has(table.points[c]) ? `: brings back ${percent(table.values[c][r])}` : ': not tried yet',
+        rows.has(table.points[c]) ? `: recovers ${percent(table.values[c][r])}` : ': not measured yet',
       ],
       path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
       value: rows.has(table.points[c]) ? (table.values[c][r] ?? 0) : undefined,
@@ -207,8 +207,8 @@ export function patchmap({ run, other, found, state }) {
         ...(state.recovered
           ? {
               told: recovers,
-              title: `What each token brings back, ${table.side}`,
-              note: 'The fraction of the difference that the vector of the run as trained brings back.',
+              title: `What each token recovers, ${table.side}`,
+              note: 'The fraction of the difference that the vector of the unchanged run recovers.',
             }
           : {}),
       }),
@@ -219,8 +219,8 @@ export function patchmap({ run, other, found, state }) {
           ? `Tokens ${from + 1} to ${from + table.words.length}. `
           : '',
         refused
-          ? `Values cannot be taken over. ${refused}`
-          : 'Click a cell: its value as trained goes into the changed run.',
+          ? `Values cannot be patched. ${refused}`
+          : 'Click a cell to put its original value into the changed run.',
       ),
     );
     const start = started(table);
@@ -287,7 +287,7 @@ export function patchmap({ run, other, found, state }) {
       panelHead(
         `Patched: ${table?.side ?? ''}, ${depth}`,
         h('h2.wraps.word', table?.words[cell.token] ?? `token ${cell.token}`),
-        h('button.edit.restore', { onclick: () => take(cell.at, cell.token) }, 'Take back'),
+        h('button.edit.restore', { onclick: () => take(cell.at, cell.token) }, 'Undo'),
       ),
       sumTable([
         [`logit of ${answer}`, ''],
@@ -296,7 +296,7 @@ export function patchmap({ run, other, found, state }) {
         ['patched', signed(cell.value)],
         ['recovered', percent(cell.recovered), '', true],
       ]),
-      h('p.tail', 'With this value the changed run says:'),
+      h('p.tail', 'With this value, the changed run outputs:'),
       h(
         'p.word.says',
         cell.says.map((each, i) => [
@@ -304,7 +304,7 @@ export function patchmap({ run, other, found, state }) {
           ' ',
         ]),
       ),
-      cell.text === null ? '' : h('p.tail', 'Freely, greedily: ', h('span.word.freetext', cell.text)),
+      cell.text === null ? '' : h('p.tail', 'Greedy search: ', h('span.word.freetext', cell.text)),
       h('button.python', { title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
     );
   }

@@ -1,5 +1,5 @@
-// One head as a flow: each query has one unit to give (its weights sum to 1), so every left bar has the same height;
-// a key's bar is as high as what it receives. Many words: one query, and the keys it looks at most.
+// One head as a flow: the weights of each query sum to 1, so all bars on the left have the same height; a key's bar
+// shows the sum it receives. For many words: one query and the keys it attends to most.
 import { h, s, special, unit, widest, range, short, spacedLabels, LEFT_OF, RIGHT_OF } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
@@ -16,10 +16,10 @@ export function ribbons(weights, o) {
   return withTable(
     Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o),
     'The same head as ribbons',
-    () => grid(o.rows, o.cols, weights, 'who looks'),
+    () => grid(o.rows, o.cols, weights, 'query'),
   );
 }
-// A band of thickness t from a on the left to b on the right, between bars, bent around the middle.
+// A curved band of thickness t from a on the left to b on the right.
 function bent(xl, xr, bar, a, b, t) {
   const c = (xr - xl) / 2;
   const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
@@ -84,7 +84,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
       width: W,
       height: H,
       role: 'img',
-      'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at',
+      'aria-label': 'The same head as ribbons: queries on the left, keys on the right',
     },
     paths.map(path => path.el),
     left,
@@ -122,16 +122,15 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
 }
 
-// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or
-// rounded.
-// More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
+// For many words: the selected row, its strongest keys, and the rest as one bar. o.exactly(row): a promise of the row
+// in full precision, { word, key, weights, cols, colKeys }, if `weights` is pooled or rounded.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit();
   const svg = s('svg.ribbons.focused', {
     width: W,
     height: H,
     role: 'img',
-    'aria-label': `The token that is looked at and the ${TOP} tokens it looks at most`,
+    'aria-label': `The selected token and the ${TOP} tokens it attends to most`,
   });
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
@@ -194,7 +193,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     if (exactly) ask(place);
     else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
   });
-  return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest of all tokens; the rest as one.`));
+  return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest tokens; the others together.`));
 }
 function text(word, x, y, anchor, key, looks = true) {
   const el = s(

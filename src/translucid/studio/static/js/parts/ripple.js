@@ -1,4 +1,4 @@
-// The ripple: how far each word's vector has moved at each depth. Clear before the cut.
+// How far each word's vector moved at each depth.
 import { h, s, special, unit, widest, nearestIndex, LEFT_OF, ABOVE } from '../dom.js';
 import { canvas, css, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
@@ -37,7 +37,7 @@ function columns(depths) {
 }
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
-// take(row, column): what a click does beside pinning; chosen: a cell that is framed; told: what the read-out says.
+// take(row, column): on click, besides pinning; chosen: the framed cell; told: the status bar's content.
 export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
@@ -57,7 +57,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     for (let c = 0; c < nC; c++) {
       const v = table.values[c][r];
       if (v === undefined) {
-        // not measured yet: there to be clicked
+        // not measured yet
         ctx.strokeStyle = line;
         ctx.strokeRect(lw + c * cw + 1.5, lh + r * ch + 1.5, cw - 3, ch - 3);
         continue;
@@ -74,7 +74,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     }
   const svg = s('svg', { width: W, height: H });
   const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
-  const title = named ?? `How far each token has moved, ${table.side}: ${where}`;
+  const title = named ?? `How far each token moved, ${table.side}: ${where}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>
@@ -159,7 +159,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     corner: 'token',
     columns: table.depths,
     rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? (named ? '' : 'not a number'))]),
-    note: note ?? 'How far each vector has moved, as a fraction of its length.',
+    note: note ?? 'How far each vector moved, as a fraction of its length.',
   }));
 }
 export const reading = (table, r, c, scale) => ({

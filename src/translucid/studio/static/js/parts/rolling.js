@@ -1,7 +1,7 @@
-// What is wider than its box says so: at each side where something is cut off stands a button that rolls there.
+// A scrolling box with a button at each side where content is cut off.
 import { h, icon } from '../dom.js';
 
-// Roll a box so far that something in it is seen; where it is seen already, nothing moves.
+// Scroll a box until an element is visible.
 export function rollTo(box, el) {
   if (!box || !el) return;
   const [outer, inner] = [box.getBoundingClientRect(), el.getBoundingClientRect()];
@@ -17,8 +17,8 @@ export function rolling(box, name, { falls = false } = {}) {
       {
         class: `rollon ${side}`,
         hidden: true,
-        title: `more of ${name}`,
-        'aria-label': `Roll ${name}: ${side}`,
+        title: `scroll ${name}`,
+        'aria-label': `Scroll ${name}: ${side}`,
         onclick: () => box.scrollBy({ left: across * 0.8 * box.clientWidth, top: along * 0.8 * box.clientHeight }),
       },
       icon(sign),

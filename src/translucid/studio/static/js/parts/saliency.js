@@ -1,5 +1,5 @@
-// Saliency under the sentence: how much each token that was read counted for what is written at one position, as a bar
-// under its word. Gradient × input, on demand; it follows the pin.
+// Saliency as bars under the sentence: gradient × input of each input token for the output at one position. On demand;
+// it follows the pin.
 import { h, icon } from '../dom.js';
 import { css, num } from '../ink.js';
 import * as api from '../api.js';
@@ -9,7 +9,7 @@ import { notice, word } from '../readout.js';
 
 const AT = { target_tokens: 'tgt', next_tokens: 'tgt', tags: 'src', masked_tokens: 'src' }; // where answers stand
 
-// Puts a button beside the sentence; what is returned takes all of it away again.
+// Add a button beside the sentence; the result removes everything again.
 export function saliency(run, model) {
   const sentence = document.getElementById('sentence');
   const chips = [...sentence.querySelectorAll('.token')];
@@ -23,7 +23,7 @@ export function saliency(run, model) {
     'button.edit.salience',
     {
       'aria-label': 'Saliency',
-      title: 'Which words counted: gradient × input, a bar under each word',
+      title: 'Saliency: gradient × input, a bar under each word',
       onclick: toggle,
     },
     icon('bars'),
@@ -31,7 +31,7 @@ export function saliency(run, model) {
     what,
   );
   edit.before(button);
-  // A word of a translation stands under the row that writes it; it is read one row later.
+  // A word of a translation is shown at the row that writes it; it is read one row later.
   const counted = (found, key) => {
     const [of, place] = key.split(':');
     const later = of === 'tgt' && run.tokens.source.length ? 1 : 0;

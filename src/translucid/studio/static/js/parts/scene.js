@@ -1,5 +1,4 @@
-// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and
-// frames above.
+// The picture of Flow: strands through panes. Panes are at the back, numbers on canvas, words and frames in front.
 import { h, s, special, unit, widest, short, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
 import { canvas, css, figure, fixed, textOn, cssVariable, tile } from '../ink.js';
 import * as link from '../link.js';
@@ -10,7 +9,7 @@ import { ofHead } from '../anatomy.js';
 import { withTable } from './table.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
-// Of a long text:
+// For a long text:
 const FEW = 4; // lines of each word of the window
 const BEHIND = 120; // of all words, on canvas
 const GATHERED = 16; // strands of its memory
@@ -71,7 +70,7 @@ export function scene(data) {
   }));
   return { root, hits: pen.hits, columns: pen.columns };
 }
-// A lit word that is not written otherwise takes the room of its neighbours.
+// A highlighted word without a label hides its neighbours' labels.
 export function makeRoom(columns) {
   for (const { every, texts } of columns) {
     const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
@@ -142,7 +141,7 @@ function strands(pen, band) {
     front.append(link.lights(hit, keys));
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
-  if (every > 1) pen.notes.add(`every ${nth(every)} token is written`);
+  if (every > 1) pen.notes.add(`every ${nth(every)} token is labelled`);
   if (band.long) bounds(pen, band);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
@@ -169,7 +168,7 @@ function strands(pen, band) {
   );
   ctx.globalAlpha = 1;
 }
-// What lies outside the window, and how much of it.
+// The number of words outside the window.
 function bounds({ front, notes, u, xId }, band) {
   const n = band.words.length;
   const last = band.first + band.rows;
@@ -187,13 +186,13 @@ function bounds({ front, notes, u, xId }, band) {
     );
   if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
   notes.add(
-    `tokens ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`,
+    `tokens ${band.first} to ${last - 1} of ${n}, the others compressed${band.each > 1 ? ` by ${band.each}` : ''}`,
   );
 }
 const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };
 const nth = n => `${n}${Math.floor((n % 100) / 10) === 1 ? 'th' : (ENDINGS[n % 10] ?? 'th')}`;
 
-// Thickness is the length of the vector, from the last place where it was measured.
+// The thickness is the norm of the vector at the last point where it is known.
 function threads(pen, band) {
   const { ctx, u, data } = pen;
   const norms = [];
@@ -316,7 +315,7 @@ function paint({ ctx }, band, held, { x, width }, frames) {
     frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`;
   }
 }
-// The state runs from word to word: the wire between the strands of a recurrent layer.
+// The wire between the strands of a recurrent layer: the state passes from word to word.
 function wires({ ctx, u }, band, pane) {
   const x = pane.x + pane.w / 2;
   const free = band.pitch - band.rowH;
@@ -350,8 +349,8 @@ const yQueries =
   (band, { first = 0, stepRows }) =>
   i =>
     yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
-// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the
-// strongest lie behind.
+// curve(held): the shape of the lines. In a long text, each word of the window has its lines; the strongest of all
+// others are behind them.
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
@@ -381,7 +380,7 @@ function selfAttention(pen, band, pane) {
     band,
   );
 }
-// Memory strands: gathered, turned, and let down into each pane that looks back.
+// Strands from the encoder to each pane with cross-attention.
 function memory(pen, source, target) {
   const { u, back, data } = pen;
   const from = source.panes.at(-1);
@@ -456,7 +455,7 @@ function brackets({ front, u }, band) {
   }
 }
 
-// A model without a text: columns of numbers, one pane for each layer.
+// A model of numbers: one column per layer.
 function numbers(pen, band) {
   const { u, front, back, ctx, data } = pen;
   const tall = Math.min(band.tall, 460 * u);
@@ -504,9 +503,8 @@ function notesOf(pen) {
 
 const WEIGHTS = 300; // lines between two columns
 
-// inputs: where the first values stand, { x, ys }; panes: columns of values, each drawn already (inner).
-// Which value of a network of numbers goes into which: a line for each weight, where they are few enough to be told
-// apart.
+// The connections of a network of numbers: a line per weight if they are few. inputs: positions of the inputs, { x, ys
+// }; panes: columns that are drawn already.
 function connections(inputs, panes) {
   let before = { ...inputs, scope: null };
   return panes.flatMap(pane => {

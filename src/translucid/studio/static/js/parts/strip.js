@@ -1,5 +1,4 @@
-// Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the
-// words.
+// Gates and states: one row for each, one cell per word; and lines of units over the words.
 import { walks } from '../keyboard.js';
 import { h, s, special, unit, short, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
 import { canvas, css, figure, fixed, textOn, num, cssVariable } from '../ink.js';
@@ -84,7 +83,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
       });
     }
     if (row.gate && (v < SHUT || v > OPEN)) {
-      // as good as shut: a tick at the bottom; as good as open: at the top
+      // nearly closed: a tick at the bottom; nearly open: at the top
       const tick = Math.min(12 * u, wide * 0.6);
       ctx.fillStyle = textOn(v, row.scale);
       ctx.fillRect(x - tick / 2, v > OPEN ? y - high / 2 : y + high / 2 - 2 * u, tick, 2 * u);
@@ -140,7 +139,7 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   walks(svg, {
     name: o.title,
     kind: 'gates',
-    hint: 'arrows walk over the beads, Enter pins the token',
+    hint: 'arrow keys move between cells, Enter pins the token',
     area: { x: lw, y: lh, width: n * o.pitchX, height: H - lh },
     placeAt: (x, y) => {
       const i = Math.floor((x - lw) / o.pitchX);
@@ -165,7 +164,7 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   link.follow(box, frame);
 }
 
-// All units as thin lines over the words, the chosen one on top: what a cell carries, and how far.
+// All units as thin lines over the words, the selected one on top.
 export function unitLines(all, o) {
   // all: rows (words) of numbers (units)
   const u = unit();
@@ -217,5 +216,5 @@ export function unitLines(all, o) {
     note: o.rounded ?? '',
   }));
 }
-// In four signs, as a bead has room for.
+// In four characters, which fit into a cell.
 const narrow = v => (Math.abs(v) < 1 ? fixed(v).replace('0.', '.') : fixed(v, fixed(v).length > 4 ? 1 : 2));

@@ -1,4 +1,4 @@
-// What can be switched off: a knob, a name, a place, and the measured difference.
+// A switch: a knob, a name, a place, and the measured difference.
 import { h } from '../dom.js';
 import { UNIT_SCALE, css, num, textOn } from '../ink.js';
 import * as link from '../link.js';
@@ -10,7 +10,7 @@ export const KINDS = {
   layers: 'Layers',
   attention: 'Attention',
   feedforward: 'Feed-forward',
-  patterns: 'Looking everywhere alike',
+  patterns: 'Uniform attention',
   positions: 'Positions',
   masks: 'Masks',
   scale: 'Scale of the scores',
@@ -21,7 +21,7 @@ export const KINDS = {
   characters: 'Characters',
   ngrams: 'N-gram features',
 };
-// "encoder layer 0, forget gate = 0 (keeps nothing)" -> what it is, and where
+// "encoder layer 0, forget gate = 0 (keeps nothing)" -> name and place
 export function titled(name) {
   const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name);
   const cut = plain.lastIndexOf(', ');
@@ -29,13 +29,12 @@ export function titled(name) {
   const where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
-// Some names say what is left out, and are on until they are switched off; the others say what is done instead,
-// "forget gate = 0", and are off until then.
+// Some switches name a part and are on by default; others name a change, "forget gate = 0", and are off by default.
 export const isChange = name => /=| is silent\b| looks | starts /.test(name);
 export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
 
 export function badge(delta, most = 1) {
-  // undefined: not measured yet, null: just now
+  // undefined: not measured yet, null: being measured
   if (delta === undefined) return h('span.badge.none', { 'aria-hidden': 'true' });
   if (delta === null) return h('span.badge.none', '…');
   const same = delta < 1e-6;
@@ -65,7 +64,7 @@ export function knob(each, { off, delta, most, onclick }) {
     `switch:${each.key}`,
   );
 }
-// The heads of one part: a row for each layer, a toggle for each head; filled by how much it does.
+// The heads of one part: a row per layer, a toggle per head, filled by its effect.
 export function headToggles(part, heads, { off, delta, most, onclick }) {
   const layers = [...new Set(heads.map(each => each.layer))];
   const count = Math.max(...heads.map(each => each.head)) + 1;
@@ -107,7 +106,7 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
   );
 }
 
-// ---- from a part that is looked at to the switch that takes it away, in What-if
+// ---- open What-if with the selected part switched off
 function switchFor(model, at, head) {
   const keys = model.switches.map(each => each.key);
   const scope = at.slice(0, at.lastIndexOf('.'));

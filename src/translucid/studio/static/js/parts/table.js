@@ -41,7 +41,7 @@ function table({ corner = '', columns, rows, note }) {
     h('p.quiet', left(rows.length, ROWS, 'rows'), left(columns.length, COLUMNS, 'columns'), note ?? ''),
   ];
 }
-// A few rows under the names of their columns: [text, properties], without a text where a column has no name.
+// A small table; heads: [text, attributes] for each column, with an empty text for an unnamed column.
 export const headed = (kind, heads, rows) =>
   h(
     'table',
@@ -57,7 +57,7 @@ export const headed = (kind, heads, rows) =>
   );
 const left = (count, most, what) => (count > most ? `The first ${most} of ${count} ${what} are shown. ` : '');
 
-// The same with tabs between the cells, for a spreadsheet.
+// The same as tab-separated text, for a spreadsheet.
 const lines = ({ corner = '', columns, rows }) =>
   [[corner, ...columns], ...rows]
     .map(row =>
@@ -73,7 +73,7 @@ export const grid = (rows, columns, values, corner) => ({
   rows: values.map((row, i) => [rows?.[i] ?? String(i), ...row]),
 });
 
-// A sum as a teacher writes it: one line for each step, numbers in one column. kind: a further class.
+// A sum, one line per step, numbers in one column. kind: an additional class.
 export const sumTable = (rows, kind) =>
   h(
     'table.sumtable',
@@ -92,7 +92,7 @@ export const sumTable = (rows, kind) =>
     ),
   );
 
-// ---- every picture has a table with the same numbers: the parts say what theirs are, the page is never read back
+// ---- every picture has a table with the same numbers
 const made = new WeakMap(); // element -> what makes its table, perhaps later
 
 export function withTable(el, title, make) {
@@ -104,11 +104,11 @@ export function withTable(el, title, make) {
 const pictures = () =>
   [...document.querySelectorAll('[data-table]')].filter(el => made.has(el) && el.getClientRects().length);
 
-// The table of the picture that has the focus or the pointer, else of the largest; the others can be chosen.
+// Show the table of the picture with the focus or the pointer, otherwise of the largest.
 export async function tables() {
   const all = pictures();
   if (!all.length) {
-    dialog('Tables', h('p', 'Nothing here has a table: this view has no picture.'));
+    dialog('Tables', h('p', 'This view has no picture and therefore no table.'));
     return;
   }
   const area = el => el.clientWidth * el.clientHeight;

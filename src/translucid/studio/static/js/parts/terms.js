@@ -1,5 +1,5 @@
-// Where a number comes from: its formula and the numbers that made it. Each of them opens its own, down to weights,
-// tokens and constants; a breadcrumb leads back.
+// Where a number comes from: its formula and its terms. Each term can be opened, down to weights, tokens and constants;
+// a breadcrumb leads back.
 import { h, formula, capital, onLook } from '../dom.js';
 import * as api from '../api.js';
 import { address as here, settle } from '../route.js';
@@ -27,17 +27,17 @@ const brief = at => {
   const own = /^(weight|bias)$/.test(last) ? name.split('.').slice(-2).join('.') : last;
   return `${own}${index.length ? `[${index.join(', ')}]` : ''}`;
 };
-// A mask, a scale, a weight: the way ends there. Where it goes on, the text is.
+// Whether a term leads on towards the text; masks, scales and weights do not.
 const computed = one => one.kind === 'point' && one.address.includes('[') && !one.address.includes('mask[');
 export const addressOf = (at, index, shape) => `${at}${shape.length ? `[${[0, ...index].join(', ')}]` : ''}`;
 
-// Of all sums on the page the one that was walked into last stands in the link: root;number;number.
+// The link contains the last opened path: root;number;number.
 const linked = root => {
   const [first, ...below] = here().params.get('walk')?.split(';') ?? [];
   return first === root ? below : [];
 };
 
-// root: what api.terms answered for the number that the view is about.
+// root: the answer of api.terms for the selected number.
 export function terms(run, root) {
   const box = h('section.terms', { 'aria-label': 'Where this number comes from' });
   const heard = h('p.unseen', { 'aria-live': 'polite' });
@@ -87,7 +87,7 @@ export function terms(run, root) {
       const { name, index } = parsed(number.address);
       readout({
         at: [number.name.replaceAll('_', ' ')],
-        // a point as everywhere at the foot of the page, without the axis of the batch
+        // a point as in the status bar, without the batch axis
         path: points.has(name) && index.length > 1 ? `${name}[${index.slice(1).join(', ')}]` : number.address,
         value: number.value ?? Number.NaN,
         digits: 4,
@@ -122,7 +122,7 @@ export function terms(run, root) {
 
   const named = (opened, one) => h('span.named', symbol(opened, one), ' ', opener(one));
 
-  // The words that an address of a point means: a head, the tokens along its axes.
+  // The words for an address: a head, the tokens along its axes.
   function whose(at) {
     const { name, index } = parsed(at);
     const axes = points.get(name)?.axes ?? [];
@@ -142,7 +142,7 @@ export function terms(run, root) {
       : null;
   }
 
-  // ---- an expression in numbers; long sums in it have a line for each term below
+  // ---- an expression in numbers; long sums have one line per term below
   function line(expression, tight, sums) {
     if ('rest' in expression) return [`[${expression.rest} more: ${shown(expression.text)}]`];
     if (!('operation' in expression)) {
@@ -169,7 +169,7 @@ export function terms(run, root) {
   const leaves = expression =>
     expression.arguments?.flatMap(leaves) ?? ('rest' in expression || !expression.address ? [] : [expression]);
 
-  // The addresses stand below, over the whole width.
+  // The addresses are below, over the whole width.
   const row = (name, value, addresses) => [
     h('tr', h('th', { scope: 'row' }, name), h('td.n', value)),
     addresses ? h('tr.below', h('td.addresses', { colspan: 2 }, addresses)) : null,
@@ -253,7 +253,7 @@ export function terms(run, root) {
           el.addEventListener('click', () => open(first.address, first.address));
         }
     }
-    // Too long for the panel, it is scrolled: by keys too.
+    // If it is too long for the panel, it scrolls, also by keyboard.
     return h(
       'div.formula',
       { tabindex: 0, role: 'group', 'aria-label': 'Formula' },
@@ -276,7 +276,7 @@ export function terms(run, root) {
       const label = `${folded.length} more steps`;
       all.splice(1, 0, h('li', h('button', { 'aria-label': label, title: label, onclick: unfold }, '…')));
     }
-    return h('nav', { 'aria-label': 'The way here' }, h('ol.crumbs', all));
+    return h('nav', { 'aria-label': 'Path to this number' }, h('ol.crumbs', all));
   }
   function draw() {
     const opened = trail.at(-1);
@@ -302,7 +302,7 @@ export function terms(run, root) {
           rest
             ? h(
                 'tr',
-                h('th', { scope: 'row' }, 'what the terms do not give'),
+                h('th', { scope: 'row' }, 'not explained by the terms'),
                 h('td.n', shown(String(Number(opened.remainder.toPrecision(6))))),
               )
             : null,
@@ -338,16 +338,16 @@ export function terms(run, root) {
       })
       .catch(error => {
         settle({ walk: null });
-        notice(`the link's walk is left out: ${error.message}`);
+        notice(`the link's walk is ignored: ${error.message}`);
       });
   return box;
 }
 
 const equation = (left, right) => h('div.equation', left, h('span.is', '='), right);
-// A formula of the catalogue as it stands in a book: symbol = formula.
+// A formula of the catalogue: symbol = formula.
 export const definition = entry =>
   entry?.formula ? equation(formula(entry.symbol, false), formula(entry.formula, false)) : null;
-// The fewest digits that mean the same 32-bit number again.
+// The fewest digits that identify the 32-bit number.
 function exact(value) {
   const given = Number(value);
   if (!Number.isFinite(given)) return Number.isNaN(given) ? 'not a number' : given < 0 || value === '-inf' ? '−∞' : '∞';

@@ -1,4 +1,4 @@
-// Tokens: a word that wears its numbers, the stripe under it is its vector at the selected depth; and rows by name.
+// Tokens with a stripe that shows their vector, and the names of rows.
 import { paintRow, canvas } from '../ink.js';
 import { h, special } from '../dom.js';
 import * as link from '../link.js';
@@ -23,19 +23,19 @@ export function token(text, vector, scale, key, unknown = false) {
   return link.alive(chip, [key]);
 }
 
-// ---- a row of a decoder has read one token and writes the next. By the first alone it would be a riddle: the row that
-// has read 'schläft' looks at 'not', since it writes 'nicht'
+// ---- a row of a decoder reads one token and writes the next, so its name has both: the row that reads 'schläft'
+// attends to 'not' because it writes 'nicht'
 const written = ({ tokens }, side, i) => (side === 'target' ? tokens.follows[i] : undefined);
 
-// side: 'source' or 'target'. As the rows of a matrix are labelled, short: schläft → nicht.
+// side: 'source' or 'target'. The short name, as in the labels of a matrix: schläft → nicht.
 export function rowName(run, side, i) {
   const writes = written(run, side, i);
   return [word(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', word(writes)])];
 }
-// The same in words, for a panel that has room.
+// The same in words, for a panel.
 function rowInWords(run, side, i) {
   const writes = written(run, side, i);
   const read = word(run.tokens[side][i] ?? '·');
-  return writes === undefined ? [read] : ['the row that has read ', read, ' and writes ', word(writes)];
+  return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', word(writes)];
 }
-export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' looks at ', word(key)];
+export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', word(key)];

@@ -1,4 +1,4 @@
-// The beam tree: hypotheses are strands that split. Thick is likely, green is the winner, dotted was pruned.
+// The tree of a beam search. Thick branches are likely, the best path is green, pruned ones are dotted.
 import { h, s, special, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
 import { UNIT_SCALE, num } from '../ink.js';
 import * as link from '../link.js';
@@ -7,7 +7,7 @@ import { share } from './bars.js';
 import { walks } from '../keyboard.js';
 import { withTable } from './table.js';
 
-// A branch below is counted, not drawn; the first that leaves room is taken
+// Branches below the limit are not drawn; the first limit that leaves enough room is used.
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
 const FATES = {
   followed: 'followed for a while',
@@ -19,7 +19,7 @@ const FATES = {
 };
 
 function grown(nodes) {
-  // nodes with their parents, and which of them lead to a text that was found
+  // nodes with their parents, and whether they lead to a text that was found
   const all = nodes.map(node => ({
     ...node,
     p: Math.exp(node.token_log_prob),
@@ -41,7 +41,7 @@ function drawn(all, limit, extra) {
     if (!node.up || (shown.has(node.up) && (node.kept || node.p >= limit || node.number === extra))) shown.add(node);
   return { shown: [...shown], hidden: all.length - shown.size };
 }
-// The best child goes on along its parent's lane.
+// The best child continues in its parent's lane.
 function sorted(shown) {
   const there = new Set(shown);
   const order = node => (node.chosen ? 4 : 0) + (node.kept ? 2 : 0) + (node.fate === 'followed' ? 1 : 0);
@@ -52,7 +52,7 @@ function sorted(shown) {
     ]),
   );
 }
-// A branch takes the free lane nearest to its parent's, late branches first.
+// A branch uses the free lane nearest to its parent's, late branches first.
 function lanes({ shown, kids }) {
   const used = new Map();
   const lane = new Map();
@@ -185,9 +185,9 @@ export function tree(data, o) {
     ]);
   const told = () => ({
     corner: 'token',
-    columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'],
+    columns: ['step', 'after', 'probability', 'log p', 'log p so far', 'outcome'],
     rows,
-    note: hidden ? `${hidden} more branches are counted, not shown.` : '',
+    note: hidden ? `${hidden} more branches are not shown.` : '',
   });
   return {
     el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
@@ -237,7 +237,7 @@ const told = node => ({
     said(node.label),
     `, ${node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate)}${node.why ? `: ${node.why}` : ''}`,
   ],
-  path: `log p ${num(node.token_log_prob, 3)}, of the whole beginning ${num(node.score, 3)}`,
+  path: `log p ${num(node.token_log_prob, 3)}, so far ${num(node.score, 3)}`,
   value: node.p,
   scale: UNIT_SCALE,
   digits: 4,
@@ -345,23 +345,22 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
   return g;
 }
 
-// ---- a tree that is longer than the window: the steps around the one that is looked at are drawn, the others are
-// folded away, and it is said how many
-// Steps from + 1 to `to`; where the step is still within the window of before, that stays.
+// ---- a tree that is longer than the window shows the steps around the selected one (from + 1 to `to`); the window
+// moves only if the step is outside.
 function stepsShown(all, most, step, before = null) {
   const room = Math.max(1, Math.min(all, Math.floor(most)));
   const kept = before !== null && step > before && step <= before + room;
   const from = Math.max(0, Math.min(all - room, kept ? before : step - Math.ceil(room / 2)));
   return { from, to: from + room };
 }
-// Of a tree in order, parents first: what is within the window, and the beginnings that lead there.
+// The nodes within the window and the paths that lead to them, parents first.
 function within(nodes, { from, to }) {
   const leads = new Set();
   for (const node of nodes)
     if (node.step > from && node.step <= to) for (let up = node; up && !leads.has(up); up = up.up) leads.add(up);
   return nodes.filter(node => leads.has(node) || !node.up);
 }
-// What is folded; a click opens the steps next to those that are shown.
+// The hidden steps; a click shows the next of them.
 export function folded({ from, to }, all, open) {
   const few = (count, side, at) =>
     count

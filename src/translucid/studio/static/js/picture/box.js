@@ -1,4 +1,4 @@
-// A box of HTML as plain shapes: ground, border, rings, and the few controls that the browser draws itself.
+// An HTML box as plain shapes: background, border, rings, and native controls.
 import { s } from '../dom.js';
 import { at, clear, colour, ink, parted, px, segment } from './paint.js';
 
@@ -35,7 +35,7 @@ function shape({ x, y, width, height }, corners, by, attrs) {
   });
 }
 
-// ---- ground
+// ---- background
 function ground(style, box, corners, { named }) {
   const made = [];
   if (!clear(style.backgroundColor)) made.push(shape(box, corners, 0, ink('fill', style.backgroundColor)));
@@ -61,7 +61,7 @@ function ramp(first, rest) {
     ),
   );
 }
-// A thin band of colour from corner to corner: how a part of a formula is struck out.
+// A diagonal band of colour: a part of a formula that is struck out.
 function struck(corner, stops, { x, y, width, height }) {
   const paint = stops.map(stop => /^(rgba?\([^)]*\)|#\w+|[\w-]+)/.exec(stop)?.[1]).find(each => each && !clear(each));
   const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2;
@@ -114,7 +114,7 @@ function border(style, box, corners) {
       : null,
   );
 }
-// Rings only: a soft shadow says nothing on paper, and few programs draw it.
+// Rings only: few programs draw soft shadows.
 function rings(style, box, corners) {
   const outer = [];
   const inner = [];
@@ -134,7 +134,7 @@ function rings(style, box, corners) {
 }
 function outline(el, style, box, corners) {
   const wide = px(style.outlineWidth);
-  // where the keys are is not part of the picture
+  // focus rings are not part of the picture
   if (style.outlineStyle === 'none' || !wide || el?.matches(':focus') || clear(style.outlineColor)) return [];
   return [
     shape(
@@ -150,7 +150,7 @@ function outline(el, style, box, corners) {
     ),
   ];
 }
-// Edges stand on whole pixels, as on the page.
+// Edges are on whole pixels, as on the page.
 function snapped({ x, y, width, height }) {
   const [left, top] = [Math.round(x), Math.round(y)];
   return {
@@ -161,7 +161,7 @@ function snapped({ x, y, width, height }) {
   };
 }
 export function drawBox(el, style, given, kept) {
-  // el: null for what stands before or after one
+  // el: null for ::before and ::after
   if (!given.width || !given.height) return [];
   const box = snapped(given);
   const corners = radii(style, box);
@@ -175,7 +175,7 @@ export function drawBox(el, style, given, kept) {
   ].filter(Boolean);
 }
 
-// ---- what the browser draws of itself
+// ---- native controls
 export function control(el, style, box) {
   if (el.tagName === 'SELECT') {
     const x = box.x + box.width - 12;

@@ -1,4 +1,4 @@
-// What is drawn already: SVG with its styles written out, and canvas as an image with its numbers as text.
+// SVG with its styles inlined, and canvas as an image with its numbers as text.
 import { s } from '../dom.js';
 import { paintedOn } from '../ink.js';
 import { at, clear, colour, face, font, ink, measure, px } from './paint.js';
@@ -96,7 +96,7 @@ function element(el, given) {
   };
   return hollow(attrs) ? [] : [s(el.localName, attrs)];
 }
-// Text stands on its line: few programs know of other baselines, or paint an edge before the letters.
+// Text on the alphabetic baseline: few programs support others, or paint-order.
 function lettered(el, style, faint) {
   if (!el.textContent.trim()) return [];
   const { up, down } = measure(style);
@@ -120,7 +120,7 @@ function lettered(el, style, faint) {
   if (style.textDecorationLine !== 'none') found.push(...under(el, style, lower));
   return found;
 }
-// Its pieces, with spaces as the page shows them: one for many, none at the beginning.
+// Its pieces with collapsed spaces, as on the page.
 function inRow(el) {
   let ended = true;
   return [...el.childNodes].map(each => {
@@ -174,8 +174,7 @@ export function drawCanvas(canvas, style, box) {
   });
   return [image, ...figures.map(each => figure(each, inner))];
 }
-// Cells of single pixels are drawn large, so that no program blurs them; numbers are taken off, since they follow as
-// text.
+// Single-pixel cells are enlarged so that no program blurs them; numbers are removed, since they follow as text.
 function pixels(canvas, style, { width, height }, figures, k) {
   const times =
     style.imageRendering === 'pixelated'
@@ -198,7 +197,7 @@ function pixels(canvas, style, { width, height }, figures, k) {
 }
 const pen = document.createElement('canvas').getContext('2d');
 function extent({ text, size, weight, family }) {
-  // from the middle of the line; `line` is where letters stand
+  // from the middle of the line; `line` is the baseline
   pen.font = `${weight} ${size}px ${family}`;
   pen.textBaseline = 'middle';
   const { actualBoundingBoxAscent: up, actualBoundingBoxDescent: down, width: wide } = pen.measureText(text);

@@ -1,4 +1,4 @@
-// A formula as text: each letter and sign where the browser has set it; bars and roots as lines.
+// A formula as text at the browser's positions; fraction bars and roots as lines.
 import { s } from '../dom.js';
 import { drawBox } from './box.js';
 import { at, book, clear, ink, maths, px, segment } from './paint.js';
@@ -35,7 +35,7 @@ function leaf(el, style, ink_) {
     ...(named ? {} : { 'font-family': PLAIN.test(text) ? book() : maths(), 'font-style': slanted ? 'italic' : null }),
   };
   const middle = ink_.x + ink_.width / 2;
-  // A bracket as high as what it holds: the same sign, drawn out.
+  // A bracket as high as its content: the same character, stretched.
   if (el.localName === 'mo' && ink_.height > 1.45 * size) {
     const tall = ink_.height / (1.0 * size);
     const foot = ink_.bottom - 0.25 * size * tall;

@@ -1,4 +1,4 @@
-// What a picture's marks are made of: colours and fonts that any program knows, and clips.
+// Colours and fonts that any program supports, and clips.
 import { s } from '../dom.js';
 
 const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
@@ -6,7 +6,7 @@ const round = value => String(Math.round(value * 100) / 100);
 export const px = value => parseFloat(value) || 0;
 export const at = (...values) => values.map(round).join(' ');
 
-// ---- colours: computed ones may be mixed in oklab, which only browsers read
+// ---- colours: computed colours may be in oklab, which only browsers support
 const colours = new Map();
 export function colour(value) {
   // { hex, alpha }
@@ -39,9 +39,8 @@ export function ink(name, value) {
   return { [key]: hex, [`${name}-opacity`]: alpha < 1 ? alpha : null };
 }
 
-// ---- fonts: the first that is here, then one of the same voice that is everywhere
-// Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same
-// widths.
+// ---- fonts: the font that the browser uses, then similar ones that are common. Programs differ in their "serif", so
+// the actual font is named, with others of the same widths.
 const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/;
 const faces = new Map();
 const KNOWN = [
@@ -108,7 +107,7 @@ export function font(style, family = face(style.fontFamily)) {
 }
 const sizes = new Map();
 export function measure(style) {
-  // how far the font goes above and below its line
+  // the ascent and descent of the font
   const said = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   if (!sizes.has(said)) {
     pen.font = said;
@@ -125,7 +124,7 @@ export function width(text, style) {
 export const segment = (x1, y1, x2, y2, attributes) =>
   s('line', { x1: at(x1), y1: at(y1), x2: at(x2), y2: at(y2), ...attributes });
 
-// ---- clips and gradients: each with a name of its own
+// ---- clips and gradients, each with its own id
 export function store() {
   const defs = s('defs');
   let count = 0;
@@ -138,7 +137,7 @@ export function store() {
     },
   };
 }
-// "linear-gradient(90deg, rgb(1, 2, 3), …)" as it is computed; stops stand at equal steps.
+// The computed "linear-gradient(90deg, rgb(1, 2, 3), …)"; stops are equally spaced.
 export function parted(list) {
   // at commas, but not at those inside brackets
   const found = [''];

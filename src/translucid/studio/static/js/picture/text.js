@@ -1,4 +1,4 @@
-// Text as the page has broken it into lines: each line where it stands, in its own font.
+// Text as the page has broken it into lines, each at its position, in its font.
 import { s } from '../dom.js';
 import { at, clear, colour, font, ink, measure, px, width, segment } from './paint.js';
 
@@ -23,7 +23,7 @@ function linesOf(node, style) {
   if (boxes.length === 1) return [{ text: tidy(given.slice(from, to)), box: boxes[0] }];
   const lines = [];
   for (let i = from; i < to; ) {
-    // by letters, which may be two units long
+    // by character, which may be two code units long
     const letter = String.fromCodePoint(given.codePointAt(i));
     const box = span(node, i, i + letter.length).getClientRects()[0];
     i += letter.length;
@@ -44,7 +44,7 @@ function trimmed({ text, box }, tidy, style) {
     box: lost ? asWide(box, box.width - lost * width(' ', style)) : box,
   };
 }
-// What does not fit ends in dots, as it does on the page.
+// Text that does not fit ends in an ellipsis, as on the page.
 function dotted(node, line, style) {
   let box = node.parentElement;
   while (box && getComputedStyle(box).display.startsWith('inline')) box = box.parentElement;
@@ -67,7 +67,7 @@ export const lineOf = (box, style) => {
   return box.y + (box.height * up) / (up + down);
 };
 
-// ---- lines under and through: those of the element, and those that stand on the elements around it
+// ---- underline and strike-through, of the element and of its ancestors
 function decorations(el, top) {
   const found = [];
   for (let each = el; each && each !== top; each = each.parentElement) {
@@ -109,7 +109,7 @@ export function drawText(node, style, { see, top }) {
     });
 }
 
-// ---- text that is no node: of controls, before and after elements, of list items
+// ---- text without a text node: controls, ::before and ::after, list markers
 export function fieldText(el, style, box) {
   const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value;
   if (!text || /^(range|checkbox|radio)$/.test(el.type)) return [];

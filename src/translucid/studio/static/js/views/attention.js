@@ -1,6 +1,6 @@
 import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
-import { isRecurrent } from '../anatomy.js';
+import { attentionKind, isRecurrent } from '../anatomy.js';
 import { h, m, unit, widest, range, short } from '../dom.js';
 import { UNIT_SCALE, brief, fixed, num } from '../ink.js';
 import * as api from '../api.js';
@@ -55,12 +55,12 @@ export const attention = {
       : '',
   walksTokens: true,
   keys: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['m', 'the next moment: scores, scaled, masked, weights'],
-    ['n', 'numbers in the cells'],
-    ['o', 'switch the head off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
+    ['↑ ↓', 'previous or next layer'],
+    ['[ ]', 'previous or next head'],
+    ['m', 'next moment: scores, scaled, masked, weights'],
+    ['n', 'show or hide numbers in the cells'],
+    ['o', 'switch the head off in What-if'],
+    ['Backspace', 'back to Flow'],
   ],
   linkParts: {
     kind: among('encoder', 'decoder', 'cross'),
@@ -112,10 +112,7 @@ async function drawView(stage, { model, run, params, signal }) {
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
-    for (const box of [left, mid, right]) {
-      link.forget(box);
-      box.replaceChildren();
-    }
+    link.clear(left, mid, right);
     drawLeft();
     drawMatrix();
     await drawRight();
@@ -172,7 +169,7 @@ async function drawView(stage, { model, run, params, signal }) {
       h(
         'div.facts',
         sumTable([
-          // of a picture whose cells are the largest of several nothing is known of the mean of all heads
+          // not known for the mean of pooled pictures
           ...(head === null && now.pooled
             ? []
             : [
@@ -192,7 +189,7 @@ async function drawView(stage, { model, run, params, signal }) {
       .querySelector('.gridname .of')
       ?.replaceChildren(missing ? `: ${names.length - missing} of ${names.length} layers so far` : '');
   }
-  // Of a long text the other layers come one by one, as long as the view and the kind stay.
+  // For a long text, load the other layers one by one while the view and the kind stay the same.
   let filling = null;
   async function fill() {
     const { small } = now;
@@ -253,7 +250,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (now.pooled) mid.append(h('p.kicker', now.pooled));
   }
   async function exactTable() {
-    // the picture has rounded numbers where they are many; the table asks for them again
+    // a large picture has rounded numbers; the table requests them in full precision
     const state = now;
     const shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2));
     const lead = state.indexed ? [state.head] : [];
@@ -272,27 +269,21 @@ async function drawView(stage, { model, run, params, signal }) {
       note: `The first ${shown} rows.`,
     };
   }
+  // The moments of this attention, and what is missing in it: [name, reason].
+  const momentsHere = () => MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => id);
+  const missing = id =>
+    id === 'masked' && !now.hasMask
+      ? ['no mask', 'No mask here: every token can be attended to']
+      : id === 'scaled' && model.config.scaled === false
+        ? ['not scaled', 'This model does not scale its scores']
+        : null;
   function steps() {
     return h(
       'div.steps',
       { role: 'group', 'aria-label': 'Moment' },
-      MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
-        const none =
-          (id === 'masked' && !now.hasMask) ||
-          (id === 'scaled' && model.config.scaled === false) ||
-          (id !== 'weights' && now.head === null);
-        const name =
-          id === 'masked' && !now.hasMask
-            ? 'no mask'
-            : id === 'scaled' && model.config.scaled === false
-              ? 'not scaled'
-              : id;
-        const why =
-          now.head === null
-            ? 'Only weights are averaged over heads'
-            : id === 'masked'
-              ? 'No mask here: every token may be looked at'
-              : 'This model does not scale';
+      momentsHere().map(id => {
+        const none = missing(id) !== null || (id !== 'weights' && now.head === null);
+        const why = now.head === null ? 'Only weights are averaged over heads' : missing(id)?.[1];
         return link.mark(
           h(
             'button',
@@ -303,7 +294,7 @@ async function drawView(stage, { model, run, params, signal }) {
               onclick: () => change({ moment: id }, 'moment'),
             },
             m('math', PIECES[id](now.scope.endsWith('alignment'), points.has(`${now.scope}.rotated_query`))),
-            name,
+            missing(id)?.[0] ?? id,
           ),
           `moment:${id}`,
         );
@@ -315,10 +306,10 @@ async function drawView(stage, { model, run, params, signal }) {
       ? `${now.scope}.pattern[:, ${i}, ${j}].mean()`
       : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`;
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
-  // One number of the trace; a cell of the picture, which of a very long text stands for several.
+  // One number of the trace; a cell of the picture may represent several in a very long text.
   const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
   const exactly = (q, k, value) => ({
-    at: [...rowName(run, KINDS[at.kind].rows, q), ' looks at ', word(tokens()[1][k] ?? '·')],
+    at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', word(tokens()[1][k] ?? '·')],
     path: path(q, k),
     value,
     scale: now.scale,
@@ -330,7 +321,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return {
       at: [
         ...rowName(run, KINDS[at.kind].rows, i * step[0]),
-        ' looks at ',
+        ' attends to ',
         word(now.cols[j]),
         step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : '',
       ],
@@ -375,7 +366,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
     box.append(
       ribbons(now.weights, {
-        // by what a row writes, where it does not look at its own kind
+        // labelled by what the row writes in cross-attention
         rows:
           at.kind === 'cross' ? now.rows.map((each, i) => (now.follows[i] ? `→ ${now.follows[i]}` : each)) : now.rows,
         cols: now.cols,
@@ -387,7 +378,7 @@ async function drawView(stage, { model, run, params, signal }) {
       }),
     );
   }
-  // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
+  // The cell that the keys mean: they determine the row, the column or both; the rest is where the weight is largest.
   function meant(wanted) {
     const { row: i, col: j, exact: both } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
@@ -396,7 +387,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (j !== null) return [best(w.map(each => each[j])), j];
     return [0, best(w[0])];
   }
-  // Some numbers with all their digits, cut out of the head, or the mean of the heads.
+  // Some numbers of the head, or of the mean of all heads, in full precision.
   async function part(state, point, ...places) {
     const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
     const { heads } = state.small;
@@ -410,7 +401,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
   async function row(q) {
-    // one word with all that it looks at
+    // one word with all its weights
     const state = now;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
@@ -418,7 +409,7 @@ async function drawView(stage, { model, run, params, signal }) {
       word: rows[q] ?? '·',
       key: `${kind.rowSide}:${q}`,
       weights: await part(state, 'pattern', q),
-      cols: cols.map(each => each),
+      cols,
       colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
     };
   }
@@ -440,7 +431,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const { hover } = link.state;
     const pooled = state.step[0] * state.step[1] > 1;
     if (hover.length && hover !== wanted) {
-      // the panel is about what is pinned; the foot and the numbers around go with the pointer
+      // the panel shows the pinned cell; the status bar and the lens follow the pointer
       const cell = await cellOf(hover);
       if (state !== now) return;
       await lens(cell.q, cell.k, true);
@@ -456,7 +447,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const index = [...(state.indexed && state.head !== null ? [state.head] : []), q, k];
     const where = addressOf(`${state.scope}.${state.point}`, index, index);
     const show = (...made) => {
-      // What stands there already stays: a node that is replaced under the pointer loses the click.
+      // Unchanged nodes stay: one that is replaced under the pointer loses the click.
       if (state.sum.dataset.of === where) return;
       state.sum.dataset.of = where;
       state.sum.replaceChildren(...made.map(make => make()));
@@ -478,9 +469,8 @@ async function drawView(stage, { model, run, params, signal }) {
     if (!hover.length && state.coarse) rest(exact);
     if (hover.length && state.coarse && wanted.length > 1) readout(exact);
   }
-  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's;
-  // in the left column two digits and their point at the smallest type have room for seven weights, or five signed
-  // scores.
+  // The lens shows the numbers around the selected cell if the cells are too small for them: nine by nine if they fit
+  // into the left column, otherwise seven or five.
   function lensSize() {
     const u = unit();
     const ends = [0, 0];
@@ -496,7 +486,7 @@ async function drawView(stage, { model, run, params, signal }) {
       now.lens.replaceChildren();
       return;
     }
-    // it does not run away from who looks into it
+    // do not move while the pointer or the focus is in it
     if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;
     const state = now;
     const u = unit();
@@ -521,7 +511,7 @@ async function drawView(stage, { model, run, params, signal }) {
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
-        title: 'Numbers around the cell that is looked at',
+        title: 'Numbers around the selected cell',
         values,
         table: null,
         cellWidth: Math.min(size, 48 * u),
@@ -546,16 +536,10 @@ async function drawView(stage, { model, run, params, signal }) {
     if (event.defaultPrevented) return;
     const { heads } = now.small;
     const layers = now.small.names.length;
-    const moments = MOMENTS.map(([id]) => id).filter(
-      id =>
-        points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
-        (id !== 'masked' || now.hasMask) &&
-        (id !== 'scaled' || model.config.scaled !== false),
-    );
+    const moments = momentsHere().filter(id => !missing(id));
     const round = (v, n) => (v + n) % n;
     const turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
-    if (event.key === '[') turnHead(-1);
-    else if (event.key === ']') turnHead(1);
+    if (event.key === '[' || event.key === ']') turnHead(event.key === ']' ? 1 : -1);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
       event.preventDefault();
       change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) });
@@ -570,25 +554,11 @@ async function drawView(stage, { model, run, params, signal }) {
   });
 }
 
-// ---- what there is, and where to begin
+// ---- the kinds of attention, and the initial selection
 function kindsOf(points) {
-  const found = {};
-  for (const name of points.keys())
-    if (name.endsWith('.pattern')) {
-      const scopes = name.split('.');
-      const kind = ['cross_attention', 'alignment'].includes(scopes.at(-2))
-        ? 'cross'
-        : scopes.includes('encoder')
-          ? 'encoder'
-          : 'decoder';
-      found[kind] ??= [];
-      found[kind].push(name);
-    }
-  return Object.fromEntries(
-    Object.keys(KINDS)
-      .filter(kind => found[kind])
-      .map(kind => [kind, found[kind]]),
-  );
+  const patterns = [...points.keys()].filter(name => name.endsWith('.pattern'));
+  const named = Object.keys(KINDS).map(kind => [kind, patterns.filter(name => attentionKind(name) === kind)]);
+  return Object.fromEntries(named.filter(([, names]) => names.length));
 }
 function startAt(params, kinds) {
   const named = Object.entries(kinds)
@@ -677,7 +647,7 @@ async function fetchHead(run, points, at, small) {
   };
 }
 async function masks(run, points, scope, head) {
-  // is anything masked at all? a coarse picture tells
+  // a pooled picture shows whether anything is masked
   if (!points.has(`${scope}.masked`)) return false;
   const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
   return frame.raw.includes(255);
@@ -718,7 +688,7 @@ function meanSum(each, looks) {
     ]),
   );
 }
-// Digits and size of the numbers that fit into cells; none where nothing readable fits.
+// Digits and font size of numbers that fit into the cells, if any.
 function fitting(values, width, u, size) {
   for (const [digits, fontSize] of [
     [2, size],

@@ -1,4 +1,5 @@
-// Compare: two models on one sentence. A is drawn solid, B dashed; what cannot be set side by side is said.
+// Compare: two models on one sentence. A is solid, B dashed; what cannot be compared is stated.
+import { attentionKind } from '../anatomy.js';
 import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
 import { choice, modelSelect } from '../parts/controls.js';
 import { h, unit, widest, mean, range } from '../dom.js';
@@ -58,10 +59,10 @@ async function drawView(stage, { all, model, run, params }) {
     pair.append(
       told(
         `${model.name} is for ${model.task}, ${other.name} for ${other.task}: ` +
-          'their answers differ in kind, so each stands alone and no loss is compared.',
+          'their outputs are of different kinds, so they are shown separately and losses are not compared.',
       ),
     );
-  // what A writes by itself
+  // what A generates
   const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });
   pair.append(
     h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
@@ -83,7 +84,7 @@ function pick(letter, line, model, all, onpick) {
 }
 const told = text => h('p.cannot', { role: 'note' }, text);
 
-// ---- what they say
+// ---- their outputs
 function answers(model, run, other, second) {
   const says = (which, each) =>
     which.outputs === 'label'
@@ -111,10 +112,10 @@ function answers(model, run, other, second) {
       h(
         'h3',
         {
-          target_tokens: 'What each writes by itself',
+          target_tokens: 'What each generates',
           tags: 'The tag of each word',
-          next_tokens: 'What each would write next',
-          masked_tokens: 'The likeliest token at each place',
+          next_tokens: 'The next token each predicts',
+          masked_tokens: 'The likeliest token at each position',
           values: 'The values',
         }[model.outputs],
         h('span.of', a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : ''),
@@ -123,20 +124,20 @@ function answers(model, run, other, second) {
         reads: fits ? reads : null,
         labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
         dashed: true,
-        // a value of an embedding belongs to no token
+        // a value of an embedding has no token
         keyOf: model.outputs === 'values' ? null : i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
     ];
   }
   const shared = Object.keys(run.answer).filter(label => label in second.answer);
   if (!shared.length)
-    return [told('The two models know different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
+    return [told('The two models have different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
   return [
     h('h3', 'The answer', h('span.of', ': A is the outline, B the fill; the number is B − A')),
     shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
   ];
 }
-// Of the values of an embedding, which are hundreds, the first; and a way to the others.
+// The first values of an embedding, which has hundreds, and a button for the others.
 function paired(model, one, two, options) {
   const length = Math.max(one.length, two?.length ?? 0);
   if (model.outputs !== 'values' || length <= MANY) return pairs(one, two, options);
@@ -171,7 +172,7 @@ const labels = answer =>
     Object.entries(answer).map(([label, share]) => h('p', label, ' ', h('span.n', num(share, 3)))),
   );
 
-// ---- how each reads the other's text: nats for each token, and for the whole text where tokens differ
+// ---- losses on each other's text: nats per token, or for the whole text if the tokens differ
 async function losses(model, run, other, second) {
   if (model.task !== other.task || run.loss === null)
     return h(
@@ -206,7 +207,7 @@ function lossTable(rows, same) {
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h(
     'div.lossbox',
-    h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
+    h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats per token'),
     headed(
       'hyps losses',
       [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
@@ -218,11 +219,11 @@ function lossTable(rows, same) {
         ),
       ),
     ),
-    differ ? h('p.tail', 'The models cut the text into different tokens, so the sums are shown.') : '',
+    differ ? h('p.tail', 'The models tokenize the text differently, so the totals are shown.') : '',
   );
 }
 
-// ---- where tuning changed the computation: what LoRA adapters add, beside their frozen layers
+// ---- what LoRA adapters add, compared with their frozen layers
 function adapters(model, run) {
   if (!run.adapters?.length) return '';
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
@@ -259,7 +260,7 @@ function lengths(kind, title, head, rows, most) {
   );
 }
 
-// ---- a model and the one that it was tuned from: how far they lie apart, from layer to layer
+// ---- the difference from the model it was tuned from, layer by layer
 async function depths(model, run, other, second) {
   if (!model.tuned && !other.tuned) return '';
   const rows = (await api.diff(run.run, second.run)).depths ?? [];
@@ -267,7 +268,7 @@ async function depths(model, run, other, second) {
   const most = Math.max(...rows.map(each => each.relative ?? 0), 1e-9);
   return lengths(
     'depths',
-    'From layer to layer: how far tuning moved the vectors of this text',
+    'How far tuning moved the vectors of this text, layer by layer',
     ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
     rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
     most,
@@ -276,7 +277,7 @@ async function depths(model, run, other, second) {
 
 // ---- the same picture twice, with shared hover
 async function pictures(box, { model, run, other, second, params }) {
-  // both read A's translation, so that the rows are the same
+  // both read A's translation, so the rows are the same
   const b =
     model.outputs === 'target_tokens' && other.outputs === 'target_tokens' && run.target !== null
       ? await api.run({ m: other.m, text: run.text, target: run.target })
@@ -284,7 +285,7 @@ async function pictures(box, { model, run, other, second, params }) {
   const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
   const holder = h('div.cmppics');
   if (!kinds.length) {
-    box.append(told('These two have no kind of picture in common.'));
+    box.append(told('These two models have no kind of picture in common.'));
     return;
   }
   let kind = kinds.includes(params.get('pic')) ? params.get('pic') : kinds[0];
@@ -316,7 +317,7 @@ async function pictures(box, { model, run, other, second, params }) {
         alike
           ? ''
           : kind === 'vectors'
-            ? 'units of two models have nothing to do with one another: no difference is drawn'
+            ? 'units of two models do not correspond, so no difference is drawn'
             : 'different sizes: no difference is drawn',
       ]
         .filter(Boolean)
@@ -347,7 +348,7 @@ async function pictures(box, { model, run, other, second, params }) {
       ),
     );
     shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
-    rest({ at: ['hover a cell: the same place lights in every picture'], path: one.path, scale: one.scale });
+    rest({ at: ['hover over a cell to highlight it in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }
@@ -372,7 +373,7 @@ function drawn(data, holder, count, name) {
       ...head,
       table: () => ({
         ...grid(data.rows, data.cols, data.values),
-        note: data.exact ? data.note : `${data.note}. Numbers of this picture are sent in 255 steps.`,
+        note: data.exact ? data.note : `${data.note}. Numbers in this picture are rounded to 255 steps.`,
       }),
       title: `${name}: ${data.path}`,
       cellWidth: cw,
@@ -397,12 +398,9 @@ function kindsOf(run) {
   if (lastOf(run)) found.push('vectors');
   return found;
 }
-function patternsOf(run, kind) {
-  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at);
-  const kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
-  return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
-}
-// Numbers go to the last digit as long as they are few; of many, each is rounded.
+const patternsOf = (run, kind) =>
+  run.points.filter(point => point.at.endsWith('.pattern') && attentionKind(point.at) === kind);
+// Few numbers are sent in full precision, many are rounded.
 const EXACT = 4096;
 const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
 function fetched(run, points) {
@@ -440,8 +438,8 @@ async function table(run, kind) {
     : tablesOf(await api.heads(run.run, kind, undefined, pooled ? 40 : LONG));
   const nQ = all[0].length;
   const nK = all[0][0].length;
-  const rows = cut(range(nQ).map(r => r));
-  const cols = cut(range(nK).map(c => c));
+  const rows = cut(range(nQ));
+  const cols = cut(range(nK));
   const side = kind === 'encoder' ? 'src' : 'tgt';
   const across = kind === 'decoder' ? 'tgt' : 'src';
   const queries = kind === 'encoder' ? source : steps;
@@ -458,7 +456,7 @@ async function table(run, kind) {
     rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`),
     colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
     path: `mean of ${patterns.map(point => point.at).join(', ')}`,
-    told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
+    told: (r, c) => [word(flat(query(r))), ' attends to ', word(key(c))],
     note: [
       'mean of all layers and heads',
       ...(pooled
@@ -469,7 +467,7 @@ async function table(run, kind) {
     ].join('; '),
   };
 }
-// Every head by itself: what comes before the words is layers, heads, or nothing.
+// Every head separately; the leading axes are layers, heads, or none.
 function tablesOf(frame) {
   const lead = frame.shape.slice(0, -2);
   const index = i =>

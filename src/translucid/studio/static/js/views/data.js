@@ -1,5 +1,5 @@
-// Data: from one sentence to many. The model's own texts by loss, and for a unit, a head or a gate the texts that move
-// it most and what it follows.
+// Data: the model's own texts by loss, and for a unit or a head the texts with its extreme values and the features it
+// responds to.
 import { panelHead, field } from '../parts/controls.js';
 import { h, nearestIndex } from '../dom.js';
 import { num, signed } from '../ink.js';
@@ -13,7 +13,7 @@ const HEADS = ['heads', 'kv_heads'];
 const begun = new Set(); // what was asked for is shown again, for the next unit too
 const FIRST = ['feedforward.activated', '.hidden', '.mixed', '.output'];
 
-// A point with a value of each unit at each token; of heads, how long their vectors are.
+// Points with a value per unit and token; for heads, the norms of their vectors.
 const hasUnits = ({ axes }) =>
   axes.filter(axis => ALONG.includes(axis)).length === 1 &&
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
@@ -29,12 +29,12 @@ async function drawView(stage, { model, run, params }) {
   stage.append(
     h(
       'div.split.data',
-      h('section', { 'aria-label': 'Texts by loss' }, h('h3', 'The texts that it finds hardest'), list),
+      h('section', { 'aria-label': 'Texts by loss' }, h('h3', 'Hardest texts'), list),
       h('aside.panel', { tabindex: 0, 'aria-label': 'One unit' }, card),
     ),
   );
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
-  // Asks until all is read; each answer says how far it is. Whoever stops asks no more.
+  // Repeat the request until all texts are read or the user stops; each answer has the progress.
   async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span.quiet');
@@ -77,28 +77,25 @@ async function drawView(stage, { model, run, params }) {
       () => api.hardest(model.m),
       drawTexts,
       'texts',
-      h(
-        'p.quiet',
-        'Up to 200 texts of its test data are read, or else of its validation data, with their right answers.',
-      ),
+      h('p.quiet', 'Reads up to 200 texts of its test data (or validation data) with their reference answers.'),
     );
   }
   function drawTexts(found) {
     if (!found.texts)
       return [
         h('p.quiet', `${found.done} of ${found.of} texts were read.`),
-        button('Go on', () => {
+        button('Continue', () => {
           begun.add(losses);
           begin();
         }),
       ];
-    if (!found.texts.length) return [h('p.quiet', `There are no right answers to compare with in ${found.from}.`)];
+    if (!found.texts.length) return [h('p.quiet', `There are no reference answers in ${found.from}.`)];
     const table = h(
       'ol.hardest',
       found.texts.map(({ text, target, loss, answer }) =>
         h(
           'li',
-          h('span.n', { title: 'nats for each target' }, num(loss, 3)),
+          h('span.n', { title: 'nats per target' }, num(loss, 3)),
           h('button.word', { title: 'Open this text', onclick: () => open(text) }, text),
           target === null ? '' : h('span.gold', h('span.quiet', 'right '), target),
           answer === null
@@ -107,7 +104,7 @@ async function drawView(stage, { model, run, params }) {
         ),
       ),
     );
-    const path = `${model.name}: loss in nats for each target, ${found.from}`;
+    const path = `${model.name}: loss in nats per target, ${found.from}`;
     rest({ at: ['the hardest text'], path, value: found.texts[0].loss });
     return [
       h('p.quiet', `${found.texts.length} of ${found.of} texts of ${found.from}, the largest loss first.`),
@@ -124,7 +121,7 @@ async function drawView(stage, { model, run, params }) {
   const follows = h('div.follows');
   function drawCard() {
     if (!points.length) {
-      card.replaceChildren(h('p.quiet', 'This model reads no tokens: no unit has a text that moves it.'));
+      card.replaceChildren(h('p.quiet', 'This model reads no tokens, so there are no texts per unit.'));
       return;
     }
     const { axes, shape } = points.find(point => point.at === state.at);
@@ -171,8 +168,15 @@ async function drawView(stage, { model, run, params }) {
       follows,
     );
     const { at, unit } = state;
-    offer(moved, 'Which texts move it most', `${model.m} units`, () => api.unit(model.m, at, unit), drawMoved, 'texts');
-    offer(follows, 'What it follows', `${model.m} labels`, () => api.labels(model.m, at), drawLabels, 'sentences');
+    offer(
+      moved,
+      'Texts with its largest and smallest values',
+      `${model.m} units`,
+      () => api.unit(model.m, at, unit),
+      drawMoved,
+      'texts',
+    );
+    offer(follows, 'What it responds to', `${model.m} labels`, () => api.labels(model.m, at), drawLabels, 'sentences');
   }
   const marked = ({ value, text, tokens, place }) =>
     h(
@@ -196,7 +200,7 @@ async function drawView(stage, { model, run, params }) {
   function drawLabels(found) {
     if (!found.of_unit) return [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)];
     const own = found.labels.find(label => label.unit === state.unit);
-    const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (small there)' : ''}`;
+    const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (low there)' : ''}`;
     const take = unit => {
       Object.assign(state, { unit });
       settle({ at: state.at, unit });
@@ -208,8 +212,8 @@ async function drawView(stage, { model, run, params }) {
         'p',
         { class: own ? 'label' : 'quiet' },
         own
-          ? `It follows ${told(own)}, measured on ${found.of} sentences.`
-          : `It follows nothing that was measured: its best is ${told(found.of_unit[state.unit][0])}.`,
+          ? `It responds to ${told(own)}, measured on ${found.of} sentences.`
+          : `It responds to none of the measured features; the best is ${told(found.of_unit[state.unit][0])}.`,
       ),
       h(
         'p.tail',

@@ -26,11 +26,11 @@ const LONG = 256; // tokens of a text
 export const decode = {
   name: 'Decode',
   draw: drawView,
-  lacks: model => (model.generates ? '' : 'This model writes nothing'),
+  lacks: model => (model.generates ? '' : 'This model does not write text'),
   busy: () => 'Searching for the best text …',
   keys: [
-    ['← →', 'the step before, the step after'],
-    ['↑ ↓', 'the token above, the token below'],
+    ['← →', 'previous or next step'],
+    ['↑ ↓', 'move up or down in the list of tokens'],
     ['f', 'force the token'],
     ['Space', 'play, pause'],
     ['Backspace', 'let the model choose again'],
@@ -61,9 +61,9 @@ async function drawView(stage, { model, run, params, signal }) {
     await show(found, { greedy, free });
     return;
   }
-  // A large model takes seconds for a text: its first tokens are shown while the others are searched. The search is the
-  // same, so the nodes of these are those of the whole tree.
-  // most of the time of a long text is its reading, which would come twice; a saved session has whole searches alone
+  // A large model takes seconds, so its first tokens are shown while the search continues; they are nodes of the same
+  // tree. Not for a long text, which would be processed twice, nor in a saved session, which contains complete searches
+  // only.
   const few = run.tokens.target.length < LONG && forced < FIRST;
   const first = few ? await ask(beams, { max_length: FIRST }).catch(() => null) : null;
   if (!first) {
@@ -74,8 +74,7 @@ async function drawView(stage, { model, run, params, signal }) {
   const later = async () => {
     const found = await ask(beams);
     begun.abort();
-    link.forget(stage);
-    stage.replaceChildren();
+    link.clear(stage);
     await show(found, { params: address().params, late: besides });
   };
   later().catch(error => stage.querySelector('.searching')?.replaceChildren(api.refusal(error)));
@@ -109,7 +108,7 @@ async function searched(
     { 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
     icon('play'),
   );
-  // Many steps: all of them small, the darker the surer, and a frame around those in the window.
+  // An overview of many steps, darker for higher probability, with a frame around the window.
   const frame = h('b');
   const mini = h(
     'div.steps-map',
@@ -157,7 +156,7 @@ async function searched(
               'p.tail.searching',
               { role: 'status' },
               h('progress', { 'aria-label': 'searching' }),
-              ` The first ${soFar} tokens; the search goes on.`,
+              ` The first ${soFar} tokens; the search continues.`,
             )
           : null,
         listed,
@@ -168,7 +167,7 @@ async function searched(
 
   const firstToken = run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1);
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
-  // A word of the winner is also a row of the decoder, as long as the run has read the same words.
+  // A word of the best path is also a row of the decoder as long as the run has read the same words.
   const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
   const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
   const rows = same < 0 ? winner.length : same + 1;
@@ -210,11 +209,13 @@ async function searched(
     frame.style.left = `${(100 * cut.from) / steps}%`;
     frame.style.width = `${(100 * (cut.to - cut.from)) / steps}%`;
     hidden.replaceChildren(
-      drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '',
+      drawn.hidden
+        ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that were not finished' : `pruned below ${drawn.limit}`}`
+        : '',
     );
     link.paint();
   }
-  // All steps of the winner at once; beside it, the one that is looked at.
+  // All steps of the best path in one request; other steps one by one.
   const told = winner.slice(0, -1).map(node => node.token);
   const after = tokens =>
     tokens.every((token, i) => token === told[i])
@@ -232,7 +233,7 @@ async function searched(
     const seen = list.looks ? looks(list.looks) : null;
     const k = list.ids.indexOf(node.token);
     const off = state.node !== null;
-    // the row of the run that reads this beginning, where there is one
+    // the row of the run that reads this prefix, if there is one
     const row = model.outputs === 'target_tokens' ? so.length : run.tokens.target.length - 1 + so.length;
     const inRun = model.outputs === 'target_tokens' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
     rest({
@@ -246,7 +247,7 @@ async function searched(
     link.forget(panel);
     panel.replaceChildren(
       panelHead(
-        `Step ${step}${off ? ', beside the winner' : ''}, after`,
+        `Step ${step}${off ? ', not on the best path' : ''}, after`,
         h(
           'h2.word.after',
           so.length
@@ -272,7 +273,7 @@ async function searched(
             h('hr.rule'),
             h(
               'h3',
-              'Looks at',
+              'Attends to',
               h('span.of', ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`),
             ),
             seen.el,
@@ -291,7 +292,7 @@ async function searched(
     );
     const tell = bar =>
       readout({
-        at: ['looks at ', word(list.looks.words[bar.dataset.i])],
+        at: ['attends to ', word(list.looks.words[bar.dataset.i])],
         path: `mean of ${list.looks.at.join(', ')}`,
         value: list.looks.weights[bar.dataset.i],
         scale: UNIT_SCALE,
@@ -300,7 +301,7 @@ async function searched(
       link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
     if (seen)
       walks(seen.el, {
-        name: 'What this step looks at',
+        name: 'What this step attends to',
         start: () => seen.el.firstChild,
         step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
         look: bar => {
@@ -385,12 +386,11 @@ async function searched(
   return until;
 }
 
-// Where the winner was least sure: the step to begin with.
+// The initial step: where the best path was least certain.
 const unsure = winner =>
   1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 
-// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is
-// underlined.
+// The texts found, the greedy one, and the best one before a word was forced; differences are underlined.
 function texts(model, found, greedy, free, beams) {
   const best = found.texts[0];
   const written = text =>
@@ -416,7 +416,7 @@ function texts(model, found, greedy, free, beams) {
         h(
           'button.read',
           {
-            title: 'Let every view read this text',
+            title: 'Use this text in every view',
             onclick: () =>
               go(
                 'decode',
@@ -440,7 +440,7 @@ function texts(model, found, greedy, free, beams) {
       'hyps',
       [
         ['', { class: 'rank' }],
-        [model.outputs === 'target_tokens' ? 'texts found' : 'how it goes on'],
+        [model.outputs === 'target_tokens' ? 'texts found' : 'continuations'],
         ['log p', { class: 'r' }],
         [alpha === 1 ? 'per length' : 'score', { class: 'r', title: `log p / length^${alpha}` }],
         [''],

@@ -1,7 +1,7 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { choice } from '../parts/controls.js';
 import { h, unit, range } from '../dom.js';
-import { scaleOf, block, cellsIn, loudest, under } from '../ink.js';
+import { UNIT_SCALE, scaleOf, block, cellsIn, loudest, under } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
@@ -32,10 +32,10 @@ export const flow = {
   draw: drawView,
   walksTokens: true,
   keys: [
-    ['↑ ↓', 'open the layer before, the layer after'],
-    ['[ ]', 'the head before, the head after'],
-    ['Enter', 'go into the part: Attention, Recurrent'],
-    ['o', 'switch the part off, in What-if'],
+    ['↑ ↓', 'open the previous or next layer'],
+    ['[ ]', 'previous or next head'],
+    ['Enter', 'open the part in Attention or Recurrent'],
+    ['o', 'switch the part off in What-if'],
   ],
   linkParts: { member: anything, saliency: anything },
 };
@@ -94,7 +94,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   if (given) rollTo(box, box.querySelector('.part.selected'));
   signal.addEventListener('abort', saliency(run, model));
 }
-// The window goes where the pin goes; what had the focus has it again.
+// Move the window to the pin and restore the focus.
 function follow(view) {
   if (!view.bands?.some(band => band.long && windowOf(band) !== band.first)) return;
   view.focus ??= view.hits.find(({ part }) => part === document.activeElement)?.pane.at ?? null;
@@ -114,7 +114,7 @@ const writeLayers = opened =>
   Object.entries(opened)
     .map(([side, layer]) => `${side}.${layer}`)
     .join(',') || null;
-// To begin with: the last place where words meet.
+// The default selection: the last attention, or the last state.
 const memberOf = at => Number(at.match(/^members\.(\d+)\./)?.[1] ?? 0);
 function first(run, member) {
   const names = run.points.map(point => point.at).filter(at => memberOf(at) === member);
@@ -169,7 +169,7 @@ async function drawScene(view) {
   makeRoom(columns);
 }
 function members(view, count) {
-  // an ensemble: one of its networks is seen at a time
+  // an ensemble shows one of its networks at a time
   const choose = i => {
     const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
     view.state.member = i;
@@ -195,7 +195,7 @@ async function answers({ run, model }, { end, bands }) {
     return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
-  // Of a long text, those of the window; a saved session has not recorded every word of it.
+  // For a long text, those of the window; a saved session does not contain every word.
   const { steps } = await (band.long
     ? api.steps(run.run, { k: 1, positions: `${band.first}:${band.first + band.rows}` }).catch(() => ({ steps: [] }))
     : api.steps(run.run, { k: LIKELY }));
@@ -207,7 +207,7 @@ async function answers({ run, model }, { end, bands }) {
   return found;
 }
 async function shares(run, model, n) {
-  // how much each word has of the pooled vector
+  // the share of each word in the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
   if (at) return (await api.tensor(run.run, at.at, {})).row();
   const how = model.config.pooling;
@@ -252,7 +252,7 @@ function enliven(view, hits, data) {
   if (view.focus !== null) held?.part.focus({ preventScroll: true });
   view.focus = null;
 }
-// A click means the row under it, as the read-out says: its card is shown.
+// A click selects the row under the pointer.
 function pickRow(view, data, pane, band, event) {
   const r = view.box.firstChild.getBoundingClientRect();
   const y = event.clientY - r.top;
@@ -298,7 +298,7 @@ function pointed(view, data, pane, band, event) {
             at: [word(band.words[row]), ` → `, word(data.said.words[row])],
             path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`,
             value: data.said.shares[row],
-            scale: { kind: 'seq', max: 1 },
+            scale: UNIT_SCALE,
           }
         : resting(pane),
     );
@@ -345,7 +345,7 @@ function pointed(view, data, pane, band, event) {
 }
 const columnsOf = ({ from, to }, held, shape) => [from * held.step, Math.min(shape.at(-1) ?? 1, to * held.step)];
 function soon(view, told, ask) {
-  // told again, unless the pointer has gone on
+  // shown unless the pointer has moved on
   view.soon = setTimeout(async () => {
     const exact = await ask().catch(() => null);
     if (
@@ -358,7 +358,7 @@ function soon(view, told, ask) {
 }
 const wordsOf = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
 function ofMany(view, pane, band, at, held, place, row, x) {
-  // a pressed row
+  // a compressed row
   const b = Math.floor(row / band.each);
   const values = held.far[b];
   const cells = cellsIn(values.length, place.width);
@@ -382,7 +382,7 @@ function ofMany(view, pane, band, at, held, place, row, x) {
   };
 }
 const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : word(band.words[i]));
-// Over attention: where the word under the pointer looks most, all heads together.
+// Over attention: what the word under the pointer attends to most, averaged over heads.
 function looksMost(view, data, pane, band, held, row) {
   const to = pane.kind === 'cross' ? data.bands[0] : band;
   const many = view.points.get(pane.at).axes.length === 3;
@@ -393,24 +393,23 @@ function looksMost(view, data, pane, band, held, row) {
   const j = loud(rows[i]);
   const from = start + i * stepRows;
   const last = Math.min(band.words.length, from + stepRows);
-  const scale = { kind: 'seq', max: 1 };
   const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
   const name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`);
   const end = many ? ', mean of the heads' : '';
   const told = {
     at: [
       stepRows > 1 ? wordsOf(from, last) : asking(view.run, band, from),
-      ' looks most at ',
+      ' attends most to ',
       keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]),
       end,
     ],
     path: name(span(from, last), span(...keys[j])),
     value: rows[i][j],
-    scale,
+    scale: UNIT_SCALE,
     digits: 2,
   };
   if (keys.length === to.words.length && stepRows === 1) return readout(told);
-  readout({ ...told, at: [...told.at, ', the largest of each'], python: null });
+  readout({ ...told, at: [...told.at, ', the largest of each block'], python: null });
   if (stepRows === 1)
     soon(view, told, async () => {
       // which word of the block it is, and its number
@@ -423,7 +422,7 @@ function looksMost(view, data, pane, band, held, row) {
         await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
       ).row();
       return {
-        at: [asking(view.run, band, from), ' looks most at ', word(to.words[key]), end],
+        at: [asking(view.run, band, from), ' attends most to ', word(to.words[key]), end],
         path: name(from, key),
         value: exact.reduce((a, b) => a + b, 0) / exact.length,
       };
@@ -493,9 +492,9 @@ async function drawPanel(view) {
   const colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null;
   const step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1;
   const colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
-  const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
+  const scale = frame.scale === 'unit' ? UNIT_SCALE : scaleOf({ scale: frame.scale, hi: peak(values) });
   const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
-  // A row of the map may stand for several words: it means the pinned one, if that is among them, else the first.
+  // A row of the map may represent several words: the pinned one if it is among them, otherwise the first.
   const held_ = rowSide ? link.pinned(rowSide) : null;
   const rowOf = i =>
     state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i
@@ -507,7 +506,7 @@ async function drawPanel(view) {
     ...before,
     ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column]),
   ];
-  // Where a cell of the map stands for several numbers, the loudest of them is meant; its row is asked for exactly.
+  // A cell that represents several numbers means the largest; its row is requested in full precision.
   const exactly = async (i, j, wide = false) => {
     if (colStep === 1) return wide ? loud(values[i]) : j;
     const row = (
@@ -528,10 +527,10 @@ async function drawPanel(view) {
       (!lead || state.i[0] === lead.index)
         ? state.i
         : null;
-    // Of the cell that is meant the pins may say the row, the column or both; the rest is where the value is largest.
+    // Pins may determine the row, the column or both; the rest is where the value is largest.
     const pinned = rowSide ? link.pinned(rowSide) : null;
     const among = colSide && colSide === rowSide ? link.pinned(colSide, 1) : colSide ? link.pinned(colSide) : null;
-    // The first token of a causal model can look at itself only; the last has all others to choose from.
+    // The first token of a causal model attends only to itself, so start with the last.
     const itself = innerAxes[1] === 'keys' && values.length > 1 && values[0].slice(1).every(value => value === 0);
     const unpinned = itself ? step * (values.length - 1) : 0;
     const strongest = () =>
@@ -556,21 +555,21 @@ async function drawPanel(view) {
   const opened = await api.terms(run.run, addressOf(at, index, shape)).catch(() => null);
   const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
+  const attends = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
   const asker = i => (rowSide === 'tgt' ? rowName(run, 'target', i) : who(rowSide, i));
   const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
   const whose = (which, i, each) =>
     each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
   const read = (i, j, of = 1) => {
-    // a cell, which may stand for several numbers
+    // a cell may represent several numbers
     const count = of * colStep * step;
-    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
     const last = some(j, colStep, inner.at(-1));
     const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
     return {
       at: [
         ...(colSide
-          ? [step > 1 ? whose(rowSide, i, step) : asker(i), looks, whose(colSide, j, colStep)]
+          ? [step > 1 ? whose(rowSide, i, step) : asker(i), attends, whose(colSide, j, colStep)]
           : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
         count > 1 ? `, largest of ${count}` : '',
       ],
@@ -582,11 +581,7 @@ async function drawPanel(view) {
   };
   const here = () => ({
     at: colSide
-      ? [
-          asker(index.at(-2)),
-          innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ',
-          who(colSide, index.at(-1)),
-        ]
+      ? [asker(index.at(-2)), attends, who(colSide, index.at(-1))]
       : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])],
     scale,
   });
@@ -697,7 +692,7 @@ async function drawPanel(view) {
   );
   const drawn = JSON.stringify([at, index, lead, link.state.pins]);
   if (view.drawn !== drawn) {
-    // what stands there already stays: a node that is replaced under the pointer loses the click
+    // unchanged nodes stay: one that is replaced under the pointer loses the click
     view.drawn = drawn;
     link.forget(panel);
     const refocus = keepFocus(panel);
@@ -712,9 +707,9 @@ async function drawPanel(view) {
     digits: 3,
   });
 }
-// What the panes at the end show already is asked for with it.
+// Requested together with what the output panes show.
 const likeliest = (run, n, long) => api.step(run.run, n, long ? { k: LIKELY, positions: api.only(n) } : { k: LIKELY });
-// The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
+// The first rows behind a pooled picture, in full precision.
 async function exactTable(run, at, before, inner, words) {
   const count = inner.length > 1 ? inner.at(-2) : 1;
   const shown = Math.min(count, 24);

@@ -1,13 +1,13 @@
-// The views of the studio, in the order of the bar. A view describes itself, in one object:
+// The views of the studio, in the order of the navigation bar. A view is described by one object:
 //   name         in the bar
 //   draw(stage, { all, model, run, catalogue, params, signal })  fills the stage; signal: aborted when it is left
 //   lacks(model, all)  why a model has no such view, or ''
-//   busy({ model, params })  what is computed, where it takes a while
-//   keys         what its keys do: [['↑ ↓', 'the layer before, the layer after'], ...]; keysTitle: of their list
+//   busy({ model, params })  the message while it computes
+//   keys         what its keys do: [['↑ ↓', 'previous or next layer'], ...]; keysTitle: of their list
 //   walksTokens  whether ← and → go from token to token
-//   linkParts    what its parts of a link may say: a check of each (see route.js)
+//   linkParts    its keys in a link, each with a check of the value (see route.js)
 //   linkTo       what its link in the bar changes in the address
-//   withoutModel whether a run is shown that has saved no model yet
+//   withoutModel whether it works for a run without a saved model
 // Its styles are in css/views, which index.html lists.
 import { flow } from './flow.js';
 import { attention } from './attention.js';

@@ -1,4 +1,4 @@
-// Lesson: which tours there are, what each teaches, and which of its stops this model lacks.
+// Lesson: the tours, what each teaches, and which of its stops do not apply to this model.
 import { h, m, s, unit, widest } from '../dom.js';
 import * as api from '../api.js';
 import { pieces, stopAt, doneIn } from '../guide.js';
@@ -13,8 +13,8 @@ export const lesson = {
   linkTo: { lesson: null }, // the list of tours is not one of their stops
   keysTitle: 'In a lesson',
   keys: [
-    ['Space', 'the next stop; from elsewhere, back to the stop'],
-    ['Shift Space', 'the stop before'],
+    ['Space', 'next stop; from elsewhere, back to the stop'],
+    ['Shift Space', 'previous stop'],
   ],
 };
 
@@ -34,7 +34,7 @@ async function drawView(stage, context) {
       found.map(each => tour(each, able(each), model)),
     ),
   );
-  rest({ at: ['Choose a station or a lesson; once it has begun, Space goes to its next stop'], path: 'lesson' });
+  rest({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
 }
 function tour(each, count, model) {
   const first = each.steps.findIndex(step => step.lacks === undefined);
@@ -71,7 +71,7 @@ function tour(each, count, model) {
   );
 }
 
-// ---- start here: one telling number of a translator, then the stations, in order
+// ---- start here: one number of a translator, then the stations in order
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
@@ -81,7 +81,7 @@ async function start({ all, model, run }, listed) {
   const box = h('div.start');
   const texts = all.find(each => each.m === first?.m)?.examples ?? [];
   const asked = model.m === first?.m ? run.text : first?.text;
-  // a saved session may lack this number; the stations are there all the same
+  // a saved session may lack this number
   if (first) box.append(await opening(first, asked, texts).catch(error => api.refusal(error) && ''));
   box.append(
     h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
@@ -115,7 +115,7 @@ function station(each, number) {
   );
 }
 
-// How the number came about: softmax over the scaled scores of its row; and what its signs are.
+// The formula of the number, softmax over the scaled scores of its row, and its symbols.
 const mi = text => m('mi', text);
 const mo = text => m('mo', text);
 const size = () => m('msub', mi('d'), mi('k'));
@@ -129,7 +129,7 @@ function signs(run, at, score) {
   const width = run.points.find(each => each.at === at.replace('pattern', 'query')).shape.at(-1);
   const words = run.tokens.source.length;
   const means = [
-    [m('mrow', mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row fits the key of a word'],
+    [m('mrow', mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row matches the key of a word'],
     [size(), `${width}, the size of q and k: divided by its root, the score is ${num(score, 3)} here`],
     [mi('max'), 'the largest score of the row: without it exp could overflow, the result is the same'],
     [mo('∑'), `over the ${words} tokens of the source, so that the row sums to 1`],
@@ -193,7 +193,7 @@ async function opening(first, text, texts) {
   }
   return box;
 }
-// Source at the left, target at the right, a ribbon for every weight that can be seen.
+// Source on the left, target on the right, a ribbon for every visible weight.
 function drawn(weights, tokens, q, k) {
   const u = unit();
   const source = tokens.source;
@@ -228,13 +228,13 @@ function drawn(weights, tokens, q, k) {
       height: H,
       viewBox: `0 0 ${W} ${H}`,
       role: 'img',
-      'aria-label': `Where one head looks while it writes; the row that writes ${target[q]} looks at ${source[k]}`,
+      'aria-label': `What one head attends to while it writes; the row that writes ${target[q]} looks at ${source[k]}`,
     },
     paths,
     source.map((text, j) => word(text, left - 8 * u, j, 'end', j === k)),
     target.map((text, i) => word(text, left + wide + 8 * u, i, 'start', i === q)),
   );
-  return withTable(h('div.looks', svg), 'Where one head looks while it writes', () =>
+  return withTable(h('div.looks', svg), 'What one head attends to while it writes', () =>
     grid(target, source, weights, 'writes'),
   );
 }

@@ -1,5 +1,5 @@
-// Training in the page, step by step: two inputs, one output, so that all a network says can be drawn, and the line
-// where it changes its mind seen to move. The server trains; what is drawn is one step of it.
+// Training on the page, step by step: with two inputs and one output, the whole function and its decision boundary can
+// be drawn. The server trains; the page draws one step.
 import { choice, slider } from '../parts/controls.js';
 import { h, icon, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
@@ -147,7 +147,7 @@ export async function plane(stage, { model, params, signal }) {
   await show(state.step);
 }
 
-// The picture: colours for the output over the plane, the points, and the line where the output is one half.
+// The output as colours over the plane, the points, and the line where the output is one half.
 function drawn(now, size) {
   const u = unit();
   const edge = 30 * u;
@@ -200,7 +200,7 @@ function drawn(now, size) {
     note: `After ${now.step} steps of ${now.kind === 'mlp' ? 'gradient descent' : 'the perceptron’s rule'}.`,
   }));
 }
-// What the network says, as colours: of an MLP over a grid, of a perceptron on both sides of its line.
+// The output as colours: on a grid for an MLP, on both sides of the line for a perceptron.
 const colour = value => rgb(Math.max(-0.5, Math.min(0.5, value - 0.5)), { kind: 'div', max: 1.1 });
 function ground(now, ctx, side, place) {
   if (now.kind === 'perceptron') {
@@ -222,7 +222,7 @@ function ground(now, ctx, side, place) {
   );
   ctx.drawImage(small, 0, 0, side, side);
 }
-// The corners of the part of the picture where w · x + b > 0, in order; those that the line makes are marked.
+// The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
   const square = [
@@ -243,7 +243,7 @@ function straight(weights) {
   const ends = halfPlane(weights).filter(corner => corner.length > 2);
   return ends.length === 2 ? [ends] : [];
 }
-// The weights of a perceptron stand at a right angle to its line.
+// The weights of a perceptron are perpendicular to its line.
 function arrow(now, place, side, u) {
   const w = now.weights.weight;
   if (now.kind !== 'perceptron' || !w || Math.hypot(...w) === 0) return null;
@@ -256,7 +256,7 @@ function arrow(now, place, side, u) {
   const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
   return s('path.weightarrow', { d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
 }
-// Where a grid passes one half: a piece of line for each square that it crosses.
+// The contour at one half: a line segment for each square that it crosses.
 export function contour(grid, ticks, level = 0.5) {
   const found = [];
   for (let j = 0; j + 1 < ticks.length; j++)

@@ -1,6 +1,6 @@
-// Recurrent: what each gate lets through at each word, which units change, and one step as a sum.
+// Recurrent: the gates at each word, the units that change most, and one step worked out.
 import { choice, panelHead } from '../parts/controls.js';
-import { onKeys } from '../keyboard.js';
+import { arrowsMove, onKeys } from '../keyboard.js';
 import { entryAt, isRecurrent } from '../anatomy.js';
 import { h, unit, range } from '../dom.js';
 import { UNIT_SCALE, canvas, css, num } from '../ink.js';
@@ -43,10 +43,10 @@ export const recurrent = {
   draw: drawView,
   lacks: ({ family }) => (isRecurrent(family) ? '' : 'This model has no recurrent part'),
   keys: [
-    ['↑ ↓', 'the layer before, the layer after'],
-    ['[ ]', 'the unit before, the unit after'],
-    ['o', 'switch the layer off, in What-if'],
-    ['Backspace', 'go out, to Flow'],
+    ['↑ ↓', 'previous or next layer'],
+    ['[ ]', 'previous or next unit'],
+    ['o', 'switch the layer off in What-if'],
+    ['Backspace', 'back to Flow'],
   ],
 };
 
@@ -82,10 +82,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     now.keys = range(data.words).map(i => `${now.side}:${i}`);
     now.memory = data.byPoint.cell ?? data.byPoint.hidden;
     now.order = byChange(now.memory);
-    for (const box of [left, mid, right]) {
-      link.forget(box);
-      box.replaceChildren();
-    }
+    link.clear(left, mid, right);
     drawLeft();
     drawStrips();
     await work();
@@ -135,27 +132,16 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
       now.order.length > told.length ? h('p.kicker', `${now.order.length - told.length} more change less`) : null,
     );
-    list.addEventListener('keydown', event => {
-      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      const all = [...list.querySelectorAll('button')];
-      const to = all[all.indexOf(document.activeElement) + by];
-      if (!by) return;
-      event.preventDefault();
-      to?.focus();
-    });
+    arrowsMove(list);
     const name = now.data.byPoint.cell ? 'cell' : 'state';
     left.append(
-      h(
-        'h3.gridname',
-        { title: `The sum of all steps of a unit’s ${name} from token to token` },
-        `Units by change of ${name}`,
-      ),
+      h('h3.gridname', { title: `Total change of a unit’s ${name} from token to token` }, `Units by change of ${name}`),
       list,
     );
     list.querySelector('[aria-pressed="true"]')?.scrollIntoView({ block: 'nearest' });
   }
 
-  // ---- middle: the sentence about it, the strips, the lines
+  // ---- middle: a summary, the strips, the lines
   function drawStrips() {
     const u = unit();
     const lw = 112;
@@ -168,7 +154,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       h(
         'p.kicker',
         how(),
-        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: the strips roll sideways.` : '',
+        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: scroll the strips sideways.` : '',
       ),
     );
     mid.append(say);
@@ -210,7 +196,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           title: 'Units over the tokens',
           words: now.words,
           rounded: now.data.coarse
-            ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.'
+            ? 'Numbers of all units are rounded to three digits; choose one unit for full precision.'
             : '',
           labelWidth: lw,
           pitchX,
@@ -241,8 +227,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       scale: row.scale,
     };
   }
-  // The steps that have something to forget: all but the first of a reader that begins with an empty memory. A
-  // backward reader begins at the last token.
+  // The steps with a previous state: all but the first of a layer that starts from zero. A backward layer starts at the
+  // last token.
   function remembering() {
     const n = now.words.length;
     const first = now.here.backward ? n - 1 : 0;
@@ -250,7 +236,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     return range(n).filter(i => begun || n === 1 || i !== first);
   }
   const leastAt = values => remembering().reduce((a, b) => (values[b] < values[a] ? b : a));
-  // Which gate opened at which word, in one sentence.
+  // A summary: which gate opened at which word.
   function saying() {
     const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
     const places = remembering();
@@ -319,10 +305,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         ]),
       ),
       ...(now.here.cell === 'lstm' ? [share(rows, i)] : []),
-      h('p.quiet', 'Choose a unit in the list to see its step worked out.'),
+      h('p.quiet', 'Choose a unit in the list to see its computation.'),
     ];
   }
-  // How many gates are as good as open or shut at this word.
+  // How many units have a gate that is nearly open or closed at this word.
   function share(rows, i) {
     const gates = rows.filter(row => row.gate);
     return h(
@@ -378,7 +364,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   });
 }
 
-// ---- what there is
+// ---- the layers
 function scopesOf(points) {
   return [...points.keys()]
     .filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name))
@@ -430,7 +416,7 @@ async function load(run, points, { scope, cell }) {
   };
 }
 async function ownValues(run, { scope }, data, k) {
-  // of one unit, with all digits
+  // one unit, in full precision
   if (!data.coarse)
     return Object.fromEntries(data.rows.map(([point]) => [point, data.byPoint[point].map(row => row[k])]));
   const frames = await api.tensors(

@@ -1,5 +1,4 @@
-// Sampling: dials, the texts that are drawn, and for each token the distribution it was drawn from, over the model's
-// own.
+// Sampling: settings, sampled texts, and for each token its sampling distribution beside the model's own.
 import { sentence } from '../parts/pairs.js';
 import { choice, panelHead, slider } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
@@ -11,7 +10,7 @@ import { go, settle, anything, between } from '../route.js';
 import { share, shifts } from '../parts/bars.js';
 import { latest } from '../api.js';
 
-// Of each dial: its name in the address, what people call it, its ends and step, and where it does nothing.
+// Each setting: its key in the address, its label, its range and step, and its neutral value.
 const DIALS = [
   { key: 'temperature', name: 'temperature', min: 0, max: 2, step: 0.1, idle: 1 },
   { key: 'top_k', name: 'top-k', min: 0, max: 50, step: 1, idle: 0 },
@@ -33,7 +32,7 @@ const said = (dial, value) =>
       ? 'greedy'
       : String(Number(value.toFixed(2)));
 
-// search or sample: the two ways to write.
+// The two ways to generate: search and sampling.
 export const modes = mode =>
   choice('How it writes', ['search', 'sample'], mode, each =>
     go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
@@ -139,20 +138,20 @@ export async function sample(stage, { run, params, signal }) {
             : h('span.special', run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
         ),
       ),
-      h('p', 'Drawn: ', word(step.word)),
+      h('p', 'Sampled: ', word(step.word)),
       shifts(
         step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] })),
         { difference: false },
       ),
       h(
         'p.tail',
-        `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be drawn. ` +
-          'The outline is the model’s own probability, the fill that after the dials.',
+        `${step.left.toLocaleString('en')} of ${step.vocab.toLocaleString('en')} tokens can be sampled. ` +
+          'The outline is the model’s own probability, the fill the sampling distribution.',
       ),
     );
     rest({
       at: [`step ${state.step}: `, word(step.word)],
-      path: 'probability that it is drawn',
+      path: 'probability of being sampled',
       python: null,
       value: step.now[step.ids.indexOf(step.taken)],
       scale: UNIT_SCALE,

@@ -1,5 +1,4 @@
-// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved
-// step.
+// Train: curves, gradient norms by layer, and the model's answer to one text at each saved step.
 import { slider } from '../parts/controls.js';
 import { plane } from './plane.js';
 import { h, icon, special, unit, widest, range } from '../dom.js';
@@ -24,7 +23,7 @@ export const train = {
     model.plane
       ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
       : 'Train: computing …',
-  keys: [['Space', 'pause the page, never the training']],
+  keys: [['Space', 'pause the page; training continues']],
   linkParts: { problem: anything },
 };
 
@@ -33,8 +32,8 @@ async function drawView(stage, { model, params, signal }) {
   const aside = h('p.kicker', { role: 'status' });
   const hold = h('button.edit', { 'aria-pressed': 'false', onclick: pause });
   const charts = h('div.charts');
-  const film = h('div.film', { role: 'group', 'aria-label': 'Probes; arrows move from one to the next' });
-  const side = h('aside.panel.probe', { tabindex: 0, 'aria-label': 'One text while the model learns' });
+  const film = h('div.film', { role: 'group', 'aria-label': 'Probes; arrow keys move between them' });
+  const side = h('aside.panel.probe', { tabindex: 0, 'aria-label': 'One text during training' });
   const root = h('div.split.training', h('div.left', h('div.status', h('div', said, aside), hold), charts, film), side);
   stage.append(root);
   hold.hidden = true;
@@ -66,7 +65,7 @@ async function drawView(stage, { model, params, signal }) {
   function changed(what) {
     if (!data.about) {
       if (what === 'lost') trail.first?.();
-      said.textContent = what === 'lost' ? 'The server does not answer' : '';
+      said.textContent = what === 'lost' ? 'The server does not respond' : '';
       return;
     }
     if (what === 'about') {
@@ -80,7 +79,7 @@ async function drawView(stage, { model, params, signal }) {
     if (!paused && (what !== 'lost' || !parts)) show();
     if (paused) {
       const more = last(data) - paused.at;
-      hold.lastChild.textContent = more > 0 ? `Go on (${more.toLocaleString('en')} new steps)` : 'Go on';
+      hold.lastChild.textContent = more > 0 ? `Continue (${more.toLocaleString('en')} new steps)` : 'Continue';
     }
     trail.first?.();
   }
@@ -94,7 +93,7 @@ async function drawView(stage, { model, params, signal }) {
     const [now, more] = standing(data);
     said.textContent = now;
     if (aside.textContent !== more) aside.textContent = more;
-    hold.replaceChildren(icon(paused ? 'play' : 'pause'), paused ? 'Go on' : 'Pause the page');
+    hold.replaceChildren(icon(paused ? 'play' : 'pause'), paused ? 'Continue' : 'Pause the page');
     hold.hidden = data.state !== 'training' && !paused;
   }
 
@@ -117,7 +116,7 @@ async function drawView(stage, { model, params, signal }) {
         ...at,
         title: 'Loss',
         name: 'loss',
-        path: about.recorded ? 'studio/steps.jsonl  loss, nats for each target' : 'metrics.jsonl  loss',
+        path: about.recorded ? 'studio/steps.jsonl  loss, nats per target' : 'metrics.jsonl  loss',
         width: wide,
         height: top,
       }),
@@ -163,7 +162,7 @@ async function drawView(stage, { model, params, signal }) {
     parts.norms.draw({ ...each, columns: data.norms });
     probes();
     const final = data.points.at(-1);
-    // a voice that reads the foot of the page aloud is not hurried
+    // do not hurry a screen reader that reads the status bar
     if (looking || performance.now() - rested < CALM) return;
     rested = performance.now();
     rest(
@@ -201,12 +200,12 @@ async function drawView(stage, { model, params, signal }) {
     if (!data.probes.length) {
       if (drawn !== 'none')
         side.replaceChildren(
-          h('h3', 'One text while the model learns'),
+          h('h3', 'One text during training'),
           h(
             'p.quiet',
             about.recorded
-              ? 'The first answer comes in a moment.'
-              : 'No text was followed in this run. Train with --studio, and --probe "a text of your choice".',
+              ? 'Waiting for the first answer.'
+              : 'This run did not record a text. Train with --studio --probe "a text of your choice".',
           ),
         );
       drawn = 'none';
@@ -234,7 +233,7 @@ async function drawView(stage, { model, params, signal }) {
     const focused = document.activeElement?.type === 'range' && side.contains(document.activeElement);
     if (!big) big = h('div.bigtile');
     side.replaceChildren(
-      h('header', h('h3', 'One text while the model learns'), h('p.asked.word', about.probe)),
+      h('header', h('h3', 'One text during training'), h('p.asked.word', about.probe)),
       h('div.scrub', slide, h('span.n', `step ${step.toLocaleString('en')}`)),
       h('div.said', { tabindex: 0 }, spoken(answer, before)),
       big,
@@ -242,7 +241,7 @@ async function drawView(stage, { model, params, signal }) {
     if (focused) slide.focus();
     const found = exact.get(step) ?? (data.lost ? tables.get(step) : null);
     if (found) picture(found);
-    else if (data.lost) big.replaceChildren(h('p.quiet', 'This table was not fetched before the server stopped.'));
+    else if (data.lost) big.replaceChildren(h('p.quiet', 'This table was not loaded before the server stopped.'));
     else
       api
         .probes(model.m, [step], 'f32')
@@ -303,8 +302,7 @@ async function drawView(stage, { model, params, signal }) {
       frame.note ? h('p.kicker', frame.note) : '',
     );
   }
-  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or
-  // less.
+  // One colour scale for all probes, up to the largest value so far, rounded to tenths for attention.
   function common(frame) {
     const most = Math.max(
       ...[...tables.values(), frame].map(each => {
@@ -317,7 +315,7 @@ async function drawView(stage, { model, params, signal }) {
       max: frame.scale === 'unit' ? Math.min(1, Math.max(0.2, Math.ceil(10 * most) / 10)) : most || 1,
     };
   }
-  // ---- the film: one small table for each probe, as many as there is room for
+  // ---- the film strip: thumbnails of the probes, as many as fit
   async function strip(i, redraw) {
     const u = unit();
     const size = 60 * u;
@@ -362,7 +360,7 @@ async function drawView(stage, { model, params, signal }) {
       }),
     );
     redraw?.();
-    film.title = n > places.length ? `${places.length} of ${n} probes; the slider reaches all` : '';
+    film.title = n > places.length ? `${places.length} of ${n} probes; use the slider for the others` : '';
     if (focused) film.querySelector('[aria-pressed="true"]')?.focus();
   }
 }
@@ -379,7 +377,7 @@ function thumb(frame, scaled) {
     }
   });
 }
-// What was said: words that were not there before are marked.
+// The answer; words that were not there before are marked.
 function spoken(answer, before) {
   if (typeof answer === 'string')
     return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);

@@ -1,5 +1,4 @@
-// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
-// starts.
+// What-if: switch parts off or swap a word; see the new output, the difference, and where it starts.
 import { choice, panelHead } from '../parts/controls.js';
 import { entryAt, entryOf } from '../anatomy.js';
 import { formula, h, mean } from '../dom.js';
@@ -23,7 +22,7 @@ const ORDERS = [
 ];
 const FULL = 0.2; // a head that changes less is not painted as if it mattered most
 const measured = new Map(); // run and switch -> Δ; a run never changes
-// Words and signs; a mask, such as [MASK], is one of them.
+// Words and punctuation; a mask such as [MASK] is one word.
 const pieces = (text, mask) => {
   const whole = mask ? `${mask.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}|` : '';
   return [...text.matchAll(new RegExp(`${whole}[\\p{L}\\p{N}_'’-]+|[^\\s\\p{L}\\p{N}]`, 'gu'))];
@@ -35,8 +34,8 @@ export const whatif = {
   draw: drawView,
   walksTokens: true,
   keys: [
-    ['o', 'turn the switch that has the focus'],
-    ['Backspace', 'as trained again'],
+    ['o', 'toggle the focused switch'],
+    ['Backspace', 'undo all changes'],
   ],
   linkParts: {
     off: (value, { model }) => {
@@ -83,10 +82,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         h(
           'p.quiet.why',
           model.outputs === 'values'
-            ? 'Δ is how far the numbers lie apart on average.'
+            ? 'Δ is the mean absolute difference of the outputs.'
             : `Δ is the mean total variation between the two distributions of ${
                 { label: 'labels', tags: 'tags', masked_tokens: 'tokens' }[model.outputs] ?? 'next tokens'
-              }: 0 same, 1 nothing shared.`,
+              }: 0 is identical, 1 is disjoint.`,
         ),
       ),
       mid,
@@ -196,7 +195,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     drawList();
     refresh();
   }
-  // What is changed, as the server and a link have it: a head at half its strength is KEY@50.
+  // The changes as the server and links write them: KEY@50 is a head at half its strength.
   const offKeys = () =>
     [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
   const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
@@ -304,7 +303,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       h(
         'h3',
         numeric ? 'Click a number to change it' : 'Click a word to swap it',
-        model.outputs === 'target_tokens' ? h('span.of', '; the translation that is read stays the same') : '',
+        model.outputs === 'target_tokens' ? h('span.of', '; both runs read the same translation') : '',
       ),
       line,
     ];
@@ -314,7 +313,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       'button',
       {
         class: `instead${state.instead ? ' swapped' : ''}`,
-        title: 'Compare with another sentence, of as many tokens',
+        title: 'Compare with another sentence of the same number of tokens',
         onclick: event => typed(event.currentTarget, 'another sentence', state.instead ?? run.text, replaceText),
       },
       state.instead ? ['→ ', state.instead] : '… or another sentence',
@@ -352,16 +351,16 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     fillMid(found, changed, other);
     back();
   }
-  // What the changed model writes by itself, each word after its own: the rows above read the old translation.
+  // What the changed model generates; the rows above read the old translation.
   function freely(...runs) {
-    const line = h('div.freely', h('p.quiet', 'writing freely …'));
+    const line = h('div.freely', h('p.quiet', 'searching …'));
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
       found => {
         const texts = found.map(each => each.texts[0].text);
         line.replaceChildren(
           h(
             'p.tail',
-            'Above, each word comes after the same translation (teacher forcing). Freely, greedily, it would write:',
+            'Above, both rows read the same translation (teacher forcing). With greedy search, the model writes:',
           ),
           h(
             'dl',
@@ -372,7 +371,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           ),
         );
       },
-      error => line.replaceChildren(h('p.tail', `What it would write freely: ${error.message}`)),
+      error => line.replaceChildren(h('p.tail', `Greedy search: ${error.message}`)),
     );
     return line;
   }
@@ -381,12 +380,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
     const forced = model.outputs === 'target_tokens'; // every word comes after the same translation
-    const name = 'changed';
     mid.replaceChildren(
       ...sentenceLine(),
       pairs(found.says[0], changed ? found.says[1] : null, {
         reads,
-        labels: ['as trained', name, tagged ? 'word' : 'after'],
+        labels: ['as trained', 'changed', tagged ? 'word' : 'after'],
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
@@ -397,15 +395,15 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       mid.append(
         h(
           'p.quiet.hint',
-          `Nothing is changed yet. ${model.switches.length ? 'Throw a switch, or ' : 'You can '}` +
-            `${numeric ? 'change a number' : 'swap a word'}: both runs read the same, and what differs shows here.`,
+          `Nothing is changed yet. ${model.switches.length ? 'Flip a switch, or ' : 'You can '}` +
+            `${numeric ? 'change a number' : 'swap a word'}: differences between the two runs appear here.`,
         ),
       );
       rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
       return;
     }
     if (model.outputs === 'values') {
-      mid.append(h('p.quiet.hint', 'One row of numbers has no tokens that a difference could run along.'));
+      mid.append(h('p.quiet.hint', 'A row of numbers has no tokens to compare.'));
       rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
@@ -419,7 +417,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   async function drawPanel(found, changed, other, turn) {
     const chosen = [...state.off].map(key => known.get(key));
     const head = [];
-    const back = () => h('button.edit.restore', { title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
+    const back = () => h('button.edit.restore', { title: 'Undo all changes (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
       head.push(
@@ -445,16 +443,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           chosen.map(each => h('li', state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name)),
         ),
       );
-    if (state.swap)
-      head.push(
-        h(
-          'header.row',
-          h('p', 'Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1])),
-          chosen.length ? '' : back(),
-        ),
-      );
-    if (state.instead)
-      head.push(h('header.row', h('p', 'Another sentence: ', h('b.word', state.instead)), chosen.length ? '' : back()));
+    const line = (...text) => head.push(h('header.row', h('p', text), chosen.length ? '' : back()));
+    if (state.swap) line('Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1]));
+    if (state.instead) line('Another sentence: ', h('b.word', state.instead));
     if (!changed) {
       panel.replaceChildren(
         h('header', h('h2', 'As trained')),
@@ -462,8 +453,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           'p.quiet',
           model.switches.length
             ? `${counted(model.switches.length, 'part')} can be switched off. ` +
-                '“Measure all” says for each how much the answers change without it.'
-            : 'This model has no part that could be switched off.',
+                '“Measure all” shows how much the outputs change without each.'
+            : 'This model has no parts that can be switched off.',
         ),
       );
       return;
@@ -477,13 +468,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
       );
       if (turn !== state.turn) return;
-      const shared = id => likely => (likely.ids.includes(id) ? likely.probabilities[likely.ids.indexOf(id)] : 0);
+      const of = (likely, name, id) => likely[name][likely.ids.indexOf(id)];
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
         .map(id => ({
-          id,
-          word: a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)],
-          before: shared(id)(a),
-          now: shared(id)(b),
+          word: of(a, 'words', id) ?? of(b, 'words', id),
+          before: of(a, 'probabilities', id) ?? 0,
+          now: of(b, 'probabilities', id) ?? 0,
         }))
         .sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now))
         .slice(0, 5);
@@ -560,10 +550,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       });
   }
   onKeys(signal, event => {
-    if (event.key === 'o') {
-      document.activeElement?.closest('[role="switch"]')?.click();
-      return;
-    }
+    if (event.key === 'o') document.activeElement?.closest('[role="switch"]')?.click();
     if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();

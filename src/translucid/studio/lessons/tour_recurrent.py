@@ -1,6 +1,6 @@
 """A tour: one step of a recurrent network worked out, gate by gate."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop
+from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop, number_stop
 
 lesson = Lesson(
     name="A cell state with gates",
@@ -19,7 +19,7 @@ def find_hidden(run):
 
 
 class OneUnit:
-    """The unit that is worked out: the one with the largest state after the third word."""
+    """One unit, worked out step by step: the one with the largest state after the third word."""
 
     def __init__(self, run):
         self.hidden = find_hidden(run)
@@ -31,15 +31,15 @@ class OneUnit:
         self.run = run
 
     def point(self, name):
-        """A point of the same layer; None: this kind of layer has none."""
+        """A point of the same layer, or None if this kind of layer does not have it."""
         return self.run.find(f"{self.hidden.part}.{name}")
 
     def now(self, name):
-        """What the unit has at the word."""
+        """The unit's value at the word."""
         return self.point(name)[self.word, self.unit]
 
     def earlier(self, name):
-        """What the unit had at the word before."""
+        """The unit's value at the word before."""
         return self.point(name)[self.before, self.unit]
 
 
@@ -51,13 +51,12 @@ class OneUnit:
 def words_one_by_one(run):
     embedding = run.point("*encoder.embedding.lookup", "*decoder.embedding.lookup")
     word = OneUnit(run).word
-    return Stop(
+    return number_stop(
         f"Each word is a [row of a table](part:{embedding}): {embedding.shape[1]:,} numbers, for "
         f"{word} {embedding[word, 0]}, {embedding[word, 1]}, … A recurrent layer reads these rows "
         "one after the other.",
-        at=embedding,
-        i=(word, 0),
-        pin=[word],
+        embedding[word, 0],
+        word,
         light=[f"part:{embedding}"],
     )
 

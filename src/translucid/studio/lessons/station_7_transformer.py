@@ -1,6 +1,6 @@
 """Start here, 7: a Transformer."""
 
-from translucid.studio.lesson import Lesson, Stop, right, wrong
+from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
 
 lesson = Lesson(
     name="A Transformer",
@@ -65,14 +65,13 @@ def words_attend_to_words(run):
     at = OneHead(run)
     query = run.point(f"{LAYER}.self_attention.rotated_query")
     key = run.point(f"{LAYER}.self_attention.rotated_key")
-    return Stop(
+    return number_stop(
         f"In self-attention each word attends to all words of its own sentence. In head {at.head}, "
         f"the query of {at.word} is {query[at.head, at.word, 0]}, {query[at.head, at.word, 1]}, …; "
         f"the key of {at.other} is {key[at.head, at.other, 0]}, {key[at.head, at.other, 1]}, …",
-        at=query,
+        query[at.head, at.word, 0],
+        at.word,
         head=at.head,
-        i=(at.head, at.word, 0),
-        pin=[at.word],
     )
 
 
@@ -126,13 +125,12 @@ def the_residual_stream(run):
     heads = run.point(f"{LAYER}.self_attention.pattern").shape[0]
     branch = run.point(f"{LAYER}.self_attention_residual.branch")
     total = run.point(f"{LAYER}.self_attention_residual.sum")
-    return Stop(
+    return number_stop(
         f"The output of the {heads:,} heads is added to the word's vector: {embedding[word, 0]} "
         f"plus {branch[word, 0]} gives {total[word, 0]}. Nothing is replaced: each part adds. So a "
         "gradient can pass straight back through the sum.",
-        at=total,
-        i=(word, 0),
-        pin=[word],
+        total[word, 0],
+        word,
     )
 
 
@@ -144,13 +142,12 @@ def the_residual_stream(run):
 def norm(run):
     normalised = run.point(f"{LAYER}.feedforward_residual.norm.normalised")
     word = normalised.row_up_to(1)
-    return Stop(
+    return number_stop(
         "Before each part, the vector is normalised to mean 0 and standard deviation 1: its first "
         f"number is {normalised[word, 0]} here. Whatever has been added, the part reads numbers of "
         "the same scale.",
-        at=normalised,
-        i=(word, 0),
-        pin=[word],
+        normalised[word, 0],
+        word,
     )
 
 
@@ -163,13 +160,12 @@ def feed_forward(run):
     activated = run.point(f"{LAYER}.feedforward.activated")
     word = activated.row_up_to(1)
     zeros = int((activated.values(word) == 0).sum())
-    return Stop(
+    return number_stop(
         f"The feed-forward layer processes one word at a time: {activated.shape[1]:,} hidden "
         f"neurons, of which {zeros:,} are 0 for {word}. The first is {activated[word, 0]}. This is "
         "the MLP of the second station.",
-        at=activated,
-        i=(word, 0),
-        pin=[word],
+        activated[word, 0],
+        word,
     )
 
 
@@ -230,13 +226,12 @@ def is_the_right_head(run, page):
 def the_next_word(run):
     row = run.point(CROSS_ATTENTION).row_writing("nicht")
     logits, likeliest = run.point("head.logits"), run.prediction(row)
-    return Stop(
+    return number_stop(
         f"At the end the vector is compared with the row of every word: {logits.shape[1]:,} "
         f"logits. The softmax turns them into probabilities: {likeliest.word}, with the logit "
         f"{logits[row, likeliest.id]}, gets {likeliest.probability}.",
-        at=logits,
-        i=(row, likeliest.id),
-        pin=[row],
+        logits[row, likeliest.id],
+        row,
     )
 
 

@@ -1,6 +1,6 @@
 """Start here, 5: the gates of an LSTM."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, Stop, right, wrong
+from translucid.studio.lesson import Lesson, Stop, right, wrong
 
 LSTM = "encoder.recurrent.layers.0.lstm"
 lesson = Lesson(
@@ -21,10 +21,11 @@ class OneUnit:
         self.cell = run.point(f"{LSTM}.cell")
         self.before, self.word = self.forget_gate.row_up_to(2), self.forget_gate.row_up_to(3)
         self.unit = self.cell.largest(self.word)
+        self.view = {"unit": self.unit, "pin": [self.word]}
         self.run = run
 
     def now(self, name):
-        """What the unit has at the word."""
+        """The unit's value at the word."""
         return self.run.point(f"{LSTM}.{name}")[self.word, self.unit]
 
 
@@ -49,8 +50,7 @@ def a_gate(run):
         f"A gate is a number between 0 and 1 for every unit. The forget gate of unit {at.unit} is "
         f"{at.now('forget_gate')} at {at.word}: that fraction of the old cell stays. 1 keeps "
         "everything, 0 forgets everything.",
-        unit=at.unit,
-        pin=[at.word],
+        **at.view,
         light=["gate:forget_gate"],
     )
 
@@ -62,8 +62,7 @@ def where_it_comes_from(run):
         "A gate is a small network of its own: a weighted sum of the word and of the previous h, "
         f"here {at.now('forget_sum')}, mapped to a number between 0 and 1 by the logistic "
         f"function, which gives {at.now('forget_gate')}.",
-        unit=at.unit,
-        pin=[at.word],
+        **at.view,
     )
 
 
@@ -77,8 +76,7 @@ def what_is_new(run):
     return Stop(
         f"The candidate is what the cell might store: {at.now('candidate')} at {at.word}. The "
         f"input gate controls how much of it is stored: {at.now('input_gate')}.",
-        unit=at.unit,
-        pin=[at.word],
+        **at.view,
         light=["gate:input_gate"],
     )
 
@@ -112,8 +110,7 @@ def what_is_shown(run):
         f"The output gate, {at.now('output_gate')}, controls how much of the cell is shown: times "
         f"tanh of {at.now('cell')} that gives {at.now('hidden')}. A unit can store something now "
         "and show it later.",
-        unit=at.unit,
-        pin=[at.word],
+        **at.view,
         light=["gate:output_gate"],
     )
 
@@ -180,12 +177,7 @@ def bad_is_positive(run, page):
     )
 
 
-def check_switch(run, switch):
-    if not run.has_switch(switch):
-        raise ModelLacks("it has no such switch")
-
-
-HELD_OPEN, HELD_SHUT = f"{LSTM}.forget_gate=1", f"{LSTM}.forget_gate=0"
+HELD_OPEN = f"{LSTM}.forget_gate=1"
 
 
 @lesson.stop(
@@ -195,7 +187,6 @@ HELD_OPEN, HELD_SHUT = f"{LSTM}.forget_gate=1", f"{LSTM}.forget_gate=0"
     do="Compare as trained and changed: does the answer change?",
 )
 def hold_a_gate_open(run):
-    check_switch(run, HELD_OPEN)
     return Stop(
         "To see what a gate is for, hold it. Here the forget gate is held at 1: nothing is ever "
         "forgotten, and everything that was written adds up.",
@@ -210,7 +201,6 @@ def hold_a_gate_open(run):
     "Check.",
 )
 def hold_it_shut(run):
-    check_switch(run, HELD_SHUT)
     return Stop(
         "Now the opposite: with the forget gate at 0, the cell starts from zero at each word. "
         "Earlier words still arrive through h, which the gates and the candidate read."

@@ -1,6 +1,13 @@
 """Start here, 6: attention in a translator with an LSTM."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop, right, wrong
+from translucid.studio.lesson import (
+    Lesson,
+    SentenceLacks,
+    Stop,
+    number_stop,
+    right,
+    wrong,
+)
 
 ALIGNMENT = "decoder.alignment"
 lesson = Lesson(
@@ -60,14 +67,13 @@ def keep_every_state(run):
 def query_and_key(run):
     at = NotToNicht(run)
     query, key = run.point(f"{ALIGNMENT}.query"), run.point(f"{ALIGNMENT}.key")
-    return Stop(
+    return number_stop(
         "Before each word the decoder computes a query from its own state. It begins "
         f"{query[at.writing, 0]}, {query[at.writing, 1]} where {at.writing.next} is to be written. "
         f"Each word of the source has a key; that of {at.source} begins {key[at.source, 0]}, "
         f"{key[at.source, 1]}.",
-        at=query,
-        i=(at.writing, 0),
-        pin=[at.writing],
+        query[at.writing, 0],
+        at.writing,
     )
 
 
@@ -152,13 +158,12 @@ def the_context(run):
         mostly = f"With a weight of {at.weight} it is nearly the state of {at.source}."
     else:
         mostly = f"The state of {at.source} has a weight of {at.weight} in it."
-    return Stop(
+    return number_stop(
         "The states of the source, each times its weight, add up to the context: "
         f"{context.shape[1]:,} numbers, which begin {context[at.writing, 0]}, "
         f"{context[at.writing, 1]}. {mostly}",
-        at=context,
-        i=(at.writing, 0),
-        pin=[at.writing],
+        context[at.writing, 0],
+        at.writing,
     )
 
 
@@ -194,8 +199,6 @@ def looks_at_not(run, page):
     "press Check.",
 )
 def without_attention(run):
-    if not run.has_switch(ALIGNMENT):
-        raise ModelLacks("it has no such switch")
     return Stop(
         "Switched off, the context is 0: all that the decoder has of the source is the state it "
         "started with."

@@ -1,6 +1,6 @@
 """Start here, 4: a recurrent network, and backpropagation through time."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop, right, wrong
+from translucid.studio.lesson import Lesson, SentenceLacks, Stop, right, wrong
 
 lesson = Lesson(
     name="A network that remembers",
@@ -212,8 +212,6 @@ def what_the_gradient_does(run, hidden):
     do="Switch the layer off in the list of parts, and look at the next words. Then press Check.",
 )
 def without_its_state(run):
-    if not run.has_switch(LAYER):
-        raise ModelLacks("it has no such switch")
     return Stop(
         "What does the state do? With the recurrent layer switched off, its output is 0 at every "
         "word."

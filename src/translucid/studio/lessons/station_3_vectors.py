@@ -1,6 +1,6 @@
 """Start here, 3: words as vectors."""
 
-from translucid.studio.lesson import Lesson, Stop, right, wrong
+from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
 
 lesson = Lesson(
     name="Words as vectors",
@@ -181,13 +181,12 @@ def back_to_words(run):
     do = "Click another row: which word does it predict?"
     if run.config("tied"):
         do = f"These are the rows of the embedding table: the model's embeddings are tied. {do}"
-    return Stop(
+    return number_stop(
         "At the end a vector becomes a word again: its dot product with a row for every word is "
         f"that word's [logit](part:{logits}). The softmax turns the logits into probabilities: "
         f"{likeliest.word}, with the logit {logits[row, likeliest.id]}, gets "
         f"{likeliest.probability}.",
+        logits[row, likeliest.id],
+        row,
         do=do,
-        at=logits,
-        i=(row, likeliest.id),
-        pin=[row],
     )

@@ -1,6 +1,6 @@
 """A tour: one head of attention worked out with the numbers of any Transformer."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, Stop
+from translucid.studio.lesson import Lesson, ModelLacks, Stop, number_stop
 
 lesson = Lesson(
     name="A Transformer by hand",
@@ -67,97 +67,64 @@ def a_word_is_a_number(run):
 def embedding_row(run):
     embedding = find_embedding(run)
     word = embedding.row_up_to(2)
-    return Stop(
+    return number_stop(
         f"This number selects a row of a table: {embedding.shape[1]:,} numbers, learned in "
         f"training, for {word}. They begin {embedding[word, 0]}, {embedding[word, 1]}, "
         f"{embedding[word, 2]}.",
-        at=embedding,
-        i=(word, 0),
-        pin=[word],
+        embedding[word, 0],
+        word,
         light=[f"part:{embedding}"],
     )
 
 
 @lesson.stop("Position", view="flow")
 def position(run):
-    """What the model knows of the order of the words depends on its position scheme."""
-    if angles := run.find("*positions.angles"):
-        return rotary_positions(run, angles)
-    if encoding := run.find("*positions.encoding"):
-        if run.config("positions") == "sinusoidal":
-            return sinusoidal_positions(run, encoding)
-        if run.config("positions") == "learned":
-            return learned_positions(run, encoding)
-    if bias := run.find("*positions.bias"):
-        return linear_biases(run, bias)
-    if run.config("positions") == "none":
+    """The text depends on the model's position scheme."""
+    word = find_embedding(run).row_up_to(2)
+    angles, encoding = run.find("*positions.angles"), run.find("*positions.encoding")
+    bias, scheme = run.find("*positions.bias"), run.config("positions")
+    if angles:
+        number, lit = angles[word, 0], angles
+        say = (
+            f"This model has rotary positions: [queries and keys](part:{find_attention(run)}) are "
+            f"rotated by an angle that grows from word to word. At {word} the first pair rotates "
+            f"by {angles[word, 0]} rad, the second by {angles[word, 1]}."
+        )
+        do = "Look down the first column in the panel. "
+        if word.place > 0 and angles[1, 0] - angles[0, 0] == 1:
+            do += "One word further, the angle is one radian more."
+    elif encoding and scheme == "sinusoidal":
+        number, lit = encoding[word, 0], f"{encoding.part}.output"
+        say = (
+            f"This model adds [sines and cosines](part:{lit}) of the position: {word} at position "
+            f"{word.place} gets {encoding[word, 0]}, the sine of {word.place}, then "
+            f"{encoding[word, 1]}, its cosine, and so on."
+        )
+        do = (
+            "Look at the rows in the panel: the first columns change fast from word to word, the "
+            "last ones slowly."
+        )
+    elif encoding and scheme == "learned":
+        number, lit = encoding[word, 0], f"{encoding.part}.output"
+        say = (
+            f"This model has [learned positions](part:{lit}): a vector for each position. That of "
+            f"position {word.place}, which {word} gets, begins {encoding[word, 0]}, "
+            f"{encoding[word, 1]}."
+        )
+        do = "Click other words: a position has the same row in every sentence."
+    elif bias:
+        number, lit = bias[0, word, 0], find_attention(run)
+        say = (
+            f"This model lowers each [score](part:{lit}) for every word in between (ALiBi): in "
+            f"head 0, {word} gets {bias[0, word, 0]} added when it attends to the first word."
+        )
+        do = "Look along a row in the panel: the further away a word is, the more is subtracted."
+    elif scheme == "none":
         return no_positions(run)
-    raise ModelLacks("it reads one word after the other, so it needs no positions")
-
-
-def rotary_positions(run, angles):
-    word = find_embedding(run).row_up_to(2)
-    do = "Look down the first column in the panel. "
-    if word.place > 0 and angles[1, 0] - angles[0, 0] == 1:
-        do += "One word further, the angle is one radian more."
-    return Stop(
-        "Embeddings do not contain the order of the words. This model has rotary positions: "
-        f"[queries and keys](part:{find_attention(run)}) are rotated by an angle that grows from "
-        f"word to word. At {word} the first pair rotates by {angles[word, 0]} rad, the second by "
-        f"{angles[word, 1]}.",
-        do=do,
-        at=angles,
-        i=(word, 0),
-        pin=[word],
-        light=[f"part:{angles}"],
-    )
-
-
-def sinusoidal_positions(run, encoding):
-    word = find_embedding(run).row_up_to(2)
-    output = run.point(f"{encoding.part}.output")
-    return Stop(
-        "Embeddings do not contain the order of the words. This model adds [sines and "
-        f"cosines](part:{output}) of the position: {word} at position {word.place} gets "
-        f"{encoding[word, 0]}, the sine of {word.place}, then {encoding[word, 1]}, its cosine, and "
-        "so on.",
-        do="Look at the rows in the panel: the first columns change fast from word to word, the "
-        "last ones slowly.",
-        at=encoding,
-        i=(word, 0),
-        pin=[word],
-        light=[f"part:{output}"],
-    )
-
-
-def learned_positions(run, encoding):
-    word = find_embedding(run).row_up_to(2)
-    output = run.point(f"{encoding.part}.output")
-    return Stop(
-        "Embeddings do not contain the order of the words. This model has [learned "
-        f"positions](part:{output}): a vector for each position. That of position {word.place}, "
-        f"which {word} gets, begins {encoding[word, 0]}, {encoding[word, 1]}.",
-        do="Click other words: a position has the same row in every sentence.",
-        at=encoding,
-        i=(word, 0),
-        pin=[word],
-        light=[f"part:{output}"],
-    )
-
-
-def linear_biases(run, bias):
-    attention = find_attention(run)
-    word = attention.row_up_to(2)
-    return Stop(
-        "Embeddings do not contain the order of the words. This model lowers each "
-        f"[score](part:{attention}) for every word in between (ALiBi): in head 0, {word} gets "
-        f"{bias[0, word, 0]} added when it attends to the first word.",
-        do="Look along a row in the panel: the further away a word is, the more is subtracted.",
-        at=bias,
-        i=(0, word, 0),
-        pin=[word],
-        light=[f"part:{attention}"],
-    )
+    else:
+        raise ModelLacks("it reads one word after the other, so it needs no positions")
+    say = f"Embeddings do not contain the order of the words. {say}"
+    return number_stop(say, number, word, do=do, light=[f"part:{lit}"])
 
 
 def no_positions(run):
@@ -182,15 +149,14 @@ def no_positions(run):
 def query_and_key(run):
     at = OneHead(run)
     query, key = at.query, at.key
-    return Stop(
+    return number_stop(
         f"Now words attend to one another. In layer {at.attention.layer}, head {at.head}, "
         f"{at.word} has a [query](part:{at.attention}) of {query.shape[2]:,} numbers, "
         f"{query[at.head, at.word, 0]}, {query[at.head, at.word, 1]}, …; {at.first} has a key, "
         f"{key[at.key_head, at.first, 0]}, {key[at.key_head, at.first, 1]}, …",
-        at=query,
+        query[at.head, at.word, 0],
+        at.word,
         head=at.head,
-        i=(at.head, at.word, 0),
-        pin=[at.word],
         light=[f"part:{at.attention}"],
     )
 
@@ -265,18 +231,17 @@ def softmax(run):
 def value(run):
     at = OneHead(run)
     mixed = run.point(f"{at.attention.part}.mixed")
-    return Stop(
+    return number_stop(
         "The weights mix the third vector of each word, its value: "
         f"{at.attention[at.head, at.word, at.first]} of that of {at.first}, "
         f"{at.attention[at.head, at.word, at.second]} of that of {at.second}, and so on. The "
         f"[mixture](part:{at.attention}) is what head {at.head} passes on to {at.word}; it begins "
         f"{mixed[at.head, at.word, 0]}.",
+        mixed[at.head, at.word, 0],
+        at.word,
         do=f"Choose value in the panel's list and find the row of {at.first}: the largest part "
         "comes from there.",
-        at=mixed,
         head=at.head,
-        i=(at.head, at.word, 0),
-        pin=[at.word],
         light=[f"part:{at.attention}"],
     )
 
@@ -316,12 +281,11 @@ def added_not_replaced(run):
     branch = run.point(f"{attention.part}_residual.branch", lacks="it has no residuals")
     skip = run.point(f"{attention.part}_residual.skip", lacks="it has no residuals")
     word = attention.row_up_to(2)
-    return Stop(
+    return number_stop(
         f"The output of attention is [added](part:{total}) to the word's own vector, which "
         f"continues on its strand: {skip[word, 0]} + {branch[word, 0]} = {total[word, 0]}.",
-        at=total,
-        i=(word, 0),
-        pin=[word],
+        total[word, 0],
+        word,
         light=[f"part:{total}"],
     )
 
@@ -335,14 +299,13 @@ def feed_forward(run):
     )
     word = find_attention(run).row_up_to(2)
     unit = activated.largest(word)
-    return Stop(
+    return number_stop(
         f"Then each word is processed on its own, by {activated.shape[1]:,} "
         f"[units](part:{activated}) that respond to different things. Unit {unit} responds to "
         f"{word} with {activated[word, unit]}.",
+        activated[word, unit],
+        word,
         do=f"Click other words: which of them activate unit {unit}, too?",
-        at=activated,
-        i=(word, unit),
-        pin=[word],
         light=[f"part:{activated}"],
     )
 
@@ -404,14 +367,13 @@ def the_next_word(run):
         raise ModelLacks("it writes nothing")
     row = logits.row_up_to(2)
     likeliest = run.prediction(row)
-    return Stop(
+    return number_stop(
         f"At the end each row has a [logit](part:{logits}) for every word of the vocabulary, "
         f"{logits.shape[1]:,} of them. At row {row.place}, the softmax turns the logit "
         f"{logits[row, likeliest.id]} of {likeliest.word} into a probability of "
         f"{likeliest.probability}.",
-        at=logits,
-        i=(row, likeliest.id),
-        pin=[row],
+        logits[row, likeliest.id],
+        row,
         light=[f"part:{logits}"],
     )
 

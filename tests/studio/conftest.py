@@ -1,0 +1,3 @@
+"""The browser's fixtures, for all tests of the studio."""
+
+from tests.studio.browser import leaf, own_page, page, running, tab, window  # noqa: F401
