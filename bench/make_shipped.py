@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 
 import translucid as tl
 from translucid.core.atomic_files import write_manifest
+from translucid.data.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.models import build
 from translucid.models.mlp import Perceptron, PerceptronConfig
-from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.studio.plane import points
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import WEIGHTS, Bundle

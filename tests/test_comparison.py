@@ -10,9 +10,9 @@ import pytest
 from tests.in_process import run
 
 import translucid as tl
-from translucid.comparison import Compared, Comparison
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.toyland import Toyland
+from translucid.model.comparison import Compared, Comparison
 from translucid.runs.recipe import recipe
 from translucid.runs.run import train_recipe
 from translucid.tasks.score import Criterion

@@ -126,7 +126,7 @@ def _answer(
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
-    from translucid.model import with_spans, with_threshold
+    from translucid.model.model import with_spans, with_threshold
     from translucid.tasks.model_folder import check_task
     from translucid.tasks.options import DataConfig
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid import shipped_models
 from translucid.cli.shared.arguments import OVERRIDE
 from translucid.core.errors import WrongTaskError
 from translucid.core.spelling import quoted
+from translucid.data import shipped_models
 
 if TYPE_CHECKING:  # keeps the start of a command light
     from translucid.data.predictions import InputRows

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.model import Model, load
+from translucid.model.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.score import Criterion
 from translucid.tasks.significance import Sums, interval, p_value, paired

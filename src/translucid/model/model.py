@@ -10,11 +10,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from translucid import shipped_models
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError, TraceBudgetError
 from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
+from translucid.data import shipped_models
 from translucid.fast.precision import Precision, prepare
 from translucid.models.sequence_config import SequenceConfig
 from translucid.see import INTEGRATION_STEPS

@@ -11,7 +11,7 @@ import torch
 from translucid.core.errors import InputError, Interrupted, StopTraining
 from translucid.core.progress import print_line
 from translucid.data.python_rows import write_rows
-from translucid.model import Model, load
+from translucid.model.model import Model, load
 from translucid.runs.folder import free_folder
 from translucid.runs.log import Listener
 from translucid.runs.recipe.named import Named, in_sections, named
