@@ -165,7 +165,7 @@ def ship(name: str, run: Path) -> dict[str, Any]:
     recipe = {} if made.recipe is None else {"changes": made.changes}
     return {
         "title": made.title, "trained_on": made.trained_on, "task": model.task.name,
-        "command": model.task.command,
+        "command": model.task.traits.command,
         "recipe": made.recipe or "the perceptron's own rule", **recipe,
         "seed": seed(folder),
         "parameters": model.network.parameters_count,

@@ -206,7 +206,7 @@ def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
     from translucid.data.predictions import SOURCES, format_for
     from translucid.data.readers.loading import Loading
 
-    roles = held.task.asks_about
+    roles = held.task.traits.asks_about
     kind = data.format
     if kind is None:
         kind = format_for(file, roles, held.task.label_names) if roles else "text"

@@ -1,5 +1,4 @@
-"""The sections of a recipe that a task reads: what it is for, its data, how text becomes ids, and
-how answers are found."""
+"""The sections of a recipe that a task uses: task, data, tokenizer and decoding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -137,20 +136,20 @@ class DataConfig(Config):
         return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
 
     def paths(self, files: Paths) -> Paths:
-        """Where the files are."""
+        """The files with their folder."""
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
-        """How examples are read and cut, wherever they are: what goes with a trained model."""
+        """How examples are read and truncated, without where they are: saved with a model."""
         return self.model_dump(exclude={*PLACES, *WRITTEN})
 
 
-# Keys of the section data that say where examples are, or what is done once, before training.
+# Keys of the section data about where examples are, or what is done once before training.
 PLACES = (
     "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
     "standardise",
 )  # fmt: skip
-# Keys that say how a file is written: of another file, they are others.
+# Keys about the format of a file, which may differ for another file.
 WRITTEN = ("format", "delimiter", "header")
 
 
@@ -191,20 +190,19 @@ class DecodingConfig(Config):
     def _one_way_to_read_on(self) -> "DecodingConfig":
         if self.carry_state and self.context:
             raise ValueError(
-                f"carry_state = true reads all that stands before a token, so that context = "
-                f"{self.context} has no meaning; set context = 0"
+                f"carry_state = true reads everything before a token, so that context = "
+                f"{self.context} has no effect; set context = 0"
             )
         return self
 
     def search(self) -> dict[str, Any]:
-        """What a translator searches with: keys of `GenerationConfig`."""
+        """The keys of `GenerationConfig` for translation models."""
         return {"beam_size": self.beam_size, "alpha": self.alpha}
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a task is made from: all that was learnt from the data before a model is, and the
-    options that are its business."""
+    """What `Task.make` receives: the vocabulary, statistics of the data, and options."""
 
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -212,20 +210,19 @@ class Resources:
     temperature: float = TEMPERATURE
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured
-    # Tokens to which a long text is truncated, or of each of its windows; None: as many as the
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # from `Task.measure`
+    # The tokens to which a long text is truncated, or in each of its windows; None: as many as the
     # network can read.
     max_length: int | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The only one."""
+        """The only tokenizer."""
         return self.tokenizers["tokenizer"]
 
     @property
     def search(self) -> GenerationConfig | None:
-        """How an opened model searches, as its generation_config.json says; None: it says nothing,
-        or the model is ours."""
+        """The settings in an imported model's generation_config.json; None if there are none."""
         settings = self.statistics.get("generation")
         if not isinstance(settings, Mapping):
             return None
@@ -233,6 +230,6 @@ class Resources:
 
     @property
     def sampling(self) -> SamplingConfig | None:
-        """The same for how it draws; None: it does not."""
+        """The sampling settings in that file; None if the model does not sample."""
         settings = self.statistics.get("sampling")
         return SamplingConfig(**settings) if isinstance(settings, Mapping) else None

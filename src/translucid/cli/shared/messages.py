@@ -55,7 +55,7 @@ def noting(held: "Model") -> Iterator[Noting]:
     """Print a summary of the notes to standard error when the command ends, even with an error."""
     from translucid.tasks.input_notes import InputNotes
 
-    counts = InputNotes(empty_is_noted=not held.task.empty_stays_empty)
+    counts = InputNotes(empty_is_noted=not held.task.traits.empty_stays_empty)
     try:
         yield Noting(held, counts)
     finally:
