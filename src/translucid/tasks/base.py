@@ -159,7 +159,7 @@ class Task(ABC, Generic[Record, Item]):
         return f"{answer:.6g}" if isinstance(answer, float) else str(answer)
 
     def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
-        """An answer with what was asked, for JSON."""
+        """The question and its answer, for JSON."""
         return {"text": line, "answer": answer}
 
     # ---- override for trace, explain, ablate and the studio ----

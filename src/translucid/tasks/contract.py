@@ -114,7 +114,7 @@ def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
     if not loss.requires_grad:
         _refuse(
             type(task), "loss", "a tensor that no gradient reaches",
-            "what was computed from the outputs of the model, without .item() or .detach()",
+            "a value computed from the outputs of the model, without .item() or .detach()",
         )  # fmt: skip
     if not bool(torch.isfinite(loss.detach())):
         _refuse(type(task), "loss", f"{float(loss)}", "a finite number before any training")

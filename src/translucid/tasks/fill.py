@@ -73,7 +73,7 @@ class MaskedTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return f"write {self.mask} in the text, and give the token that stands there as target"
+        return f"write {self.mask} in the text, and give the masked token as target"
 
     def _places(self, example: Example) -> list[int]:
         """The positions of the masks; all positions if there is none."""

@@ -198,7 +198,7 @@ class Language(Task[Text, LanguageItem]):
         return start or ([] if ids else [self.start_id]), ids
 
     def encode(self, record: Text) -> LanguageItem:
-        """One text by itself, between start and end."""
+        """One text between start and end."""
         start, ids = self.prompt(record.text)
         read = [*start, *ids]
         targets = [*[IGNORE] * (len(start) - 1), *(ids if start else ids[1:])]

@@ -21,7 +21,7 @@ SOFTMAX = (
     "Every token of the vocabulary gets a score, and the softmax turns the scores into "
     "probabilities that sum to 1."
 )
-CUT = "the model would have gone on"
+CUT = "the model would have continued"
 
 
 class NextTokens(Choices):
@@ -78,7 +78,7 @@ class NextTokens(Choices):
                        least_sure(rows[:-1]), came=True)
             )  # fmt: skip
         sentence = "The likeliest tokens after the text."
-        endings.append(Ending("choices", "how the text may go on", sentence, rows[-1:]))
+        endings.append(Ending("choices", "how the text may continue", sentence, rows[-1:]))
         return endings, rows[-1].cells[0].label
 
     def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[OutputRow, ...]:
@@ -107,7 +107,7 @@ class TargetTokens(NextTokens):
             happened = "; ".join(filter(None, [least_sure(rows[:-1]), goes_on]))
             rows = (*rows[:-1], replace(rows[-1], remark=CUT))
         sentence = f"{SOFTMAX} One token at a time, each with those before it in view."
-        note = "by itself the model would have gone on after the translation's last token"
+        note = "by itself the model would have continued after the translation's last token"
         last = Ending(
             "choices", "the next token, step by step", sentence, rows, happened, came=True,
             note=note if goes_on else "",

@@ -54,20 +54,21 @@ class DataConfig(Config):
         (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
     )
     split: Literal["stratified", "every-nth"] = key(
-        "stratified", "how valid is taken from train: shuffled by label or length; or the old rule"
+        "stratified",
+        "how valid is split off train: shuffled by label or length, or every n-th",
     )
     split_seed: int | None = key(
         None, "random seed of that split; not set: training.seed", ge=0, lt=2**63
     )
     fold: str | None = key(
-        None, "part of train that is valid in a cross-validation: 2/5 is the second of five"
+        None, "part of train used as valid in cross-validation: 2/5 is the second of five"
     )
     test: Paths = key((), "test data, scored once at the end", strict=False)
     store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
     text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
     label_column: Column = key(None, "column of the label, for classification")
     missing_labels: Paths = key(
-        ("auto",), "labels that mean there is none, such as NA; auto: by their words", strict=False
+        ("auto",), "labels that mean a missing value, such as NA; auto: common ones", strict=False
     )
     source_column: Column = key(
         None, "column of the source, for translation from one table; of a pair, the first text"
@@ -76,7 +77,7 @@ class DataConfig(Config):
         None, "column of the target, for translation from one table; of a pair, the second text"
     )
     score_column: Column = key(
-        None, "column of how much alike a pair is, -1 to 1; not set: by its name, or all are alike"
+        None, "column of a pair's similarity, -1 to 1; not set: by its name, otherwise all are 1"
     )
     words_column: Column = key(None, "column of the words, for tagging; not set: by the layout")
     tags_column: Column = key(None, "column of the tags, for tagging; not set: by the layout")
@@ -87,15 +88,13 @@ class DataConfig(Config):
         (), "columns of the outputs, for regression; not set: the last", strict=False
     )
     format: Format | None = key(None, "format of the files; not set: by their names")
-    delimiter: Delimiter | None = key(None, "between the cells of CSV; not set: found out")
-    header: bool | None = key(None, "the first row of a table has names; not set: found out")
+    delimiter: Delimiter | None = key(None, "delimiter of the cells of CSV; not set: detected")
+    header: bool | None = key(None, "the first row of a table has names; not set: detected")
     standardise: bool = key(
         True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
     )
     unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
-    keep_empty: bool = key(
-        False, "an empty line is a document too, as word-level benchmarks count it"
-    )
+    keep_empty: bool = key(False, "count an empty line as a document, as in word-level benchmarks")
     max_length: int = key(
         256, "maximum length of an example in tokens; of a language model, of a row", gt=1
     )
@@ -125,9 +124,9 @@ class DataConfig(Config):
             return None
         number, slash, count = value.partition("/")
         if not (slash and number.isdecimal() and count.isdecimal()):
-            raise ValueError("must be a part and how many there are, such as '2/5'")
+            raise ValueError("must be a part and the number of parts, such as '2/5'")
         if not (int(count) >= 2 and 1 <= int(number) <= int(count)):
-            raise ValueError("must be a part from 1 on of at least 2, such as '2/5'")
+            raise ValueError("must be a part from 1 of at least 2 parts, such as '2/5'")
         return value
 
     @property
@@ -156,9 +155,9 @@ WRITTEN = ("format", "delimiter", "header")
 class TokenizerConfig(Config):
     """How text becomes ids."""
 
-    folder: str | None = key(None, "folder of a tokenizer made before; not set: train one")
+    folder: str | None = key(None, "folder of an existing tokenizer; not set: train one")
     kind: Kind = key("bpe", "tokenizer: what a token is")
-    vocab_size: int = key(8000, "vocabulary size: most tokens; not for char and bytes", gt=0)
+    vocab_size: int = key(8000, "maximum vocabulary size in tokens; not for char and bytes", gt=0)
     joint: bool = key(True, "joint vocabulary: one for source and target of a translation")
     vocabulary: Literal["keep", "extend", "replace"] = key(
         "keep", "vocabulary of training.start_from: kept, extended by the data's words, or replaced"
@@ -183,7 +182,7 @@ class DecodingConfig(Config):
         ge=0,
     )
     carry_state: bool | None = key(
-        None, "a recurrent language model is scored on one stream; not set: as it was trained"
+        None, "score a recurrent language model on one continuous stream; not set: as in training"
     )
 
     @model_validator(mode="after")

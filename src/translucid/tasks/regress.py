@@ -128,10 +128,9 @@ class Regress(Task[Numbers, RegressItem]):
         """Numbers separated by commas or spaces."""
         (wanted, _), cells = _columns(network), line.replace(",", " ").split()
         if len(cells) != wanted:
-            count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
             raise InputError(
-                f"{where}: {count} in {line!r:.60}, but the model takes {wanted}; give that many, "
-                "separated by commas or spaces"
+                f"{where}: this model takes {wanted} number{'s' * (wanted > 1)}, but the input "
+                f"{line!r:.60} has {len(cells)}; separate numbers by commas or spaces"
             )
         row = [as_number(cell, f"{where}: number {i}") for i, cell in enumerate(cells, start=1)]
         self._check_size(row, where)

@@ -61,7 +61,7 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
     labels = {label for record in records for label in record.labels}
     if len(labels) < 2:
         raise InputError(
-            f"data.train: every {noun} is {next(iter(labels))!r}: nothing to tell apart; "
+            f"data.train: every {noun} is {next(iter(labels))!r}: there is nothing to learn; "
             f"give examples of at least two {noun}s"
         )
     return tuple(sorted(labels, key=lambda label: (label != "O", label)))
