@@ -174,7 +174,7 @@ def read(store_folder: Path, batches: int, steps: int) -> dict[str, Any]:
     from translucid.data.corpus.token_store import open_store
     from translucid.models import build
     from translucid.models.transformer import TransformerConfig
-    from translucid.tasks.base import sizes_of
+    from translucid.tasks.in_batches import sizes_of
     from translucid.tasks.language import Language
 
     with watched() as memory:

@@ -141,7 +141,7 @@ def open_transformers(folder: Path) -> dict[str, Any]:
 
 def load_ours(folder: Path) -> dict[str, Any]:
     import translucid as tl
-    import translucid.model  # by itself `tl.load` imports it when it is called
+    import translucid.model.model  # by itself `tl.load` imports it when it is called
 
     return opened(lambda: tl.load(folder).network, lambda model, ids: model(ids))
 

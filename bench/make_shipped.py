@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 
 import translucid as tl
 from translucid.core.atomic_files import write_manifest
+from translucid.data.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.models import build
 from translucid.models.mlp import Perceptron, PerceptronConfig
-from translucid.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.studio.plane import points
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import WEIGHTS, Bundle
@@ -165,7 +165,7 @@ def ship(name: str, run: Path) -> dict[str, Any]:
     recipe = {} if made.recipe is None else {"changes": made.changes}
     return {
         "title": made.title, "trained_on": made.trained_on, "task": model.task.name,
-        "command": model.task.command,
+        "command": model.task.traits.command,
         "recipe": made.recipe or "the perceptron's own rule", **recipe,
         "seed": seed(folder),
         "parameters": model.network.parameters_count,

@@ -79,7 +79,7 @@ def serve() -> list[str]:
     import torch.distributed.run
 
     import translucid.cli.train
-    import translucid.model
+    import translucid.model.model
     import translucid.runs.run
     import translucid.worked  # noqa: F401
     from translucid.cli import app, parser

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 # A file imports its own folder and the lines above its own; those on one line never each other.
 LAYERS = [
     {"core"},
-    {"parts", "shipped_models"},
+    {"parts"},
     {"models", "data"},
     {"fast"},
     {"generate"},
@@ -30,7 +30,6 @@ LAYERS = [
     {"worked"},
     {"studio"},
     {"model"},
-    {"comparison", "trainer"},
     {"cli"},
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line}

@@ -56,8 +56,9 @@ def test_each_name_can_be_used_and_seen(name: str) -> None:
 
 
 def test_each_name_is_what_its_module_holds() -> None:
-    from translucid import model, models, trainer, worked
+    from translucid import models, worked
     from translucid.core import errors, trace
+    from translucid.model import model, trainer
 
     assert translucid.NO_TRACE is trace.NO_TRACE
     assert translucid.Trace is trace.Trace

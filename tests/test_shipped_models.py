@@ -9,8 +9,8 @@ from safetensors import safe_open
 from tests.in_process import run
 
 import translucid as tl
-from translucid import shipped_models
 from translucid.core.errors import InputError
+from translucid.data import shipped_models
 from translucid.studio.library import open_folders
 from translucid.tasks.model_folder import WEIGHTS
 

@@ -406,5 +406,5 @@ def test_changes_that_are_none_are_explained(changes: dict[str, Any], message: s
 
 def test_a_model_without_a_run_has_no_history(tmp_path: Path, from_file: Path) -> None:
     tl.load(from_file).save(tmp_path / "alone")
-    with pytest.raises(InputError, match=r"not in a run folder, whose metrics.jsonl"):
+    with pytest.raises(InputError, match="not in a run folder"):
         _ = tl.load(tmp_path / "alone").history

@@ -11,14 +11,13 @@ from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import models, worked
-    from translucid.comparison import compare
     from translucid.core import catalogue
     from translucid.core.errors import InputError, StopTraining, TranslucidError
     from translucid.core.trace import NO_TRACE, Trace
     from translucid.data.batching import pad
     from translucid.data.readers.lines import read_lines
     from translucid.data.records import Record
-    from translucid.model import Model, load
+    from translucid.model import Model, compare, load, resume, train
     from translucid.models import build
     from translucid.parts.positions import position
     from translucid.see.edits import from_trace
@@ -30,7 +29,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.tasks.outputs import Values
     from translucid.tasks.registry import task
     from translucid.tasks.score import Baseline
-    from translucid.trainer import resume, train
 
 __all__ = [
     "Baseline",
@@ -84,7 +82,7 @@ _HOMES = {
     "Values": ("translucid.tasks.outputs", "Values"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.core.catalogue", None),
-    "compare": ("translucid.comparison", "compare"),
+    "compare": ("translucid.model", "compare"),
     "from_trace": ("translucid.see.edits", "from_trace"),
     "in_batches": ("translucid.tasks.in_batches", "in_batches"),
     "load": ("translucid.model", "load"),
@@ -92,9 +90,9 @@ _HOMES = {
     "pad": ("translucid.data.batching", "pad"),
     "position": ("translucid.parts.positions", "position"),
     "read_lines": ("translucid.data.readers.lines", "read_lines"),
-    "resume": ("translucid.trainer", "resume"),
+    "resume": ("translucid.model", "resume"),
     "task": ("translucid.tasks.registry", "task"),
-    "train": ("translucid.trainer", "train"),
+    "train": ("translucid.model", "train"),
     "worked": ("translucid.worked", None),
 }
 

@@ -262,8 +262,8 @@ def test_as_many_lines_come_out_as_go_in(
 
 
 ROWS = {
-    "too many": ("0.5\n1 2\n", ":2: 2 numbers in '1 2', but the model takes 1; give that many"),
-    "blank": ("0.5\n\n", ":2: 0 numbers in '', but the model takes 1"),
+    "too many": ("0.5\n1 2\n", ":2: this model takes 1 number, but the input '1 2' has 2"),
+    "blank": ("0.5\n\n", ":2: this model takes 1 number, but the input '' has 0"),
     "a word": ("0.5\nabc\n", ":2: number 1 is 'abc'; a finite number is needed"),
     "nan": ("nan\n", ":1: number 1 is 'nan'; a finite number is needed"),
     "inf": ("0.5\ninf\n", ":2: number 1 is 'inf'; a finite number is needed"),

@@ -355,7 +355,7 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
         twin.decode(texts)[0].texts[0].token_log_probs
         == hooked.decode(texts)[0].texts[0].token_log_probs
     )
-    with pytest.raises(InputError, match="edits of a trace are those of one model; leave ensemble"):
+    with pytest.raises(InputError, match="one model; leave ensemble"):
         one.decode(texts, ensemble=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
     with pytest.raises(TraceError, match="for one position of a whole text"):
         one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
@@ -413,8 +413,8 @@ def test_explain_in_colour_only_for_those_who_want_it(
         ),
         (["--sample", "--explain"], "--explain shows a search, but --sample"),
         (["--force", "Der"], "--force 'Der': write POSITION=WORD"),
-        (["--force", "0=Elefant"], "force: the vocabulary has no 'Elefant'"),
-        (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),
+        (["--force", "0=Elefant"], "force: 'Elefant' is not in the vocabulary"),
+        (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
         (["--beam-size", "2", "--n-best", "3"], "n_best 3 is more than beam_size 2"),
         (
             ["--beam-size", "3", "--beam-groups", "2"],
@@ -422,7 +422,7 @@ def test_explain_in_colour_only_for_those_who_want_it(
         ),
         (["--min-length", "5", "--max-length", "5"], "leaves no room below max_length 5"),
         (["--device", "gpu"], "--device gpu: no such device; choose auto, cpu"),
-        (["--ensemble", "nowhere"], "nowhere is no model folder"),
+        (["--ensemble", "nowhere"], "nowhere is not a model folder"),
     ],
 )
 def test_options_that_cannot_work(
@@ -489,13 +489,13 @@ def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: P
 
 
 def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="a trace holds one text, but 2 were given"):
+    with pytest.raises(InputError, match="one text, but 2"):
         one.decode(["a", "b"], trace=Trace())
     with pytest.raises(InputError, match="sampling has no tree"):
         one.decode(["a"], tree=True, sampling=SamplingConfig())
     with pytest.raises(InputError, match="a list of texts is needed, not one text"):
         one.decode("the dog")
-    with pytest.raises(InputError, match="text 1, 'a cat': the constraints leave nothing to write"):
+    with pytest.raises(InputError, match="text 1, 'a cat': the constraints leave nothing"):
         one.translate(["a cat"], force={0: "Hund"}, forbid=["Hund"])
     with pytest.raises(InputError, match="2 sources and 1 targets; give one for each"):
         one.scores(["a", "b"], ["c"])
@@ -503,11 +503,11 @@ def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
         one.score("a")
 
     language = load(folders["language"])
-    with pytest.raises(InputError, match="samples = 0: at least 1"):
+    with pytest.raises(InputError, match="samples = 0"):
         language.generate("a", samples=0)
     with pytest.raises(InputError, match="a language model scores one text; leave the target out"):
         language.score("a", "b")
-    with pytest.raises(InputError, match="goes on with its prompt; put the prefix there"):
+    with pytest.raises(InputError, match="put the prefix there"):
         language.decode(["a"], prefix="b")
 
 
@@ -640,7 +640,7 @@ def test_prompts_from_a_file(command: Command, folders: dict[str, str]) -> None:
         ),
         (["the", "--prompts", "p.txt"], "--prompts p.txt and the prompt 'the' were both given"),
         (["--stop", ""], "stop: an empty text would stop everything at once"),
-        (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),
+        (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
     ],
 )
 def test_options_of_generate_that_cannot_work(

@@ -10,8 +10,8 @@ import pytest
 from tests.in_process import run
 from typer.main import get_command
 
-from translucid import shipped_models
 from translucid.cli import app
+from translucid.data import shipped_models
 
 EXAMPLE = re.compile(r"Example: (?:echo (\"[^\"]*\") \| )?translucid (.+)")
 

@@ -152,7 +152,7 @@ def test_colour_only_for_those_who_want_it(models: dict[str, str]) -> None:
         ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),
         ("translate", ["a", "--target", "b " * 30], ["position 30", "learned positions end at 15"]),
         ("tag", ["Anna", "--target", "B-ORG"], ["tag 'B-ORG': the model knows O, B-PER"]),
-        ("regress", ["1 2"], ["the text: 2 numbers in '1 2', but the model takes 1"]),
+        ("regress", ["1 2"], ["the text: this model takes 1 number, but the input '1 2' has 2"]),
         ("regress", ["one"], ["the text: number 1"]),
         ("regress", ["1", "--layer", "7"], ["layer = 7: the model has one layer, number 0"]),
         ("regress", ["1", "--head", "0"], ["head = 0: the model has no attention heads"]),

@@ -129,7 +129,7 @@ def test_each_beam_lists_its_best_and_those_it_was_denied() -> None:
     tree, _, rounds, _ = grown("lstm", how, 3, 0)
     forbidden = [n for n in tree.nodes if n.fate == "forbidden"]
     assert {n.why for n in forbidden} >= {
-        "7 is forbidden", "an end would come before 3 tokens are written", "a constraint forbids it"
+        "7 is forbidden", "the end is not allowed before 3 tokens", "a constraint forbids it"
     }  # fmt: skip
     assert all(n.why == "7 is forbidden" for n in forbidden if n.token == 7)
     assert all(n.length <= 3 for n in forbidden if "an end" in n.why)

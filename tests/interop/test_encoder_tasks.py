@@ -123,11 +123,11 @@ def test_what_a_filler_cannot_do_is_said(filler: tuple[Path, Any]) -> None:
         model.fill("the dog")
     with pytest.raises(InputError, match="has 2 words, the text 1 masks"):
         model.trace("a [MASK]", "dog cat")
-    with pytest.raises(InputError, match=r"target 'ab' is 2 tokens .*; a mask hides one"):
+    with pytest.raises(InputError, match=r"target 'ab' is 2 tokens .*one"):
         model.trace("a [MASK]", "ab")
     with pytest.warns(CutText, match="1 text has more than the 20 tokens"):
         model.fill("[MASK] " + "a " * 30)
-    with pytest.warns(CutText), pytest.raises(InputError, match="a mask stands behind the 20"):
+    with pytest.warns(CutText), pytest.raises(InputError, match="the 20 tokens"):
         model.fill("a " * 30 + "[MASK]")
     with pytest.raises(InputError, match=r"this model is for task fill; use model\.fill"):
         model.classify(["a"])
@@ -201,7 +201,7 @@ def test_what_an_embedder_cannot_do_is_said(embedder: tuple[Path, Any], tmp_path
     model = tl.load(embedder[0])
     (tmp_path / "texts.txt").write_text("the dog\n")
     for measure in (model.evaluate, model.ablate):
-        with pytest.raises(ConfigError, match="learns from pairs of texts, and this is one text"):
+        with pytest.raises(ConfigError, match="one text per line"):
             measure(str(tmp_path / "texts.txt"))
     with pytest.raises(InputError, match="an embedding has no right value"):
         model.trace("the dog", "cat")

@@ -11,7 +11,7 @@ from tests.interop.word_taggers import word_tagger
 
 import translucid as tl
 from translucid.core.errors import ConfigError
-from translucid.model import with_spans
+from translucid.model.model import with_spans
 
 IOB = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 # met: O by a hair before B-PER; Obama: I-PER, with which IOB1 begins a span.

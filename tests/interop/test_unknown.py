@@ -40,7 +40,7 @@ def test_what_a_folder_holds_is_said(tmp_path: Path, files: list[str], message: 
     if not any("/" in name for name in files):
         done = run("import", str(tmp_path), str(tmp_path / "out"))
         assert done.returncode == 2
-        assert "is no model folder" in done.stderr
+        assert "model folder" in done.stderr
 
 
 def test_what_is_not_there_at_all(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from tests.in_process import run
 
-from translucid.comparison import compare
 from translucid.core.errors import CutText
-from translucid.model import Model, load
+from translucid.model import Model, compare, load
 
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
          "training.steps=2", "training.batch_tokens=400", "training.device=cpu"]  # fmt: skip

@@ -12,10 +12,11 @@ from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.in_batches import in_batches
 from translucid.tasks.outputs import Outputs, Values
 from translucid.tasks.words import Words, of_text, readable
 

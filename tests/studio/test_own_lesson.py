@@ -11,9 +11,9 @@ from tests.own_code import forget_own_code  # noqa: F401  (fixture)
 from tests.studio.test_stations import plain
 
 import translucid as tl
-from translucid import shipped_models
 from translucid.cli import explore
 from translucid.core.errors import InputError
+from translucid.data import shipped_models
 from translucid.studio.handlers import Handlers
 from translucid.studio.lesson import Lesson, read
 from translucid.studio.lesson_answers import OWN, check, on_run, refuse

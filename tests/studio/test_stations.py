@@ -17,7 +17,7 @@ from tests.studio.serving import Served, serving
 from tests.studio.test_access import RULES, violations
 
 import translucid as tl
-from translucid import shipped_models
+from translucid.data import shipped_models
 from translucid.model import Model
 from translucid.models import build
 from translucid.models.mlp import Perceptron, PerceptronConfig

@@ -97,10 +97,10 @@ def test_scores_are_those_of_one_text_at_a_time(vectors: Tensor) -> None:
     made = retrieval(ids, compare)
     assert 1 in ranks
     assert max(ranks) > 2
-    assert made.accuracy == ranks.count(1) / len(ranks)
-    assert made.mrr == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
+    assert made["accuracy"] == ranks.count(1) / len(ranks)
+    assert made["mrr"] == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
     wanted = slow_loss(TEXTS, list(vectors), TEMPERATURE)
-    assert made.loss == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
+    assert made["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
 
 
 def records(pairs: list[tuple[str, str]]) -> list[SimilarPair]:
@@ -135,8 +135,8 @@ def test_the_baseline_counts_tokens_that_both_have() -> None:
 
     wanted = retrieval([(item.ids, item.other or ()) for item in items], compare)
     made = task.baseline(items, items).score.numbers
-    assert made["loss"] == pytest.approx(wanted.loss, rel=1e-5)
-    assert 0.3 < wanted.mrr < 1
+    assert made["loss"] == pytest.approx(wanted["loss"], rel=1e-5)
+    assert 0.3 < wanted["mrr"] < 1
 
 
 def test_a_run_resumes_exactly_and_is_scored_as_it_was(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_spearman_is_pearson_of_ranks() -> None:
 def test_data_that_holds_no_pairs(tmp_path: Path) -> None:
     scores = "sentence1,sentence2,score"
     for name, text, words in (
-        ("a.txt", "a dog\n", "learns from pairs of texts, and this is one text a line"),
+        ("a.txt", "a dog\n", "one text per line"),
         (
             "a.tsv",
             "a dog\n",

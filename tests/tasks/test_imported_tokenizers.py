@@ -30,10 +30,10 @@ from translucid.runs.setup import set_up
 from translucid.see.embeddings import neighbours
 from translucid.tasks import model_folder
 from translucid.tasks.classify import Classify
+from translucid.tasks.generator import Generator
 from translucid.tasks.language import Language
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.tag import Tag
-from translucid.tasks.text_generation import TextGenerator
 from translucid.tasks.translate import Translate
 
 OURS = Tokenizer.train("char", ["abcdefg "])
@@ -75,9 +75,9 @@ def task_of(name: str, special: SpecialTokens | None = None) -> Translate | Lang
 
 
 @cache
-def ours(name: str) -> TextGenerator:
+def ours(name: str) -> Generator:
     task = Translate(OURS, OURS) if "translator" in name else Language(OURS)
-    return TextGenerator(task, randomised(FAMILIES[name](TOKENS)))
+    return Generator(task, randomised(FAMILIES[name](TOKENS)))
 
 
 def network_of(name: str, spare: int = 0) -> Any:
@@ -98,7 +98,7 @@ def network_of(name: str, spare: int = 0) -> Any:
 
 @every
 def test_other_numbers_write_the_same(name: str) -> None:
-    theirs = TextGenerator(task_of(name), network_of(name))
+    theirs = Generator(task_of(name), network_of(name))
     prefix = "ab" if "translator" in name else ""
     for options in ({}, {"prefix": prefix}):
         mine = ours(name).search(TEXTS, HOW, **options)
@@ -113,10 +113,10 @@ def test_other_numbers_write_the_same(name: str) -> None:
 
 @every
 def test_other_numbers_score_and_show_the_same(name: str) -> None:
-    theirs = TextGenerator(task_of(name), network_of(name))
+    theirs = Generator(task_of(name), network_of(name))
     targets = TEXTS[::-1] if "translator" in name else None
     for one, two in zip(
-        ours(name).score(TEXTS, targets), theirs.score(TEXTS, targets), strict=True
+        ours(name).scores(TEXTS, targets), theirs.scores(TEXTS, targets), strict=True
     ):
         assert one.pieces == two.pieces
         torch.testing.assert_close(one.token_log_probs, two.token_log_probs)
@@ -137,7 +137,7 @@ def test_other_numbers_score_and_show_the_same(name: str) -> None:
 def test_spare_rows_are_never_written(name: str, beams: int) -> None:
     """With them the sums differ, the choices among tokens do not where they weigh the same."""
     how = replace_config(HOW, beam_size=beams, n_best=1)
-    theirs = TextGenerator(task_of(name), network_of(name, spare=3))
+    theirs = Generator(task_of(name), network_of(name, spare=3))
     for decoded in theirs.search(TEXTS, how):
         assert all(i < TOKENS for text in decoded.texts for i in text.tokens)
     for decoded in theirs.sample(TEXTS, SamplingConfig(), HOW, samples=3):
@@ -156,7 +156,7 @@ def test_what_is_never_written_is_not(name: str) -> None:
     likely = [i for d in ours(name).search(TEXTS, HOW) for i in d.texts[0].tokens]
     banned = ORDER[max(set(likely), key=likely.count)]
     special = replace(SOURCE if "translator" in name else ALONE, never=(banned,))
-    theirs = TextGenerator(task_of(name, special), network_of(name))
+    theirs = Generator(task_of(name, special), network_of(name))
     assert all(banned not in t.tokens for d in theirs.search(TEXTS, HOW) for t in d.texts)
     drawn = theirs.sample(TEXTS, SamplingConfig(), HOW, samples=4)
     assert all(banned not in text.tokens for decoded in drawn for text in decoded.texts)
@@ -168,8 +168,8 @@ def test_a_second_end_is_an_end(name: str) -> None:
     frequent = [i for d in ours(name).search(TEXTS, HOW) for i in d.texts[0].tokens]
     second = ORDER[max(set(frequent), key=frequent.count)]
     special = SOURCE if "translator" in name else ALONE
-    ended = TextGenerator(task_of(name, replace(special, ends=(second,))), network_of(name))
-    plain = TextGenerator(task_of(name), network_of(name))
+    ended = Generator(task_of(name, replace(special, ends=(second,))), network_of(name))
+    plain = Generator(task_of(name), network_of(name))
     greedy = replace_config(HOW, beam_size=1, n_best=1)
     for before, after in zip(plain.search(TEXTS, greedy), ended.search(TEXTS, greedy), strict=True):
         old, new = before.texts[0], after.texts[0]
@@ -185,7 +185,7 @@ def test_a_second_end_is_an_end(name: str) -> None:
 def test_the_fixed_search_leaves_out_the_same(name: str, ends: tuple[int, ...]) -> None:
     """What graphs replay, against the plain search."""
     network, task = network_of(name, spare=2), task_of(name)
-    items = TextGenerator(task, network)._items(["abc", "gfe"], "")
+    items = Generator(task, network)._items(["abc", "gfe"], "")
     batch = task.collate(items)
     prefixes, inputs = decode_inputs(batch)
     never = (PAD, TOKENS, TOKENS + 1)
@@ -224,11 +224,11 @@ def test_a_text_without_a_start_begins_with_itself() -> None:
     assert item.targets == [*ids[1:], EOS]
     assert task.example("abc").words.target == ("a", "b", "c")
     assert task.example("abc").words.follows == ("b", "c", "?")
-    generator = TextGenerator(task, network_of("decoder"))
+    generator = Generator(task, network_of("decoder"))
     assert generator.search(["abc"], HOW)[0].texts[0].text.startswith("abc")
     assert generator.search([""], HOW)[0].texts
     (drawn,) = generator.sample(["abc"], SamplingConfig(), HOW, seed=1)
-    pieces = list(generator.stream("abc", SamplingConfig(), HOW, seed=1))
+    pieces = list(generator.sample_stream("abc", SamplingConfig(), HOW, seed=1))
     assert "".join(pieces) == drawn.texts[0].text
     for letter in "abcdefg":  # the first token is text, too, which may not come again
         once = generator.search([letter], replace_config(HOW, no_repeat_ngram=1))[0]
@@ -244,7 +244,7 @@ def test_a_decoder_may_start_with_several_tokens() -> None:
     assert batch.inputs["target"].tolist() == [[EOS, BOS, *tokenizer.encode("cd")]]
     assert batch.targets.tolist() == [[-100, *tokenizer.encode("cd"), EOS]]
     assert task.example("ab", "cd").words.target == ("</s>", "<s>", "c", "d")
-    generator = TextGenerator(task, network_of("translator"))
+    generator = Generator(task, network_of("translator"))
     decoded = generator.search(["ab"], HOW)[0]
     forced = generator.search(["ab"], HOW, prefix=decoded.texts[0].text[:2])[0]
     assert forced.texts[0].text.startswith(decoded.texts[0].text[:2])
@@ -276,7 +276,7 @@ def test_a_bundle_holds_it(tmp_path: Path) -> None:
     again = opened.tokenizers["tokenizer"]
     assert again.fingerprint == task.tokenizer.fingerprint
     assert again.special == task.tokenizer.special
-    mine, other = (TextGenerator(Language(t), n).search(TEXTS, HOW) for t, n in
+    mine, other = (Generator(Language(t), n).search(TEXTS, HOW) for t, n in
                    ((task.tokenizer, network), (again, opened.network)))  # fmt: skip
     assert [d.texts[0].text for d in mine] == [d.texts[0].text for d in other]
     assert "2 of 11 other words" in str(neighbours(network, again, "a", 2).note)

@@ -179,7 +179,7 @@ def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(InputError, match=r"input 2 is too large to be measured; give it in"):
+    with pytest.raises(InputError, match=r"input 2 is too large"):
         Scale.of([(1.0, 1e200), (2.0, -1e308), (3.0, 1e308)], "input")
 
 
@@ -220,7 +220,7 @@ def test_statistics_that_no_run_measured_are_refused(
     statistics: dict[str, Any], tmp_path: Path
 ) -> None:
     held = model_folder.load(small_model(tmp_path).folder or tmp_path / "run")
-    with pytest.raises(InputError, match="needs more than its folder holds"):
+    with pytest.raises(InputError, match="needs more than its folder"):
         task_of(replace(held, statistics=statistics))
 
 

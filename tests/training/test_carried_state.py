@@ -203,7 +203,7 @@ def test_what_has_no_state_to_carry_is_refused() -> None:
     assert "not for task tag; leave it out" in mistake("tag", "lstm", **on)
     assert "set model.ensemble_size = 1" in mistake("language", "ensemble", **on)
     said = mistake("language", "lstm", **on, decoding={"context": 9})
-    assert "context = 9 has no meaning; set context = 0" in said
+    assert "context = 9 has no effect; set context = 0" in said
     task = Language(Tokenizer.train("word", ["a b"]), carry_state=True)
     with pytest.raises(InputError, match="no state to carry"):
         task.evaluate(torch.nn.Linear(2, 2), [])

@@ -85,7 +85,7 @@ def ablate(
         raise InputError(f"{model}: this model has no part that can be switched off")
     options = {} if keep_empty is None else {"keep_empty": keep_empty}
     items = held.encoded_examples(*data, limit=limit, say=partial(typer.echo, err=True), **options)
-    with_metric = not held.task.costly_metric if metric is None else metric
+    with_metric = not held.task.traits.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with Progress("switched off", len(chosen), every=EVERY, at_once=True) as progress:
         if not progress.live:

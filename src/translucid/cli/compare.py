@@ -41,8 +41,8 @@ def compare(
     Example: translucid compare runs/a runs/b test.en test.de
     """
     from translucid.cli.predict import files_and_keys
-    from translucid.comparison import compare as compared
     from translucid.core.device import pick_device
+    from translucid.model import compare as compared
 
     words, keys = files_and_keys(words, ("data", "decoding"))
     models, files = split(words)

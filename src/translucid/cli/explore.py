@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import typer
 
-from translucid import shipped_models
 from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
 from translucid.core.errors import ConfigError, InputError
+from translucid.data import shipped_models
 from translucid.studio.lesson import Lesson, read
 
 if TYPE_CHECKING:

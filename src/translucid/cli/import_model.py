@@ -86,4 +86,4 @@ def import_model(
             except NotCompared as reason:
                 raise InputError(f"--verify {source}: {reason}; use --no-verify") from None
     model_folder.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
-    typer.echo(f"next: translucid {TASKS[held.task].command} {shlex.quote(str(out))}")
+    typer.echo(f"next: translucid {TASKS[held.task].traits.command} {shlex.quote(str(out))}")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from translucid import shipped_models
 from translucid.cli.shared.generation_options import Folder
+from translucid.data import shipped_models
 
 
 def info(

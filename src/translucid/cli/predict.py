@@ -126,7 +126,7 @@ def _answer(
 ) -> None:
     from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
-    from translucid.model import with_spans, with_threshold
+    from translucid.model.model import with_spans, with_threshold
     from translucid.tasks.model_folder import check_task
     from translucid.tasks.options import DataConfig
 
@@ -206,7 +206,7 @@ def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
     from translucid.data.predictions import SOURCES, format_for
     from translucid.data.readers.loading import Loading
 
-    roles = held.task.asks_about
+    roles = held.task.traits.asks_about
     kind = data.format
     if kind is None:
         kind = format_for(file, roles, held.task.label_names) if roles else "text"

@@ -205,7 +205,9 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
     for line in result.lines():
         typer.echo(line)
     typer.echo(f"{out / SUMMARY}: the same for scripts; the models are in {out / 'fold-1'} ...")
-    typer.echo(f"next: translucid {TASKS[result.task].command} {shlex.quote(result.folders[0])}")
+    typer.echo(
+        f"next: translucid {TASKS[result.task].traits.command} {shlex.quote(result.folders[0])}"
+    )
 
 
 def _self_test(arguments: RecipeArguments) -> None:
@@ -232,7 +234,7 @@ def _say_done(folder: Path, task: str) -> None:
     source = TASKS.source(task)
     code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].command} {shlex.quote(str(folder))}{code}")
+    typer.echo(f"next: translucid {TASKS[task].traits.command} {shlex.quote(str(folder))}{code}")
 
 
 def _short(path: Path) -> str:

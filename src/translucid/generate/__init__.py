@@ -1,4 +1,4 @@
-"""From a model's next-word probabilities to text."""
+"""Text generation: beam search, sampling and constraints."""
 
 from typing import TYPE_CHECKING
 

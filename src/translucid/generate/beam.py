@@ -1,9 +1,9 @@
-"""Beam search, one round as a pure function: log-probabilities in, the next beams out.
+"""One round of beam search as a pure function: log-probabilities in, the next beams out.
 
-A round knows nothing of models. Prefixes that are still being written all have the same length, so
-they compete by log-probability alone; a text that ends takes its place out of the competition. Only
-ended texts, whose lengths differ, are compared by log-probability / length^alpha. So a beam of 1 is
-greedy search, and a beam that holds every prefix is exhaustive.
+Unfinished prefixes have the same length, so they compete by log-probability alone. A finished text
+keeps its place, for which no prefix competes any more. Only finished texts, whose lengths differ,
+are compared by log-probability / length^alpha. So a beam of 1 is greedy search, and a beam that
+holds every prefix is exhaustive.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """The prefixes that are followed and the texts that have ended, each in its place."""
+    """The unfinished prefixes and the finished texts of each source."""
 
-    tokens: Tensor  # (sources, beams, length), from the first given token on
-    token_log_probs: Tensor  # (sources, beams, tokens chosen): the model's log-probability of each
-    scores: Tensor  # (sources, beams), what the search sums up; -inf: an empty place
-    lengths: Tensor  # (sources, beams), tokens chosen so far, the end counted
+    tokens: Tensor  # (sources, beams, length), the given prefix included
+    token_log_probs: Tensor  # (sources, beams, tokens chosen), the model's own
+    scores: Tensor  # (sources, beams), sums of (adjusted) log-probabilities; -inf: an empty place
+    lengths: Tensor  # (sources, beams), tokens chosen so far, including the end
     finished: Tensor  # (sources, beams)
 
     @classmethod
@@ -28,7 +28,7 @@ class Beams:
         cls, prefix: Tensor, beams: int, dtype: torch.dtype = torch.float32, groups: int = 1
     ) -> "Beams":
         """prefix: (sources, length). The beams of a group are equal at first, so only one of them
-        may be expanded."""
+        is expanded."""
         sources, device = prefix.shape[0], prefix.device
         scores = torch.full((sources, beams), -torch.inf, dtype=dtype, device=device)
         scores[:, :: beams // groups] = 0.0
@@ -41,7 +41,7 @@ class Beams:
         )
 
     def ranking(self, alpha: float) -> Tensor:
-        """What texts are compared by: the score, divided by length to the power alpha."""
+        """Scores / length^alpha, to compare finished texts."""
         return self.scores / self.lengths.clamp(min=1).to(self.scores) ** alpha
 
     def select(self, sources: Tensor) -> "Beams":
@@ -53,26 +53,26 @@ class Beams:
 
 
 class BeamChoice(NamedTuple):
-    """What each place goes on with. All: (sources, beams)"""
+    """The continuation in each place. All: (sources, beams)"""
 
     scores: Tensor
     parents: Tensor
     tokens: Tensor
-    token_log_probs: Tensor  # what each token has added to the score
+    token_log_probs: Tensor  # what each token adds to the score
 
 
 def choose(
     scores: Tensor, live: Tensor | None, token_log_probs: Tensor, tokens: Tensor, *, pad: int
 ) -> BeamChoice:
-    """The best continuations of the live prefixes. What is not live keeps its place and gets
-    padding; the others share the places that are left, best first.
+    """The best continuations of the live (unfinished) prefixes. Finished texts keep their places,
+    with padding; the continuations fill the other places, best first.
 
-    scores, live: (sources, beams); live None: all are. gains, tokens: (sources, beams, width), the
-    best `width` tokens of each beam, and no others can be chosen: as many as there are beams, or
-    all, are enough.
+    scores, live: (sources, beams); live None: all are. token_log_probs, tokens: (sources, beams,
+    width), the best `width` tokens of each beam. A width of `beams`, or of the vocabulary if it is
+    smaller, is enough.
     """
     beams, width = token_log_probs.shape[1:]
-    if live is None and beams == width == 1:  # greedy: there is nothing to choose from
+    if live is None and beams == width == 1:  # greedy search
         added, newest = token_log_probs[..., 0], tokens[..., 0]
         return BeamChoice(scores + added, torch.zeros_like(newest), newest, added)
     if live is None:
@@ -97,8 +97,8 @@ def beam_step(
 ) -> tuple[Beams, Tensor]:
     """Extend every prefix by one token and keep the best.
 
-    log_probs: (sources, beams, vocab). If `adjusted` is given, it decides and is summed up in place
-    of the model's own numbers. Returns the beams and their parents (sources, beams).
+    log_probs: (sources, beams, vocab). adjusted: scores to choose by and sum up instead. Returns
+    the beams and their parents (sources, beams).
     """
     live = ~beams.finished if bool(beams.finished.any()) else None
     wanted = log_probs if adjusted is None else adjusted
@@ -111,14 +111,14 @@ def beam_step(
         token_log_probs = log_probs.flatten(1).gather(1, flat)
     ended = (chosen.tokens == eos) & (chosen.scores > -torch.inf)
     if live is None:
-        lengths = beams.lengths + 1  # all are equal
+        lengths = beams.lengths + 1
     else:
         lengths = beams.lengths.gather(1, chosen.parents) + live
         token_log_probs = token_log_probs.masked_fill(~live, 0.0)
         ended = beams.finished | (live & ended)
     after = Beams(
-        tokens=_append(beams.tokens, chosen.parents, chosen.tokens),
-        token_log_probs=_append(beams.token_log_probs, chosen.parents, token_log_probs),
+        tokens=append_tokens(beams.tokens, chosen.parents, chosen.tokens),
+        token_log_probs=append_tokens(beams.token_log_probs, chosen.parents, token_log_probs),
         scores=chosen.scores,
         lengths=lengths,
         finished=ended,
@@ -130,8 +130,8 @@ def group_step(
     beams: Beams, log_probs: Tensor, *, eos: int, pad: int, adjusted: Tensor, groups: int,
     diversity: float,
 ) -> tuple[Beams, Tensor]:  # fmt: skip
-    """The same in groups of beams that do not compete with one another: each pays `diversity` for
-    a token as often as earlier groups have taken it in this round.
+    """Diverse beam search: groups of beams do not compete, and each pays `diversity` for a token as
+    often as earlier groups have chosen it in this round.
 
     Vijayakumar et al. 2018, https://arxiv.org/abs/1610.02424
     """
@@ -153,10 +153,10 @@ def group_step(
 
 
 def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
-    """Whether nothing that is still being written can come among the `best` texts. (sources,)
+    """Whether no unfinished prefix can still become one of the `best` texts. (sources,)
 
-    A score only falls, and no text is longer than `most` (sources,): so a prefix can reach at best
-    its score / most^alpha. Whoever has as many ended texts at least as good need not look further.
+    Scores only fall, and no text is longer than `most` (sources,), so a prefix reaches at most its
+    score / most^alpha. A source with `best` finished texts at least as good is done.
     """
     ended = torch.where(beams.finished, beams.ranking(alpha), -torch.inf)
     bar = ended.topk(best, dim=1).values[:, -1]
@@ -164,8 +164,8 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
     return bar >= live / most.to(live) ** alpha
 
 
-def _append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
-    """Each row goes on from its parent's past. past: (sources, beams, length)"""
+def append_tokens(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
+    """Append the newest entry to the past of each row's parent. past: (sources, beams, length)"""
     if parents.shape[1] > 1:
         past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
     return torch.cat([past, newest[..., None]], dim=-1)

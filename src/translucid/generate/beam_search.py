@@ -1,7 +1,6 @@
-"""The search itself: a model, its state, and round after round until nothing better can come.
+"""Beam search with a model: rounds until no better text can be found.
 
-Sentences that are settled leave the batch at once; what was found comes back in the order of the
-sources.
+Sources that are done leave the batch at once; results are in the order of the sources.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +18,11 @@ from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
 
-Ids = Annotated[tuple[int, ...], Field(strict=False)]  # a list too, as JSON has it
+Ids = Annotated[tuple[int, ...], Field(strict=False)]  # also lists, from JSON
 
 
 class GenerationConfig(Config):
-    """How texts are generated: beam search, lengths and penalties."""
+    """Settings of text generation: beam search, lengths and penalties."""
 
     beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
     alpha: float = key(
@@ -50,7 +49,7 @@ class GenerationConfig(Config):
         0.5, "diversity penalty: what a token costs that an earlier group has taken", ge=0
     )
 
-    # What opened models have set, in the terms of transformers.
+    # Settings of imported models, with the meaning they have in transformers.
     early_stopping: bool | Literal["never"] | None = key(
         None,
         "when beam search stops, as transformers has it; not set: a text that has ended keeps its "
@@ -111,8 +110,8 @@ class GenerationConfig(Config):
         return self
 
     def with_options(self, **options: Any) -> "GenerationConfig":
-        """The same with some of them changed. A length that is given goes before one that counts
-        the prompt."""
+        """The same settings with some changed. A given length replaces one that includes the
+        prompt."""
         values = self.model_dump() | options
         most = options.get("max_length")
         if isinstance(most, int):
@@ -124,14 +123,14 @@ class GenerationConfig(Config):
         return GenerationConfig(**values)
 
     def constraints(self, start: int) -> list[Constraint]:
-        """Those by ids of tokens, for texts that begin after `start` tokens."""
+        """The constraints by token ids, for texts that begin after `start` tokens."""
         checks = [constraints.forbid_run(run) for run in self.forbid_ids]
         if self.forbid_first_ids:
             checks.append(constraints.forbid_first(self.forbid_first_ids, start))
         return checks
 
     def limits(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """The fewest and the most tokens for sources of these lengths (sources,)."""
+        """The minimum and maximum number of tokens for sources of these lengths (sources,)."""
         least = (source * self.min_length_ratio).floor().long().clamp(min=self.min_length)
         most = (source * self.max_length_ratio).ceil().long() + 10
         if self.max_length is not None:
@@ -140,27 +139,27 @@ class GenerationConfig(Config):
 
     @property
     def room_for_end(self) -> int:
-        """1: a text may end with its last token at the latest, however many it must have. As
-        transformers searches there may be no room for it."""
+        """1 if the minimum length always leaves room for the end below the maximum; transformers'
+        search does not ensure that."""
         return int(self.early_stopping is None)
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A text that the search has found."""
+    """A text found by the search."""
 
     tokens: list[int]  # without start and end
-    score: float  # what it was ranked by
-    log_probability: float  # the model's own, the end included
-    token_log_probs: list[float]  # of each token, and of the end if it came
-    finished: bool  # it ended by itself; else it was cut off
+    score: float  # by which it was ranked
+    log_probability: float  # the model's own, including the end
+    token_log_probs: list[float]  # of each token, and of the end if there is one
+    finished: bool  # it has an end; otherwise it was truncated
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of the search, as a spectator sees it."""
+    """One round of the search, for the `watch` callback."""
 
-    sources: Tensor  # (sources,), their numbers: some may have left
+    sources: Tensor  # (sources,), the numbers of those still in the batch
     before: Beams
     log_probs: Tensor  # (sources, beams, vocab), the model's own
     adjusted: Tensor  # the same after all constraints
@@ -186,10 +185,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The best texts for each source, best first.
 
-    step: the newest tokens (rows, 1) and the state to logits, such as a model's own. prefix:
-    (sources, length), of which the state has read all but the last token, -1 where it is
-    not text; the state has `beams` beams. least, most: (sources,). ends: tokens that end a text as
-    `eos` does.
+    step: maps the newest tokens (rows, 1) and the state to logits. state: has read all but the last
+    token of the prefix, and has `beam_size` beams. prefix: (sources, length), -1 for padding.
+    least, most: minimum and maximum lengths (sources,). ends: further end tokens besides `eos`.
     """
     checks = [*extra, *looking_back(config), *config.constraints(prefix.shape[1])]
     hypotheses: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
@@ -197,7 +195,7 @@ def search(
     beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
     newest = prefix[:, -1:].repeat_interleave(config.beam_size, dim=0)  # (rows, 1)
     rounds = 0
-    earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
+    earliest, soonest = int(least.max()), int(most.min())  # from here all may end, or one must
     while len(numbers):
         rounds += 1
         logits = step(newest, state)[:, -1]
@@ -209,9 +207,9 @@ def search(
         log_probs = log_probs.view(len(numbers), config.beam_size, -1)
         greedy = logits.view(log_probs.shape) if config.beam_size == 1 else None
         adjusted = constraints.apply(checks, log_probs, beams.tokens, greedy)
-        if rounds <= earliest:  # for some of them an end would come too soon
+        if rounds <= earliest:  # some texts are too short to end
             if watch is not None:
-                adjusted = adjusted.clone()  # the model's own numbers are shown too
+                adjusted = adjusted.clone()  # `watch` receives the model's own too
             adjusted[..., eos].masked_fill_((rounds <= least)[:, None], -torch.inf)
         if config.forced_end_ids and rounds >= soonest:
             adjusted = constraints.force_end(adjusted, config.forced_end_ids, rounds >= most)
@@ -234,7 +232,7 @@ def search(
             state.follow(parents)
         newest = beams.tokens[..., -1].reshape(-1, 1)
         if watch is None and rounds < soonest and not bool(beams.finished.any()):
-            continue  # nothing has ended, and nothing is cut off yet
+            continue  # no text can be done yet
         done = settled(beams, most, best=config.n_best, alpha=config.alpha) | (rounds >= most)
         if watch is not None:
             watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
@@ -253,7 +251,7 @@ def search(
 
 
 def looking_back(config: GenerationConfig) -> list[Constraint]:
-    """Constraints that depend on what was written."""
+    """The constraints on repetition, which depend on earlier tokens."""
     checks = []
     if config.no_repeat_ngram:
         checks.append(constraints.no_repeat(config.no_repeat_ngram))
@@ -263,8 +261,8 @@ def looking_back(config: GenerationConfig) -> list[Constraint]:
 
 
 def harvest(beams: Beams, config: GenerationConfig, start: int) -> list[list[Hypothesis]]:
-    """The best texts of each source, best first; they begin at `start`. A text that was cut off
-    counts like one that has ended."""
+    """The best texts of each source, best first, from position `start` on. Truncated texts compete
+    with finished ones."""
     ranking, order = beams.ranking(config.alpha).sort(dim=1, descending=True, stable=True)
     order = order[:, : config.n_best]
     ranks, lengths = ranking[:, : config.n_best].tolist(), beams.lengths.gather(1, order).tolist()

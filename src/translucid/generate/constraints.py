@@ -1,11 +1,9 @@
-"""What a text may and may not hold: constraints that change the log-probabilities before a token is
-chosen.
+"""Constraints on generated text: they change the scores of tokens before one is chosen.
 
-A constraint takes scores (..., vocab) and the tokens written so far (..., length), and gives new
-scores. The scores are log-probabilities in a beam search, and logits where one token is chosen at a
-time: only a repetition penalty makes a difference between the two. What is forbidden gets minus
-infinity; the rest keeps its values, so that a score stays the model's own. In the tokens, -1 stands
-for what is not text.
+A constraint maps scores (..., vocab) and the tokens so far (..., length) to new scores. Scores are
+log-probabilities in beam search and logits in greedy search and sampling; only the repetition
+penalty treats the two differently. Forbidden tokens get minus infinity; the others keep their
+values, so that sums stay the model's own. A token of -1 is padding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +15,7 @@ Constraint = Callable[[Tensor, Tensor], Tensor]
 
 
 def forbid(ids: Sequence[int]) -> Constraint:
-    """These tokens are never written."""
+    """Forbid these tokens."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         return log_probs.index_fill(-1, torch.tensor(ids, device=log_probs.device), -torch.inf)
@@ -26,8 +24,7 @@ def forbid(ids: Sequence[int]) -> Constraint:
 
 
 def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
-    """Several tokens may end a text: `eos` stands for the likeliest of them, the others are not
-    written."""
+    """Give `eos` the score of the best of several end tokens, and forbid the others."""
     others = torch.tensor(ends, device=log_probs.device)
     best = log_probs[..., [eos, *ends]].amax(dim=-1)
     log_probs = log_probs.index_fill(-1, others, -torch.inf)
@@ -36,7 +33,7 @@ def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
 
 
 def forbid_run(ids: Sequence[int]) -> Constraint:
-    """These tokens are never written in a row: the last may not follow the others."""
+    """Forbid this sequence of tokens: the last may not follow the others."""
     if len(ids) == 1:
         return forbid(ids)
     *first, last = ids
@@ -53,7 +50,7 @@ def forbid_run(ids: Sequence[int]) -> Constraint:
 
 
 def force(places: Mapping[int, int], start: int) -> Constraint:
-    """At each place, counted from 0 after `start` tokens, only this token is written."""
+    """Allow only this token at each place, counted from 0 after `start` tokens."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         wanted = places.get(tokens.shape[-1] - start)
@@ -67,13 +64,13 @@ def force(places: Mapping[int, int], start: int) -> Constraint:
 
 
 def no_repeat(size: int) -> Constraint:
-    """No run of `size` tokens is written twice."""
+    """Forbid repeating an n-gram of `size` tokens."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         if tokens.shape[-1] < size:
             return log_probs
-        runs = tokens.unfold(-1, size, 1)  # (..., runs, size): every run so far
-        newest = tokens[..., tokens.shape[-1] - size + 1 :]  # its first size - 1 tokens again?
+        runs = tokens.unfold(-1, size, 1)  # (..., n-grams, size)
+        newest = tokens[..., tokens.shape[-1] - size + 1 :]  # size - 1 tokens
         again = (runs[..., :-1] == newest[..., None, :]).all(dim=-1) & (runs >= 0).all(dim=-1)
         ends = runs[..., -1].clamp(min=0)
         hits = torch.zeros_like(log_probs).scatter_add(-1, ends, again.to(log_probs))
@@ -83,8 +80,8 @@ def no_repeat(size: int) -> Constraint:
 
 
 def repetition(penalty: float) -> Constraint:
-    """The score of a token that was written before is multiplied by `penalty` if it is negative,
-    and divided by it if it is positive. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
+    """Divide the score of an earlier token by `penalty` if it is positive, otherwise multiply it.
+    Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
         seen = torch.zeros_like(scores).scatter_add(
@@ -97,7 +94,7 @@ def repetition(penalty: float) -> Constraint:
 
 
 def forbid_first(ids: Sequence[int], start: int) -> Constraint:
-    """These tokens are not written first, right after `start` tokens."""
+    """Forbid these tokens as the first after `start` tokens."""
     never = forbid(ids)
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
@@ -107,9 +104,8 @@ def forbid_first(ids: Sequence[int], start: int) -> Constraint:
 
 
 def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
-    """The same, to which the `special` tokens that start a text are no text. A language model
-    starts with the end of the text before: without this, one against repeating would speak
-    against every end."""
+    """The constraint without the `special` tokens at the start of a text. The start token of
+    language models is the end token: otherwise, a constraint on repetition would forbid the end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
@@ -124,8 +120,8 @@ def apply(
     tokens: Tensor,
     logits: Tensor | None = None,
 ) -> Tensor:
-    """All constraints, one after the other. logits: what they act on, if not on the
-    log-probabilities, which then change by as much."""
+    """Apply all constraints in order. logits: what they change, if given; the log-probabilities
+    then change by the same amounts."""
     scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
         scores = constraint(scores, tokens)
@@ -137,8 +133,8 @@ def apply(
 
 
 def force_end(adjusted: Tensor, ends: Sequence[int], rows: Tensor) -> Tensor:
-    """In these rows (sources,) a text is at its longest: nothing but an end is written, and it
-    costs nothing. adjusted: (sources, ..., vocab)"""
+    """Allow only an end, with log-probability 0, in the rows (sources,) at their maximum length.
+    adjusted: (sources, ..., vocab)"""
     alone = torch.full_like(adjusted, -torch.inf)
     alone[..., list(ends)] = 0.0
     return torch.where(rows.view(-1, *[1] * (adjusted.dim() - 1)), alone, adjusted)

@@ -1,4 +1,4 @@
-"""From prompts to texts: read what is given, then search, or draw token by token."""
+"""Generate text from prefixes: read them, then search or sample token by token."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ def begin(
     steps: int,
     trace: NoTrace = NO_TRACE,
 ) -> tuple[Any, Tensor]:
-    """A state that has read all prefixes but their last tokens, and the prefixes (rows, length),
-    with -1 in front of the shorter ones."""
+    """A state that has read the prefixes except their last tokens, and the prefixes (rows, length),
+    left-padded with -1."""
     prefix = as_rows(prefixes, model)
     rows, length = prefix.shape
     state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
@@ -44,9 +44,9 @@ def begin(
 
 
 def as_rows(prefixes: Sequence[Sequence[int]], model: Model) -> Tensor:
-    """Prefixes side by side (rows, length), with -1 in front of the shorter ones."""
+    """The prefixes (rows, length), left-padded with -1."""
     if any(not prefix for prefix in prefixes):
-        raise InputError("a prefix is empty; give at least the token that starts a text")
+        raise InputError("a prefix is empty; give at least the start token")
     length = max(map(len, prefixes))
     rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
     return torch.tensor(rows, device=model.device)
@@ -68,11 +68,11 @@ def find(
     trace: NoTrace = NO_TRACE,
     graphs: DecodeGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts that go on from each prefix, best first.
+    """The best continuations of each prefix, best first.
 
-    inputs: the sources of an encoder-decoder. never: tokens that are not written, rows of the
-    vocabulary that are no tokens among them. ends: tokens that end a text as `eos` does. trace:
-    every step is taken with it. graphs: whoever searches again and again keeps them, for the GPU.
+    inputs: the sources of an encoder-decoder. never: forbidden tokens, such as unused rows of the
+    vocabulary. ends: further end tokens besides `eos`. trace: used in every step. graphs: CUDA
+    graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
@@ -92,28 +92,19 @@ def find(
     pooled = config.beam_size > 1 and config.early_stopping is not None
     if pooled and watch is not None:
         raise InputError(
-            "the tree of a search shows texts that keep their places; set early_stopping = None"
+            "the tree of a search needs Translucid's own beam search; set early_stopping = None"
         )
     if pooled:
-        from translucid.generate.pooled_search import pooled_search  # seldom asked for
+        from translucid.generate.pooled_search import pooled_search  # seldom needed
 
         return pooled_search(
             stepper(model, trace), state, prefix, least, most, config,
             ends=(eos, *ends), extra=extra,
         )  # fmt: skip
     return search(
-        stepper(model, trace),
-        state,
-        prefix,
-        least,
-        most,
-        config,
-        eos=eos,
-        pad=pad,
-        ends=ends,
-        extra=extra,
-        watch=watch,
-    )
+        stepper(model, trace), state, prefix, least, most, config,
+        eos=eos, pad=pad, ends=ends, extra=extra, watch=watch,
+    )  # fmt: skip
 
 
 def captured(
@@ -129,7 +120,7 @@ def captured(
     never: tuple[int, ...] = (),
     ends: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """The same by graphs, for a search that does not look back at the tokens it has written."""
+    """The same with CUDA graphs, for searches that do not depend on earlier tokens."""
     tensors = graphs.search(
         model,
         as_rows(prefixes, model),
@@ -144,7 +135,7 @@ def captured(
 def _settled(
     scores: Tensor, lengths: Tensor, finished: Tensor, most: Tensor, *, n_best: int, alpha: float
 ) -> Tensor:
-    none = scores[..., None][..., :0]  # the tokens do not matter here
+    none = scores[..., None][..., :0]  # the tokens are not used
     return settled(Beams(none, none, scores, lengths, finished), most, best=n_best, alpha=alpha)
 
 
@@ -154,8 +145,8 @@ def limits(
     inputs: GenerationInputs | None,
     config: GenerationConfig,
 ) -> tuple[Tensor, Tensor]:
-    """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
-    same for a row alone and for a row in a batch."""
+    """The minimum and maximum number of tokens (rows,) after each prefix. They do not depend on the
+    other rows of the batch."""
     prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
     sources = None if inputs is None else inputs.source_lengths
     least, most = config.limits(prefix_lengths if sources is None else sources)
@@ -165,7 +156,7 @@ def limits(
             raise InputError(
                 f"a prompt of {int(prefix_lengths.max()):,} tokens, but the model's "
                 f"generation_config.json allows max_length = {config.max_total_length:,} with the "
-                "prompt; set max_length, which counts what is written"
+                "prompt; set max_length, which does not count the prompt"
             )
     least = torch.maximum(least, config.min_total_length - prefix_lengths)
     if model.max_length is not None:
@@ -175,7 +166,7 @@ def limits(
 
 @dataclass(frozen=True)
 class Written:
-    """One step of drawing: the newest token of every text that is still being written."""
+    """One step of sampling: the newest token of every unfinished text."""
 
     rows: list[int]
     tokens: list[int]
@@ -200,17 +191,19 @@ def draw(
     stop: Callable[[int, int], bool] = lambda row, token: False,
     trace: NoTrace = NO_TRACE,
 ) -> Iterator[Written]:
-    """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
-    and 1. A text ends with `eos` or one of `ends`, which do not come before its `least` tokens,
-    where `stop(row, token)` says so, with its `most` tokens, or with its numbers; one of
-    `forced_end_ids` is then its last. Every step is taken with the trace."""
+    """Sample texts token by token.
+
+    numbers: (rows, tokens), random numbers between 0 and 1. A text ends with `eos` or one of `ends`
+    (not before `least` tokens), if `stop(row, token)` is true, or after `most` tokens or the last
+    random number, then with one of `forced_end_ids` if given. trace: used in every step.
+    """
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
     most_steps = [
         min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
         for own, prefix in zip(max_lengths, prefixes, strict=True)
     ]
-    steps = max(1, *most_steps)  # where there is no room, the model says so
+    steps = max(1, *most_steps)  # without room, the model raises
     if never:
         extra = [constraints.forbid(never), *extra]
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
@@ -234,7 +227,7 @@ def draw(
             )
             allowed = constraints.force_end(allowed, forced_end_ids, last)
         chosen = pick(allowed, numbers[rows, step], sampling)
-        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # nothing is allowed
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
         written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
         yield written

@@ -1,4 +1,4 @@
-"""What is known of a text that a model has written, or was given to read."""
+"""Generated and scored texts, with their log-probabilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ END = "</s>"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text that a model has written, and what it thought of it."""
+    """A generated text."""
 
     text: str  # with the prefix or the prompt
-    pieces: list[str]  # what was written, token by token, the end included if it came
-    score: float  # what it was ranked by: log-probability / length^alpha
+    pieces: list[str]  # the generated tokens, including the end if there is one
+    score: float  # by which it was ranked: log-probability / length^alpha
     log_probability: float  # the sum of the token log-probabilities
     token_log_probs: list[float]  # the log-probability of each piece
-    finished: bool  # it ended by itself; else it was cut off
+    finished: bool  # it has an end; otherwise it was truncated
     tokens: list[int] = field(repr=False)  # without the end
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What was written for one source or prompt, best first."""
+    """The generated texts for one source or prompt, best first."""
 
     source: str
     texts: list[Candidate]
     tree: "Tree | None" = field(default=None, repr=False)
-    note: str = ""  # what to know about how it was searched
+    note: str = ""  # about the search
 
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
         """For JSON."""
@@ -50,9 +50,9 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Scored:
-    """A given text as the model sees it."""
+    """The log-probabilities of a given text."""
 
-    pieces: list[str]  # with the end
+    pieces: list[str]  # including the end
     token_log_probs: list[float]  # the log-probability of each
     log_probability: float
 
@@ -62,5 +62,5 @@ def shown(tokenizer: Tokenizer, token: int) -> str:
 
 
 def pieces_of(tokenizer: Tokenizer, tokens: Sequence[int], *, ended: bool) -> list[str]:
-    """Token by token, with the end if it came."""
+    """The text of each token, and the end."""
     return [*tokenizer.pieces(tokens), *([END] if ended else [])]

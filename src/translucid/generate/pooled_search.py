@@ -1,12 +1,12 @@
-"""Beam search as transformers' `generate` has it, for models whose folder asks for it.
+"""Beam search as in transformers' `generate`, for imported models.
 
-Here all `beam_size` places are for texts that are still being written. A text that ends moves to a
-pool of the best ended ones, if it is among the `beam_size` best continuations of its round. In
-Translucid's own search (beam_search.py) an ended text keeps its place instead.
+All `beam_size` places are for unfinished texts. A finished text moves to a pool of the best ones,
+if it is among the `beam_size` best continuations of its round. In Translucid's own search
+(beam_search.py), it keeps its place instead.
 
-`early_stopping` says when a source is done: True, as soon as the pool is full; False, when the pool
-is full and the best prefix, ranked by its present length, is not above the worst of the pool;
-"never", the same with the greatest length, which no text can beat.
+A source is done, by `early_stopping`: True, when the pool is full; False, when the pool is full and
+the best prefix, ranked by its current length, is not above the worst of the pool; "never", the same
+with the maximum length.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from translucid.generate import constraints
+from translucid.generate.beam import append_tokens
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, looking_back
 from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
@@ -33,8 +34,8 @@ def pooled_search(
     ends: Sequence[int],
     extra: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """The best texts for each source, best first; the arguments are those of `search`, but `ends`
-    are all tokens that end a text."""
+    """The best texts for each source, best first. The arguments are those of `search`, except for
+    `ends`: all tokens that end a text."""
     start, beams = prefix.shape[1], config.beam_size
     checks = [*extra, *looking_back(config), *config.constraints(start)]
     device = prefix.device
@@ -59,7 +60,7 @@ def pooled_search(
         own = log_probs.flatten(1).gather(1, index)
         ended = torch.isin(newest, ending)
         leaves = (ended | (rounds >= most)[:, None]) & (best > -torch.inf)
-        leaves[:, beams:] = False  # the others are there to go on with
+        leaves[:, beams:] = False  # the others only continue
         for row, rank in leaves.nonzero().tolist():
             parent = int(parents[row, rank])
             over = bool(ended[row, rank])
@@ -72,8 +73,8 @@ def pooled_search(
             _keep(pools[int(numbers[row])], text, beams)
         scores, places = best.masked_fill(ended, -torch.inf).topk(beams)
         parents, newest = parents.gather(1, places), newest.gather(1, places)
-        tokens = _continued(tokens, parents, newest)
-        gained = _continued(gained, parents, own.gather(1, places).to(gained))
+        tokens = append_tokens(tokens, parents, newest)
+        gained = append_tokens(gained, parents, own.gather(1, places).to(gained))
         state.follow(parents)
         done = [
             _done(pools[number], score, rounds, limit, config)
@@ -94,9 +95,9 @@ def _adjusted(
     log_probs: Tensor, tokens: Tensor, checks: Sequence[Constraint], config: GenerationConfig,
     ending: Tensor, rounds: int, least: Tensor, most: Tensor,
 ) -> Tensor:  # fmt: skip
-    """The log-probabilities after all constraints. (sources, beams, vocab)"""
+    """The log-probabilities after all constraints: (sources, beams, vocab)."""
     wanted = constraints.apply(checks, log_probs, tokens)
-    if bool((rounds <= least).any()):  # for some of them an end would come too soon
+    if bool((rounds <= least).any()):  # some texts are too short to end
         early = wanted.index_fill(-1, ending, -torch.inf)
         wanted = torch.where((rounds <= least)[:, None, None], early, wanted)
     if config.forced_end_ids and bool((rounds >= most).any()):
@@ -105,7 +106,7 @@ def _adjusted(
 
 
 def _keep(pool: list[Hypothesis], text: Hypothesis, most: int) -> None:
-    """The best so far, best first; of equal ones the earlier."""
+    """Insert a text, best first; earlier texts win ties."""
     pool.append(text)
     pool.sort(key=lambda one: -one.score)
     del pool[most:]
@@ -114,7 +115,7 @@ def _keep(pool: list[Hypothesis], text: Hypothesis, most: int) -> None:
 def _done(
     pool: list[Hypothesis], best: float, rounds: int, most: int, config: GenerationConfig
 ) -> bool:
-    """Whether a source is searched no further. best: the score of its best prefix."""
+    """Whether the search for a source ends. best: the score of its best prefix."""
     if rounds >= most or best == -torch.inf:
         return True
     if len(pool) < config.beam_size:
@@ -123,9 +124,3 @@ def _done(
         return True
     length = most if config.early_stopping == "never" else rounds
     return best / (length + config.length_offset) ** config.alpha <= pool[-1].score
-
-
-def _continued(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
-    """Each row continues its parent. past: (sources, beams, length)"""
-    past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
-    return torch.cat([past, newest[..., None]], dim=-1)

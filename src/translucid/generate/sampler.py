@@ -1,4 +1,4 @@
-"""Texts that are sampled, a batch of them, while they grow."""
+"""A batch of texts while they are sampled, and the text of each in pieces."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,13 +10,65 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import Model, draw, limits
 from translucid.generate.decoded import Candidate, pieces_of
 from translucid.generate.sampling import SamplingConfig, uniforms
-from translucid.generate.text_stream import TextStream
 from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
 
 
+class TextStream:
+    """One text as it grows. The pieces that `begin`, `add` and `end` return make up the text.
+
+    Incomplete characters and a possible beginning of a stop string are held back. The text ends
+    before the first stop string after the prefix.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
+        self.tokenizer, self.stop = tokenizer, stop
+        self.ids = list(prefix)
+        self.text = tokenizer.decode(prefix)
+        self.stopped = False
+        self._prefix_length = len(self.text)
+        self._sent = 0
+
+    def begin(self) -> str:
+        """The text of the prefix."""
+        self._sent = self._prefix_length
+        return self.text
+
+    def add(self, token: int) -> str:
+        """Append a token; returns the text that cannot change any more."""
+        self.ids.append(token)
+        self.text = self.tokenizer.decode(self.ids)
+        written = self.text[self._prefix_length :]
+        places = [place for stop in self.stop if (place := written.find(stop)) >= 0]
+        if places:
+            self.stopped = True
+            self.text = self.text[: self._prefix_length + min(places)]
+            return self._send(len(self.text))
+        sure = written.removesuffix("\ufffd")
+        return self._send(self._prefix_length + len(sure) - self._held(sure))
+
+    def end(self) -> str:
+        """The rest of the text, after the last token."""
+        return self._send(len(self.text))
+
+    def _send(self, upto: int) -> str:
+        new = self.text[self._sent : upto]
+        self._sent = max(self._sent, upto)
+        return new
+
+    def _held(self, written: str) -> int:
+        """The number of characters at the end that may begin a stop string."""
+        sizes = (
+            size
+            for stop in self.stop
+            for size in range(min(len(stop) - 1, len(written)), 0, -1)
+            if written.endswith(stop[:size])
+        )
+        return max(sizes, default=0)
+
+
 class SampledTexts:
-    """Texts of one batch while they are drawn."""
+    """The texts of one batch while they are sampled."""
 
     def __init__(
         self,
@@ -30,8 +82,7 @@ class SampledTexts:
         ends: Sequence[int] = (),
         special: int = 1,
     ) -> None:
-        """never: tokens that are not drawn. special: tokens before each text that are none of
-        it."""
+        """never: tokens that are not sampled. special: special tokens before each text."""
         self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
         self.trace, self.never, self.ends, self.special = trace, never, ends, special
         self.streams = [TextStream(tokenizer, prefix, stop) for prefix in prefixes]
@@ -47,7 +98,7 @@ class SampledTexts:
         seed: int,
         samples: Sequence[int],
     ) -> Iterator[list[str]]:
-        """Draw; after each step, what each text has told."""
+        """Sample token by token; yields the new piece of each text after each step."""
         tokenizer, model = self.tokenizer, self.model
         least, most = limits(model, self.prefixes, sources, config)
         count = int(most.max())

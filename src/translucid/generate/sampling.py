@@ -1,6 +1,6 @@
-"""Sampling: the next token is drawn at random, by its probability.
+"""Sampling: the next token is drawn at random, with its probability.
 
-Every text has its own random numbers, one for each token, drawn from the seed, its prompt and its
+Every text has its own random numbers, one for each token, derived from the seed, its prompt and its
 number among the samples of that prompt. So the same seed gives the same text, alone or in any
 batch, on any device.
 """
@@ -15,7 +15,7 @@ from translucid.core.config import Config, key
 
 
 class SamplingConfig(Config):
-    """How the next token is sampled. The four act in this order."""
+    """How the next token is sampled. The settings apply in this order."""
 
     temperature: float = key(1.0, "sampling temperature: below 1 the likely is likelier; 0: greedy",
                              ge=0)  # fmt: skip
@@ -29,7 +29,7 @@ class SamplingConfig(Config):
 
 
 def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
-    """The log-probabilities (rows, vocab) that are drawn from; those left out are -inf."""
+    """The log-probabilities (rows, vocab) to sample from; excluded tokens have -inf."""
     if by.temperature not in (0, 1):
         log_probs = (log_probs / by.temperature).log_softmax(dim=-1)
     if by.top_k is not None:
@@ -37,7 +37,7 @@ def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
         log_probs = log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
     if by.top_p is not None and by.top_p < 1:
         ordered, order = log_probs.sort(dim=-1, descending=True)
-        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # the sum that likelier ones reach
+        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # of more probable tokens
         ordered = ordered.masked_fill(before >= by.top_p, -torch.inf)
         log_probs = torch.zeros_like(log_probs).scatter(1, order, ordered).log_softmax(dim=-1)
     if by.min_p is not None:
@@ -47,15 +47,15 @@ def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
 
 
 def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
-    """The token (rows,) that a number between 0 and 1 (rows,) points at, when the tokens lie side
-    by side in the order of the vocabulary, each as wide as it is likely."""
+    """The token (rows,) at which the cumulative probability, in the order of the vocabulary,
+    exceeds a number between 0 and 1 (rows,)."""
     if by.temperature == 0:
         return log_probs.argmax(dim=-1)
     widths = shape(log_probs, by).double().exp()
     ends = widths.cumsum(dim=-1)
     target = uniform.to(ends)[:, None] * ends[:, -1:]
     index = torch.searchsorted(ends, target, right=True).squeeze(-1)
-    # Rounding may point behind the last token that has a width.
+    # Rounding may point past the last token with a probability above 0.
     last = widths.shape[-1] - 1 - (widths > 0).flip(-1).to(torch.int8).argmax(dim=-1)
     return torch.minimum(index, last)
 

@@ -1,7 +1,6 @@
-"""A language model written as a table: for each prefix, the probabilities of the next word.
+"""A language model defined by a table: the probabilities of the next word for each prefix.
 
-For worked examples and tests: it has the same `start` and `step` as a trained model, and its truth
-is known.
+For worked examples and tests. It has the `start` and `step` of a trained model.
 """
 
 import math
@@ -21,7 +20,7 @@ PAD = "<pad>"
 
 @dataclass
 class TableState:
-    """The ids read so far, row by row."""
+    """The ids read so far in each row."""
 
     rows: list[list[int]]
     beams: int = 1
@@ -77,7 +76,7 @@ class TableModel:
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> TableState:
-        """A table needs no room: any capacity is enough."""
+        """Start with empty rows; the capacity is not used."""
         return TableState([[] for _ in range(inputs.rows)])
 
     def step(
@@ -87,9 +86,9 @@ class TableModel:
         mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Log-probabilities (rows, queries, vocab), in float64, for the newest tokens."""
+        """Log-probabilities (rows, queries, vocab) after the newest tokens, in float64."""
         if mask is not None:
-            raise InputError("a table reads no padding; leave the mask out")
+            raise InputError("a table model reads no padding; leave the mask out")
         logits = torch.full((*tokens.shape, len(self.words)), -torch.inf, dtype=torch.float64)
         for row, (read, new) in enumerate(zip(state.rows, tokens.tolist(), strict=True)):
             for query, token in enumerate(new):

@@ -1,10 +1,8 @@
-"""The tree of a beam search: every prefix that was looked at, what became of it, and why.
+"""The tree of a beam search: every prefix that was considered, what became of it, and why.
 
-A tree watches the rounds of one source. In every round each live beam proposes its best tokens, as
-many as there are beams: only these can win a place (of a narrow beam, a few more are shown). The
-tree also shows what a constraint kept from being
-proposed. Nothing is computed a second time but the order of the proposals: which of them took the
-places is read off the search itself.
+In every round each unfinished beam proposes its best tokens, as many as there are beams: only these
+can win a place. For narrow beams a few more are shown, and tokens that a constraint excluded. The
+winners are read from the search itself; only the order of the proposals is computed again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,35 +16,35 @@ from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
 
 Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
-SHOWN = 3  # proposals of a beam, at least
-Winners = dict[tuple[int, int], int]  # the place that a parent's token got
+SHOWN = 3  # minimum number of proposals of a beam
+Winners = dict[tuple[int, int], int]  # (parent, token): the place it won
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What a prefix was too weak for."""
+    """Why a prefix was pruned."""
 
-    bar: float  # the score of the last place
-    places: int  # for which prefixes compete
-    ended: int  # places that texts hold which have ended
-    cost: float  # of its score, because earlier groups took the token
+    bar: float  # the score in the last place
+    places: int  # places that prefixes compete for
+    ended: int  # places of finished texts
+    cost: float  # diversity penalty in its score
 
 
 @dataclass
 class Node:
-    """A prefix: its parent's and one token more."""
+    """A prefix: that of its parent and one more token."""
 
     number: int
     parent: int | None
     token: int
     token_log_prob: float  # the model's own log-probability of the token
-    score: float  # of the whole prefix, what the search sums up
+    score: float  # of the whole prefix
     fate: Fate = "followed"
     why: str = ""
     length: int = 0  # tokens chosen so far
-    ranked: float | None = None  # of a text at the end: what it was compared by
-    place: int | None = None  # of a text that was found: 1 is the best
-    chosen: bool = False  # on the way to the best text
+    ranked: float | None = None  # score / length^alpha of a text at the end of the search
+    place: int | None = None  # rank of a returned text, from 1
+    chosen: bool = False  # a prefix of the best text
     group: int = 0
     pruned: Pruned | None = None
 
@@ -57,9 +55,9 @@ class Node:
 
 @dataclass
 class Tree:
-    """What a search has looked at, for one source.
+    """The prefixes that a search considered for one source.
 
-    constraints: in words, for telling why a token was forbidden; the search itself has its own.
+    constraints: with their descriptions, to explain why a token was forbidden.
     """
 
     config: GenerationConfig
@@ -73,7 +71,7 @@ class Tree:
     _places: list[int] = field(default_factory=list)  # the node in each place of the beam
 
     def watch(self, round_: Round) -> None:
-        """For `search(..., watch=tree.watch)`."""
+        """Add a round of the search: pass it as `search(..., watch=tree.watch)`."""
         rows = (round_.sources == self.source).nonzero()
         if not len(rows):
             return
@@ -85,7 +83,7 @@ class Tree:
         places = list(self._places)
         taken = torch.zeros_like(
             round_.log_probs[here, 0]
-        )  # how often, by earlier groups: (vocab,)
+        )  # count of each token in earlier groups: (vocab,)
         for group in range(self.config.beam_groups):
             beams = range(group * size, (group + 1) * size)
             winners = {
@@ -113,7 +111,7 @@ class Tree:
         cost: Tensor,
         places: list[int],
     ) -> None:
-        """The proposals of one group of beams; those who got a place are put there."""
+        """Add the proposals of one group of beams, and put the winners in their places."""
         before, after = round_.before, round_.after
         ended = int(before.finished[here, beams.start : beams.stop].sum())
         bar = min((float(after.scores[here, place]) for place in winners.values()), default=0.0)
@@ -150,9 +148,9 @@ class Tree:
         wanted: Tensor,
         width: int,
         beam: int,
-        winners: dict[tuple[int, int], int],
+        winners: Winners,
     ) -> list[int]:
-        """The tokens that one beam proposes, best first, and those that it was not allowed to."""
+        """The tokens that one beam proposes, best first, then those that are forbidden."""
         width = min(max(width, SHOWN), len(own))
         best, liked = wanted.topk(width), own.topk(width)
         proposed = best.indices[best.values > -torch.inf].tolist()
@@ -162,7 +160,7 @@ class Tree:
 
     def _forbidden_by(self, token: int, own: Tensor, tokens: Tensor) -> str:
         if token == self.eos and self.rounds <= self.least:
-            return f"an end would come before {self.least} tokens are written"
+            return f"the end is not allowed before {self.least} tokens"
         for words, constraint in self.constraints:
             if constraint(own, tokens)[token] == -torch.inf:
                 return words
@@ -181,7 +179,7 @@ class Tree:
         node.why = f"{why}: {divided or f'{node.ranked:.2f}'}"
 
     def _end(self, round_: Round, here: int) -> None:
-        """The search is over: what was still being written, and which texts were the best."""
+        """End the search: mark the unfinished prefixes and the returned texts."""
         scores, finished = round_.after.scores[here], round_.after.finished[here]
         standing = [p for p in range(self.config.beam_size) if scores[p] > -torch.inf]
         ranks = round_.after.ranking(self.config.alpha)[here]
@@ -191,7 +189,7 @@ class Tree:
                 continue
             node = self.nodes[self._places[place]]
             if self.rounds >= self.most:
-                self._rank(node, "cut", f"{self.most} tokens are the most")
+                self._rank(node, "cut", f"reached the limit of {self.most} tokens")
             else:
                 bound = node.score / self.most**self.config.alpha
                 self._rank(node, "stopped", "")
@@ -207,14 +205,14 @@ class Tree:
             node.chosen = True
 
     def path(self, number: int) -> Iterator[Node]:
-        """From a node up to the root."""
+        """The nodes from this one up to the root."""
         node: Node | None = self.nodes[number]
         while node is not None:
             yield node
             node = None if node.parent is None else self.nodes[node.parent]
 
     def children(self) -> dict[int, list[Node]]:
-        """The nodes below each node, best first."""
+        """The children of each node, best first."""
         below: dict[int, list[Node]] = {node.number: [] for node in self.nodes}
         for node in self.nodes[1:]:
             assert node.parent is not None
@@ -222,11 +220,11 @@ class Tree:
         return {number: sorted(nodes, key=lambda n: -n.score) for number, nodes in below.items()}
 
     def tokens(self, number: int) -> list[int]:
-        """What was written up to a node, the end included."""
+        """The tokens up to a node, including the end."""
         return [node.token for node in self.path(number) if node.parent is not None][::-1]
 
     def as_dict(self, piece: Callable[[int], str] = str) -> dict[str, Any]:
-        """For JSON; `piece` says how a token is shown."""
+        """For JSON. piece: returns the text of a token."""
         nodes = [node.as_dict() | {"piece": piece(node.token)} for node in self.nodes[1:]]
         return {
             "search": self.config.model_dump(),
@@ -248,5 +246,5 @@ def _below(score: float, by: Pruned) -> str:
 
 
 def digits_apart(one: float, other: float) -> int:
-    """After the point, for two numbers to look different."""
+    """The number of decimals with which two numbers look different."""
     return next((d for d in (2, 3, 4, 6, 9) if f"{one:.{d}f}" != f"{other:.{d}f}"), 12)

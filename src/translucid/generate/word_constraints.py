@@ -1,4 +1,4 @@
-"""What a text must and must not hold, from words to tokens."""
+"""Constraints by words: which words a text must contain, and which it must not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,15 +9,14 @@ from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.constraints import Constraint, behind_start
 
-NamedConstraint = tuple[str, Constraint]  # what a token that it forbids is told, and the constraint
+NamedConstraint = tuple[str, Constraint]  # why it forbids a token, and the constraint
 
 
 @dataclass(frozen=True)
 class WordConstraints:
-    """Words that are not written, and words that are, at their places.
+    """Forbidden words, and words forced at given places.
 
-    A place is counted in tokens, from 0 at the first one that the model writes. A number in the
-    place of a word is the id of a token.
+    A place is the index of a generated token, from 0. A forced word may also be a token id.
     """
 
     forbid: Sequence[str] = ()
@@ -26,14 +25,14 @@ class WordConstraints:
     def __post_init__(self) -> None:
         if isinstance(self.forbid, str):
             raise InputError(
-                f"forbid = {self.forbid!r}: a list of words is needed; write [{self.forbid!r}]"
+                f"forbid = {self.forbid!r}: must be a list of words; write [{self.forbid!r}]"
             )
 
     def token_constraints(
         self, tokenizer: Tokenizer, config: GenerationConfig, start: int, *, special: int = 1
     ) -> list[NamedConstraint]:
-        """All constraints for texts whose prefixes have `start` tokens, of which the first
-        `special` are no text; those of `config` that look back too."""
+        """All constraints for texts after prefixes of `start` tokens, the first `special` of which
+        are special tokens; including those of `config` on repetition."""
         special = 0 if config.count_start else special
         constraints_: list[NamedConstraint] = []
         for word in self.forbid:
@@ -59,7 +58,7 @@ class WordConstraints:
         return constraints_
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
-        """The token of each place; a word of several tokens takes as many places."""
+        """The token of each place; a word of several tokens takes several places."""
         occupied: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:
@@ -77,9 +76,9 @@ class WordConstraints:
 
 
 def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
-    """The tokens of a word that is forced; an id stands for itself."""
+    """The tokens of a forced word or token id."""
     if isinstance(word, int):
-        tokenizer.pieces([word])  # says so where there is none
+        tokenizer.pieces([word])  # raises if there is no such token
         return [word]
     ids = tokenizer.encode(word if place == 0 else f" {word.lstrip()}")
     _check_known(tokenizer, word, ids, "force")
@@ -87,8 +86,8 @@ def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
 
 
 def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
-    """The runs of tokens that spell a word: at the beginning of a text, after a space, and of a
-    sign also right behind a word."""
+    """The token sequences that spell a word: at the beginning of a text, after a space, and for
+    punctuation also right after a word."""
     bare = word.strip()
     if not bare:
         raise InputError("forbid: an empty word cannot be forbidden")
@@ -105,6 +104,6 @@ def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
 def _check_known(tokenizer: Tokenizer, word: str, ids: Sequence[int], what: str) -> None:
     if not ids or tokenizer.unk_id in ids:
         raise InputError(
-            f"{what}: the vocabulary has no {word!r}, so the model can neither be told to write it "
-            "nor not to; check its spelling, capitals included"
+            f"{what}: {word!r} is not in the vocabulary, so it can be neither forced nor "
+            "forbidden; check its spelling and capitals"
         )

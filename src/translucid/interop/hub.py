@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from translucid import shipped_models
 from translucid.core.errors import ConfigError, InputError
+from translucid.data import shipped_models
 
 BEGIN = "hf:"
 FORM = "hf:ORG/NAME, hf:ORG/NAME@REVISION or hf:ORG/NAME/FILE.gguf"

@@ -293,7 +293,9 @@ class Session:
             if score.warnings:
                 result["warnings"] = score.warnings
             scored_with = settings_of(best, {}).values
-            if decoding := {k: scored_with[k] for k in task.decoding_keys if k in scored_with}:
+            if decoding := {
+                k: scored_with[k] for k in task.traits.decoding_keys if k in scored_with
+            }:
                 result["decoding"] = decoding
             baseline = task.baseline(setup.items, setup.test)
             if baseline is not None:

@@ -126,7 +126,7 @@ def set_up(
     )
     if held_rows is not None:
         valid, valid_coverage = held_rows, replace(valid_coverage, examples=len(held_rows))
-    unread = {} if known.task.running_text else examples.unread
+    unread = {} if known.task.traits.running_text else examples.unread
     coverage: dict[Part, Coverage] = {
         "valid": valid_coverage.with_unread(unread.get("valid", {})),
         "test": test_coverage.with_unread(unread.get("test", {})),

@@ -238,7 +238,7 @@ def measure(
     """Loss and metric of a network that runs with an edit."""
     model = edited(network, edit)
     loss = reached = None
-    if metric or task.loss_by_evaluating:
+    if metric or task.traits.loss_by_evaluating:
         numbers = task.evaluate(model, items).numbers
         loss, reached = numbers.get("loss"), numbers[task.metric]
     if loss is None:

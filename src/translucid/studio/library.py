@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
-from translucid import shipped_models
 from translucid.core.errors import InputError
+from translucid.data import shipped_models
 from translucid.interop.hub import repository_of
 from translucid.see.edits import can_be_rows, read_edited
 from translucid.studio.page_model import Load, PageModel, StudioModel

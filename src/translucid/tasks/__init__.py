@@ -1,4 +1,4 @@
-"""What a model is for: the loss it is trained on, what it predicts, how well it does."""
+"""Tasks: what models are trained for, how they are scored, and what their outputs mean."""
 
 from typing import TYPE_CHECKING
 

@@ -7,7 +7,7 @@ the targets of a whole step: accumulation and several processes then train as on
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -22,7 +22,6 @@ from translucid.tasks.batch import Batch, PackedItems
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import LazyItems
-from translucid.tasks.in_batches import in_batches as in_batches
 from translucid.tasks.options import (
     DataConfig,
     DecodingConfig,
@@ -32,15 +31,39 @@ from translucid.tasks.options import (
     TokenizerConfig,
 )
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.score import Baseline, Criterion
+from translucid.tasks.score import LOWER_IS_BETTER, Baseline, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in, unknown_pieces
 
 if TYPE_CHECKING:
     from translucid.data.corpus.token_store import Store
+    from translucid.data.toyland import Sentence
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the commands, recipes and checks of the package know about a task."""
+
+    command: str = "predict"  # the command that uses its models
+    max_files: int = 1  # files that one part of its data may consist of
+    row_columns: tuple[str, ...] = ("text",)  # of rows given from Python; none: rows of numbers
+    # The columns of a table that may contain the questions, the first choice first ("text" is
+    # data.text_column); none: whole lines are questions.
+    asks_about: tuple[str, ...] = ()
+    suggested: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # default settings
+    # The keys of the sections data and decoding that affect its scores, and those of task it uses.
+    data_keys: Collection[str] = tuple(DataConfig().reading())
+    decoding_keys: Collection[str] = tuple(DecodingConfig.model_fields)
+    task_keys: Collection[str] = tuple(k for k in TaskConfig.model_fields if k != "kind")
+    running_text: bool = False  # held-out texts are joined and cut into rows of one length
+    storable: bool = False  # it can be trained from a token store on disk
+    empty_stays_empty: bool = False  # the right answer to an empty text is empty
+    costly_metric: bool = False  # the metric takes far longer to compute than the loss
+    loss_by_evaluating: bool = False  # `evaluate` computes the loss and nothing else
+    loss_of_batch: bool = False  # the loss of an item depends on the others in its batch
 
 
 class Task(ABC, Generic[Record, Item]):
@@ -66,8 +89,8 @@ class Task(ABC, Generic[Record, Item]):
         measure, make               to keep statistics of the training data with the model
         learn_tokenizers            if there is more than one tokenizer, or none
 
-    The other members serve the tasks of the package. The class is used before there is a
-    vocabulary: to read files, and to choose networks and tokenizers. `make` returns the object.
+    The other members, and `traits`, serve the tasks of the package. The class itself reads files
+    and chooses networks and tokenizers, before there is a vocabulary; `make` returns the object.
     """
 
     # ---- attributes that every task sets (the first four; `@tl.task("name")` sets the name) ----
@@ -78,7 +101,7 @@ class Task(ABC, Generic[Record, Item]):
     shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
     head: ClassVar[str]  # the output head: language, classify or tag
     n_outputs: ClassVar[int | None] = None  # outputs of the head, unless labels decide
-    label_noun: ClassVar[str | None] = None  # such as "label": records have labels to tell apart
+    label_noun: ClassVar[str | None] = None  # such as "label", if records have labels
     models: ClassVar[tuple[str, ...]] = ("transformer", "recurrent")  # the first is the default
 
     # ---- the six methods that every task has ----
@@ -136,12 +159,12 @@ class Task(ABC, Generic[Record, Item]):
         return f"{answer:.6g}" if isinstance(answer, float) else str(answer)
 
     def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
-        """An answer with what was asked, for JSON."""
+        """The question and its answer, for JSON."""
         return {"text": line, "answer": answer}
 
     # ---- override for trace, explain, ablate and the studio ----
 
-    samples: tuple[str, ...] = ()  # texts that a page can begin with
+    samples: tuple[str, ...] = ()  # texts for the studio to begin with
 
     def example(self, text: str, target: str | None = None) -> Example:
         """One text, and its target if known, as tensors with a label for each token."""
@@ -189,11 +212,11 @@ class Task(ABC, Generic[Record, Item]):
         return cls(*resources.tokenizers.values())
 
     def targets(self, item: Item) -> int:
-        """How many targets of an item count; by default as many as `collate` counts."""
+        """The number of targets of an item; by default what `collate` counts."""
         return self.collate([item]).count
 
     def shorten(self, item: Item, max_length: int) -> Item:
-        """The first `max_length` tokens of an item; by default of a dataclass with `ids`."""
+        """The first `max_length` tokens of an item; by default for dataclasses with `ids`."""
         if max(self.sizes(item)) <= max_length:
             return item
         if not is_dataclass(item) or isinstance(item, type) or not hasattr(item, "ids"):
@@ -214,41 +237,13 @@ class Task(ABC, Generic[Record, Item]):
         """The score of a trivial predictor, such as the majority class; None if there is none."""
         return None
 
-    # ---- of the package: traits ----
+    # ---- of the package: attributes ----
 
-    # Other numbers in Score that are better when lower.
-    lower_is_better: ClassVar[Collection[str]] = (
-        "loss",
-        "perplexity",
-        "bits_per_character",
-        "rmse",
-    )
-    # The special tokens before and after a text, unless its tokenizer decides.
+    traits: ClassVar[Traits] = Traits()
+    # The special tokens before and after a text, unless its tokenizer has its own.
     around: ClassVar[tuple[Role | None, Role | None]] = (None, None)
-    max_files: ClassVar[int] = 1  # that its data may be spread over
-    # Held-out texts are read as one long text, in rows as long as a model reads at once.
-    running_text: ClassVar[bool] = False
     # What happens to examples above data.max_length if data.long is not set.
     long: ClassVar[Long] = "skip"
-    empty_stays_empty: ClassVar[bool] = False  # its answer to an empty text is empty, and right
-    storable: ClassVar[bool] = False  # it can learn from a token store on disk
-    command: ClassVar[str] = "predict"  # by which a trained model is asked
-    # What a row of data holds that a program gives without names of columns; none: numbers.
-    row_columns: ClassVar[tuple[str, ...]] = ("text",)
-    # What a model is asked about in a table: the first of these columns that it has ("text", say,
-    # is data.text_column); none: whole lines.
-    asks_about: ClassVar[tuple[str, ...]] = ()
-    # Settings that suit the task whatever the data, for users who set none.
-    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
-    loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
-    # The loss of an item depends on the others of its batch, so that batches do not add up.
-    loss_of_batch: ClassVar[bool] = False
-    # What of the sections data and decoding decides a score; by default all that a model keeps.
-    data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
-    decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)
-    # What of the section task it makes use of.
-    task_keys: ClassVar[Collection[str]] = tuple(k for k in TaskConfig.model_fields if k != "kind")
 
     # ---- of the package: checks and questions ----
 
@@ -258,11 +253,11 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:
-        """Mistakes that only this task can have. parts: train, and perhaps valid and test."""
+        """Mistakes that only this task can have. parts: train, and valid and test if given."""
         return []
 
     def check_files(self) -> None:
-        """Refuse to score files if this model's answers cannot be right or wrong."""
+        """Refuse to score files if the model has no single right answer to compare with."""
 
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
         """Refuse a line that cannot be read, or is longer than the model can read."""
@@ -279,7 +274,7 @@ class Task(ABC, Generic[Record, Item]):
 
     def unknown_in(self, question: Any) -> list[str]:
         """The parts of a text that are not in the vocabulary and are read as <unk>."""
-        tokenizer = next(iter(self.vocabularies.values()))  # of what is asked
+        tokenizer = next(iter(self.vocabularies.values()))  # of the question, not of the answer
         return unknown_pieces(tokenizer, question, tokenizer.encode(question))
 
     def predict_columns(
@@ -322,15 +317,11 @@ class Task(ABC, Generic[Record, Item]):
         """What chooses the best model: this metric, by default the task's own."""
         if metric is None or metric == cls.metric:
             return Criterion(cls.metric, cls.higher_is_better)
-        return Criterion(metric, metric not in cls.lower_is_better)
+        return Criterion(metric, metric not in LOWER_IS_BETTER)
 
     def training_items(self, records: Sequence[Record], data: DataConfig) -> list[Item]:
         """The training items of any length; `limit_length` handles long ones."""
         return self.encode_all(records)
-
-    def long_when_scored(self, long: Long) -> Long:
-        """What happens to long examples in evaluation, given what happens in training."""
-        return long
 
     def count_examples(self, items: Sequence[Item]) -> int:
         """How many examples these items come from."""
@@ -342,19 +333,19 @@ class Task(ABC, Generic[Record, Item]):
         return self.encode_all(records)
 
     def rows_of(self, store: "Store", length: int) -> LazyItems[Item]:
-        """Items from a token store, read when they are asked for."""
+        """Items of a token store, read from disk when they are used."""
         raise ConfigError(f"data.store: not for task {self.name}")
 
     def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items as `evaluate` lets a model read them."""
+        """The items as a model reads them in `evaluate`."""
         return items
 
     def place_of(self, item: Item, file: str) -> str:
-        """Where an item stands, for messages."""
+        """The file and line of an item, for messages."""
         return f"{file}:{item.line}"  # type: ignore[attr-defined]  # every item has a line
 
     def first_text(self, records: Sequence[Record], items: Sequence[Item]) -> str:
-        """The first example as a model is asked for it; empty where there is none."""
+        """The question of the first example; empty if there is none."""
         return records[0].asked if records else ""
 
     def encode_all(self, records: Sequence[Record]) -> list[Item]:
@@ -363,11 +354,11 @@ class Task(ABC, Generic[Record, Item]):
 
     @property
     def packs(self) -> bool:
-        """Can several items share a row of a batch?"""
+        """Whether several items can share a row of a batch."""
         return False
 
     def packed(self, items: Sequence[Item]) -> PackedItems:
-        """What makes batches of rows that several of these items share, if they can."""
+        """The items, to be collated into rows that several of them share."""
         raise NotImplementedError
 
     @property
@@ -382,19 +373,26 @@ class Task(ABC, Generic[Record, Item]):
         return ()
 
     def expected_targets(self, records: Sequence[Record]) -> tuple[Tensor, str] | None:
-        """The targets of a batch of these records, made in another way than by `encode` and
-        `collate`, and in words where each belongs; None: there is no other way."""
+        """The targets of a batch of these records, computed without `encode` and `collate` as a
+        check, and the position of each in words; None if the task has no second way."""
         return None
 
     @property
     def units(self) -> Mapping[str, tuple[str, object]]:
-        """Of the numbers of a score that are in units of this model's own: in words, and what
-        makes them the same in two models."""
+        """The metrics whose unit depends on the model: the unit in words, and a value that is equal
+        in two models if their units are."""
         return {}
 
 
+def toy_sentences(split: str, count: int) -> "Iterator[tuple[int, Sentence]]":
+    """Sentences of Toyland, numbered from 1."""
+    from translucid.data.toyland import Toyland  # most models are trained on files
+
+    return enumerate(Toyland().sentences(split, count), start=1)
+
+
 def check_length(tokens: int, context_length: int | None, where: str) -> None:
-    """Refuse what is longer than the positions that a model has learned."""
+    """Refuse a text that is longer than the positions the model has learned."""
     if context_length is not None and tokens > context_length:
         raise InputError(
             f"{where}: {tokens:,} tokens, but this model has learned {context_length:,} positions; "

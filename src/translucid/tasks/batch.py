@@ -9,29 +9,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
+IGNORE = -100  # a target without a loss, such as padding; torch ignores it
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The inputs of a model and the targets of its outputs."""
+    """The inputs of a network, and the targets of its outputs."""
 
     inputs: dict[str, Tensor]
     targets: Tensor
-    count: int  # targets that count
+    count: int  # the number of targets with a loss
     lines: tuple[int, ...] = ()  # the line numbers of the items in their file, for messages
-    idle: bool = False  # its loss does not count: only there to keep step with other processes
-    first: bool = False  # of an epoch, where a state that is carried begins anew
+    idle: bool = False  # has no loss; keeps processes in step when one has fewer batches
+    first: bool = False  # the first of an epoch, where a carried state is reset
 
     def to(self, device: torch.device) -> "Batch":
-        """On a device. A GPU copies from pinned memory while the CPU goes on."""
+        """Copy to a device; from pinned memory to a GPU without waiting."""
         aside = device.type == "cuda"
         inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
         return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
 
 
 class PackedItems(Protocol):
-    """Items of which several share a row of a batch and do not see one another."""
+    """Items that share rows of a batch without attending to one another."""
 
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]

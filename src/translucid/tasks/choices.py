@@ -1,4 +1,4 @@
-"""Outputs that are choices: the softmax of the last values says how likely each of them is."""
+"""Outputs that are choices: the softmax of the last values gives their probabilities."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ ILLEGAL = "the likeliest tag would break a span"
 
 
 class Choices(Outputs):
-    """One of many: a target is the number of the right one."""
+    """One of several outputs is right; a target is its number."""
 
     def counts(self, targets: Tensor) -> Tensor:
         return targets != IGNORE
@@ -76,10 +76,11 @@ class OneLabel(Choices):
 
 
 class Tags(Choices):
-    """A tag for each word, read off the position where the word begins.
+    """A tag for each word, predicted at the word's first token.
 
-    choose: the tags of a whole text, of scores (batch, length, tags) and of where words begin
-    (batch, length); by default each word's likeliest. spans: they come in spans, not to be broken.
+    choose: computes the tags of texts from scores (batch, length, tags) and a mask of the first
+    tokens (batch, length); by default the most probable ones. spans: tags mark spans, and `choose`
+    returns no broken ones.
     """
 
     kind = "tags"
@@ -140,7 +141,7 @@ class Tags(Choices):
 
 
 def _tagged(example: Example) -> list[int]:
-    """Where words begin."""
+    """The positions of the words' first tokens."""
     if example.starts:
         return [place for place, _ in example.starts]
     counted: list[int] = (example.batch.targets[0] != IGNORE).nonzero()[:, 0].tolist()
@@ -151,7 +152,7 @@ def _tagged(example: Example) -> list[int]:
 def likeliest(
     probabilities: Tensor, labels: Sequence[str], top: int, chosen: int, wanted: int
 ) -> tuple[Cell, ...]:
-    """The likeliest labels, with the one that was chosen and the one that was wanted."""
+    """The `top` most probable labels, and the chosen and the wanted one."""
     order = probabilities.argsort(descending=True).tolist()
     places = order[:top]
     places += [place for place in dict.fromkeys((chosen, wanted)) if place not in (*places, IGNORE)]
@@ -163,8 +164,19 @@ def likeliest(
     )  # fmt: skip
 
 
+def ranked(probabilities: Tensor, top: int, also: int = IGNORE) -> list[tuple[int, float, int]]:
+    """Number, probability and rank of the `top` most probable outputs, and of the output `also`."""
+    best = probabilities.topk(min(top, len(probabilities)))
+    numbers, values = best.indices.tolist(), floats(best.values)
+    rows = [(n, p, rank) for rank, (n, p) in enumerate(zip(numbers, values, strict=True), start=1)]
+    if also not in (*numbers, IGNORE):
+        value = probabilities[also]
+        rows.append((also, float(value), 1 + int((probabilities > value).sum())))
+    return rows
+
+
 def least_sure(rows: Sequence[OutputRow], where: str = "after") -> str:
-    """Where what was chosen was least sure."""
+    """The chosen output with the smallest probability, in words."""
     sure = [(cell.value, row, cell) for row in rows for cell in row.cells if cell.chosen]
     if not sure:
         return ""

@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.batching import pad
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Traits, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
-from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
-from translucid.tasks.label_scores import Label, LabelReading, OneOf, Scores, reading_of
+from translucid.tasks.label_scores import LabelReading, reading_of
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig, Resources
@@ -29,40 +28,42 @@ from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.significance import Sums, of_lines, ratio
-from translucid.tasks.words import Words, of_text, readable
+from translucid.tasks.text_task import TextTask
+from translucid.tasks.words import of_text
 
-ONE_LABEL = 0.8  # a label with this share makes accuracy say little
-FEW_EXAMPLES = 5  # of a label: too few to learn it
+ONE_LABEL = 0.8  # if a label is more frequent than this, accuracy says little
+FEW_EXAMPLES = 5  # a label with fewer is hardly learned
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifyItem:
     ids: list[int]
-    label: int  # IGNORE where it is to be predicted
+    label: int  # IGNORE if it is to be predicted
     line: int
 
 
 @task
-class Classify(Task[Labelled, ClassifyItem]):
-    """Accuracy, macro F1, and the labels that are taken for one another."""
+class Classify(TextTask[Labelled, ClassifyItem]):
+    """Scored by accuracy, macro F1 and the labels that are confused most often."""
 
     name = "classify"
-    around = ("bos", "eos")
     metric = "accuracy"
     higher_is_better = True
     shape, head = "encoder", "classify"
     label_noun = "label"
     long = "truncate"
-    command = "classify"
-    row_columns = ("text", "label")
-    asks_about = ("text",)
-    data_keys = ("text_column", "label_column", "missing_labels", "max_length", "long")
-    decoding_keys = ()
-    task_keys = ("label_smoothing",)
+    traits = Traits(
+        command="classify",
+        row_columns=("text", "label"),
+        asks_about=("text",),
+        data_keys=("text_column", "label_column", "missing_labels", "max_length", "long"),
+        decoding_keys=(),
+        task_keys=("label_smoothing",),
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
-        from translucid.data.readers import read  # only where there are files to read
+        from translucid.data.readers import read  # most uses of a model read no files
 
         return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, rule=data.rule,
@@ -71,9 +72,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Labelled]:
-        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
-
-        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        for line, made in toy_sentences(split, count):
             yield Labelled(made.source, made.sentiment, line)
 
     @classmethod
@@ -101,12 +100,9 @@ class Classify(Task[Labelled, ClassifyItem]):
     def read_line(self, line: str, where: str, network: nn.Module) -> ClassifyItem:
         return ClassifyItem(self.encode_text(line), IGNORE, 0)
 
-    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """A long text is truncated, not refused."""
-
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Any]:
-        """The answer for each text: its likeliest label, unless the model's outputs mean
-        something else (see label_scores.py)."""
+        """The most probable label of each text; other answers of imported models are described in
+        label_scores.py."""
         rows = self.probabilities(model, [item.ids for item in items])
         return [
             replace(
@@ -118,22 +114,23 @@ class Classify(Task[Labelled, ClassifyItem]):
         ]
 
     def answer_text(self, answer: Any) -> str:
-        return self.reading.text(answer)
+        line: str = answer.line()
+        return line
 
     def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
-        return {"text": line} | self.reading.json(answer)
+        return {"text": line} | answer.as_dict()
 
     def predict_columns(
         self, model: nn.Module, questions: Sequence[str], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The answer, such as the likeliest label and its probability; with `probabilities`, that
-        of every label."""
+        """The label and its probability; with `probabilities`, also those of all other labels."""
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
-        if probabilities and isinstance(self.reading, Scores):
+        scores = self.reading.function != "softmax" and not self.reading.several
+        if probabilities and scores:
             raise ConfigError("--probabilities: this model gives scores; leave it out")
         columns = []
         for row in rows:
-            chosen = self.reading.columns(self.reading.answer(self.labels, row))
+            chosen = self.reading.answer(self.labels, row).columns()
             every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
             columns.append(chosen | (every if probabilities else {}))
         return columns
@@ -151,10 +148,10 @@ class Classify(Task[Labelled, ClassifyItem]):
         max_length: int | None = None,
         reading: LabelReading | None = None,
     ) -> None:
-        """max_length: tokens of a text that are read, where that is less than the model could."""
-        self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
-        self.max_length, self.reading = max_length, reading or OneOf()
-        self.frame = tokenizer.frame(*self.around)
+        """max_length: tokens of a text that are read, if fewer than the model can read."""
+        super().__init__(tokenizer)
+        self.labels, self.smoothing, self.max_length = list(labels), smoothing, max_length
+        self.reading = reading or LabelReading()
         self._number = {label: i for i, label in enumerate(self.labels)}
 
     def encode(self, record: Labelled) -> ClassifyItem:
@@ -167,32 +164,21 @@ class Classify(Task[Labelled, ClassifyItem]):
             for ids, record in zip(texts, records, strict=True)
         ]
 
-    def encode_text(self, text: str) -> list[int]:
-        """Between start and end, so that even an empty text has something to read."""
-        return self.frame(self.tokenizer.encode(text))
-
-    def sizes(self, item: ClassifyItem) -> tuple[int, ...]:
-        return (len(item.ids),)
-
     def targets(self, item: ClassifyItem) -> int:
         return int(item.label != IGNORE)
 
-    def shorten(self, item: ClassifyItem, max_length: int) -> ClassifyItem:
-        return replace(item, ids=self.frame.shorten(item.ids, max_length))
-
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
-        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets = torch.tensor([item.label for item in items])
-        count = sum(self.targets(item) for item in items)
-        return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
+        inputs, lines = self.padded([item.ids for item in items]), tuple(i.line for i in items)
+        return Batch(inputs, targets, sum(map(self.targets, items)), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         self.reading.check_trainable("training")
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
-        """The probability or score of every label, for encoded texts, in their order; of a long
-        text, the beginning is read, as in training and evaluation."""
+        """The probability or score of every label for each encoded text. Long texts are truncated,
+        as in training and evaluation."""
         items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
 
         def act(batch: Batch) -> list[list[float]]:
@@ -204,7 +190,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     def _read(
         self, model: nn.Module, items: Sequence[ClassifyItem]
     ) -> tuple[list[list[float]], list[float]]:
-        """The probability of every label, and the loss of the right one."""
+        """The probabilities of all labels, and the loss of the right one, for each item."""
 
         def act(batch: Batch) -> list[tuple[list[float], float]]:
             outputs = model(**batch.inputs).float()
@@ -217,7 +203,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
         self.reading.check_trainable("evaluate")
         rows, losses = self._read(model, items)
-        answers: list[Label] = [self.reading.answer(self.labels, row) for row in rows]
+        answers: list[Any] = [self.reading.answer(self.labels, row) for row in rows]
         predicted = [answer.label for answer in answers]
         return replace(
             self._score(predicted, losses, items),
@@ -232,7 +218,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         lines, gold = [item.line for item in items], [self.labels[item.label] for item in items]
         pairs = list(zip(predicted, gold, strict=True))
         labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
-        counts = np.zeros((len(items), len(labels), 3))  # of each label: hits, predicted, gold
+        counts = np.zeros((len(items), len(labels), 3))  # hits, predicted, gold of each label
         for row, (p, g) in enumerate(pairs):
             counts[row, labels[p]] += (p == g, 1, 0)
             counts[row, labels[g], 2] += 1
@@ -245,7 +231,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
         counts = Counter(item.label for item in train)
         label = self.labels[counts.most_common(1)[0][0]]
-        total = len(train) + len(self.labels)  # each label once more, so that none is impossible
+        total = len(train) + len(self.labels)  # add-one smoothing: no label is impossible
         losses = [-math.log((counts[item.label] + 1) / total) for item in held_out]
         score = self._score([label] * len(held_out), losses, held_out)
         return Baseline(f"always the majority class, {label!r}", score)
@@ -266,7 +252,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         notes = tuple(f"{n} x {right} taken for {guess}" for (right, guess), n in worst)
         return Score(numbers, notes)
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     samples = ("The meal was not good.", "The very friendly waiter smiles.")
 
@@ -277,13 +263,8 @@ class Classify(Task[Labelled, ClassifyItem]):
         if target is not None and target not in self.labels:
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
         label = IGNORE if target is None else self.labels.index(target)
-        batch = self.collate([ClassifyItem(self.encode_text(text), label, 0)])
-        start, end = (
-            readable(self.tokenizer, ids) for ids in (self.frame.prefix, self.frame.suffix)
-        )
-        source = (*start, *of_text(self.tokenizer, text), *end)
-        words = Words(source, outputs=tuple(self.labels))
-        return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
+        item = ClassifyItem(self.encode_text(text), label, 0)
+        return self.labelled_example(text, item, of_text(self.tokenizer, text), self.labels)
 
     @property
     def outputs(self) -> Outputs:
@@ -291,7 +272,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
 
 def label_balance(train: Sequence[Labelled]) -> Finding:
-    """How often each label occurs."""
+    """Check how often each label occurs."""
     counts = Counter(record.label for record in train)
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
     words = f"{len(counts):,} labels: {shown}" + (", ..." if len(counts) > 10 else "")
@@ -299,13 +280,13 @@ def label_balance(train: Sequence[Labelled]) -> Finding:
     fraction = most / len(train)
     rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
     if len(counts) == 1:
-        words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
+        words += "; there is only one label: is this the right column (data.label_column)?"
     elif fraction > ONE_LABEL:
         words += (
-            f"; always saying {label} is right in {fraction:.0%}: look at macro_f1, not at accuracy"
+            f"; always answering {label} is right in {fraction:.0%}: use macro_f1, not accuracy"
         )
     if rare:
-        words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
+        words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: merge or remove them"
     return Finding("labels", fraction <= ONE_LABEL and not rare, words)
 
 

@@ -1,5 +1,7 @@
-"""Whether a task of the user's keeps its word: what its methods return, looked at once before
-training, where a mistake can still be told by the method that made it."""
+"""Check once, before training, that the methods of a user's task return what they must.
+
+Error messages name the file, line and method.
+"""
 
 import inspect
 from collections.abc import Sequence
@@ -15,17 +17,18 @@ from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.score import Baseline
 
-FEW = 2  # items that are tried
+FEW = 2  # items to try
 
 
 def check_contract(
     task: Task[Any, Any], network: nn.Module, items: Sequence[Any], valid: Sequence[Any]
 ) -> None:
-    """Refuse a task whose methods return something else than they must."""
+    """Refuse a task whose methods return something unexpected."""
     few = [items[place] for place in range(min(FEW, len(items)))]
     _is_batch(task, task.collate(few), len(few))
-    for item in few:
-        _is_count(task, "targets", task.targets(item))
+    for count in map(task.targets, few):
+        if type(count) is not int or count < 0:
+            _refuse(type(task), "targets", count, "a whole number: the targets of the item")
     _is_loss(task, network, task.collate(few))
     if valid:
         check_score(task, task.evaluate(network, valid[:FEW]))
@@ -33,33 +36,28 @@ def check_contract(
 
 
 def check_encoding(task: Task[Any, Any], record: Any) -> None:
-    """By the sizes of items batches are planned."""
+    """Refuse wrong sizes: batches are planned with them."""
     sizes = task.sizes(task.encode(record))
     if not isinstance(sizes, tuple) or not sizes or not all(type(n) is int for n in sizes):
         _refuse(type(task), "sizes", sizes, "a tuple of whole numbers, such as (len(item.ids),)")
 
 
 def check_record(task: type[Task[Any, Any]], record: object) -> None:
-    """What `read` gives is asked for its texts, labels and line."""
+    """Refuse a record without texts, labels and line."""
     if not isinstance(record, Record):
         _refuse(task, "read", record, "records that derive from translucid.data.records.Record")
 
 
 def check_score(task: Task[Any, Any], score: object) -> Score:
-    """The score, if it is one that can choose the best model."""
+    """Refuse a score without the task's metric."""
     if not isinstance(score, Score):
         _refuse(type(task), "evaluate", score, "a Score, such as tl.Score({'accuracy': 0.5})")
-    if task.metric not in score.numbers:
-        names = ", ".join(score.numbers)
-        _refuse(
-            type(task), "evaluate", f"numbers for {names}",
-            f"one for {task.metric!r}, the metric of the task",
-        )  # fmt: skip
+    _has_metric(task, "evaluate", score)
     return score
 
 
 def check_baseline(task: Task[Any, Any], baseline: object) -> None:
-    """What a model is compared with, if the task knows of anything."""
+    """Refuse a baseline without a score."""
     if baseline is None:
         return
     if not isinstance(baseline, Baseline) or not isinstance(baseline.score, Score):
@@ -68,27 +66,23 @@ def check_baseline(task: Task[Any, Any], baseline: object) -> None:
             f"None, or a tl.Baseline(name, score), such as tl.Baseline('the mean', "
             f"tl.Score({{{task.metric!r}: 0.0}}))",
         )  # fmt: skip
-    if task.metric not in baseline.score.numbers:
-        names = ", ".join(baseline.score.numbers)
-        _refuse(
-            type(task), "baseline", f"numbers for {names}",
-            f"one for {task.metric!r}, the metric of the task",
-        )  # fmt: skip
+    _has_metric(task, "baseline", baseline.score)
+
+
+def _has_metric(task: Task[Any, Any], method: str, score: Score) -> None:
+    if task.metric not in score.numbers:
+        numbers, metric = f"numbers for {', '.join(score.numbers)}", f"one for {task.metric!r}"
+        _refuse(type(task), method, numbers, f"{metric}, the metric of the task")
 
 
 def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:
-    """Before training: the metric that is to choose the best model is one of the score's."""
+    """Refuse a `training.best_metric` that the task does not compute."""
     numbers = task.evaluate(network, valid[:FEW]).numbers
     if name not in numbers:
         raise ConfigError(
             f"training.best_metric = {name!r}: task {task.name} is scored by {', '.join(numbers)}; "
             "choose one of these, or leave it out"
         )
-
-
-def _is_count(task: Task[Any, Any], method: str, count: object) -> None:
-    if type(count) is not int or count < 0:
-        _refuse(type(task), method, count, "a whole number: how many targets of the item count")
 
 
 def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
@@ -120,7 +114,7 @@ def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
     if not loss.requires_grad:
         _refuse(
             type(task), "loss", "a tensor that no gradient reaches",
-            "what was computed from the outputs of the model, without .item() or .detach()",
+            "a value computed from the outputs of the model, without .item() or .detach()",
         )  # fmt: skip
     if not bool(torch.isfinite(loss.detach())):
         _refuse(type(task), "loss", f"{float(loss)}", "a finite number before any training")
@@ -138,7 +132,7 @@ def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: s
 
 
 def _kind(value: object) -> str:
-    """A value in few characters, with its type."""
+    """A value, shortened, with its type."""
     if value is None:
         return "None"
     return f"{value!r:.40} ({type(value).__name__})"

@@ -1,12 +1,10 @@
-"""Texts in pairs: the contrastive loss that draws partners together, and how well each text finds
-its partner.
+"""Pairs of texts: the contrastive loss, and how well each text finds its partner.
 
-A batch holds the two texts of a pair as rows 2 i and 2 i + 1. The other pairs of the batch are the
-negatives, but for texts that are equal: "A dog runs." is no wrong answer to itself.
+A batch has the two texts of a pair as rows 2 i and 2 i + 1. The other pairs of the batch are the
+negatives, except for equal texts: "A dog runs." is no wrong answer to itself.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +13,7 @@ from torch import Tensor
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.options import TEMPERATURE
 
-BLOCK = 1024  # texts that are compared with all others at once
+BLOCK = 1024  # texts compared with all others at once
 
 
 def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature: float) -> Tensor:
@@ -27,10 +25,10 @@ def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature:
     Henderson et al. 2017, https://arxiv.org/abs/1705.00652
     """
     rows = torch.arange(len(vectors), device=vectors.device)
-    partner = (rows ^ 1).clamp(max=len(rows) - 1)  # a row that only fills up may have none
+    partner = (rows ^ 1).clamp(max=len(rows) - 1)  # a row of padding may have none
     counts = targets != IGNORE
     same = (ids[:, None] == ids[None]).all(dim=-1)  # (rows, rows)
-    known = same[partner] | same[:, partner]  # what belongs to this text too
+    known = same[partner] | same[:, partner]  # equal texts are no negatives
     other_side = rows[:, None] % 2 != rows % 2
     candidates = other_side & counts & ~known | (rows == partner[:, None])
     logits = cosines(vectors, vectors) / temperature
@@ -49,27 +47,18 @@ def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
 
 
 def cosines(one: Tensor, other: Tensor) -> Tensor:
-    """cos(a, b) = a·b / (|a| |b|) of every two. (one, other)"""
+    """cos(a, b) = a·b / (|a| |b|) of every two vectors: (one, other)."""
     return F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    """How well texts find their partners."""
-
-    accuracy: float  # the partner is nearer than all others
-    mrr: float  # mean reciprocal rank: the mean of 1 / rank of the partner
-    loss: float
 
 
 def retrieval(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
-) -> Retrieval:
-    """Each text of a pair looks for its partner among all texts of the other side; ties count
-    against it.
+) -> dict[str, float]:
+    """Rank the partner of each text among all texts of the other side; ties count against it.
+    Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
-    pairs: token ids, by which equal texts are known. compare(side, places): the cosines between the
-    texts of a side at some places and all of the other side. (places, pairs)
+    pairs: token ids, to recognize equal texts. compare(side, places): the cosines (places, pairs)
+    between the texts of a side at these places and all texts of the other side.
     """
     groups = [_numbered([pair[side] for pair in pairs]) for side in (0, 1)]
     right = reciprocal = loss = 0.0
@@ -80,24 +69,24 @@ def retrieval(
             known = torch.zeros_like(alike, dtype=torch.bool)
             for group in groups:
                 known |= group[places][:, None] == group
-            others = alike.masked_fill(known, -torch.inf)  # the partner itself among them
+            others = alike.masked_fill(known, -torch.inf)  # the partner too
             ranks = 1 + (others >= own).sum(dim=1)
             right += int((ranks == 1).sum())
             reciprocal += float((1 / ranks.double()).sum())
             every = torch.cat([own, others], dim=1).double() / TEMPERATURE
             loss += float((every.logsumexp(dim=1) - every[:, 0]).sum())
     texts = max(2 * len(pairs), 1)
-    return Retrieval(right / texts, reciprocal / texts, loss / texts)
+    return {"accuracy": right / texts, "mrr": reciprocal / texts, "loss": loss / texts}
 
 
 def _numbered(texts: Sequence[Sequence[int]]) -> Tensor:
-    """Equal texts have equal numbers."""
+    """Number the texts; equal texts have equal numbers."""
     numbers: dict[tuple[int, ...], int] = {}
     return torch.tensor([numbers.setdefault(tuple(text), len(numbers)) for text in texts])
 
 
 def token_counts(texts: Sequence[Sequence[int]], vocab: int) -> Tensor:
-    """Each text as a bag of tokens of length 1, sparse. (texts, vocab)"""
+    """Each text as a bag of tokens, normalized to length 1: sparse, (texts, vocab)."""
     rows = [row for row, text in enumerate(texts) for _ in text]
     places = torch.tensor([rows, [token for text in texts for token in text]], dtype=torch.long)
     counts = _sparse(places, torch.ones(len(rows)), len(texts), vocab)

@@ -1,8 +1,8 @@
-"""Text embeddings: one vector for a text, so that texts that mean the same lie close together.
+"""Text embeddings: one vector for a text, close to the vectors of texts with the same meaning.
 
-What makes one vector of a text, such as the mean of its tokens' vectors, is part of the network.
-It learns from pairs of texts that mean the same, each pair against the others of its batch, or from
-pairs with a score, to which the cosine of their vectors is drawn.
+The network includes the pooling of token vectors into one. It learns from pairs of texts that mean
+the same, with the other pairs of the batch as negatives, or from pairs with a score, which the
+cosine similarity of their vectors approaches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.batching import pad
 from translucid.data.readers import tables
 from translucid.data.readers.loading import Loading
 from translucid.data.records import SimilarPair
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Traits, toy_sentences
 from translucid.tasks.batch import Batch
 from translucid.tasks.contrastive import (
     contrastive_loss,
@@ -29,27 +28,28 @@ from translucid.tasks.contrastive import (
     score_loss,
     token_counts,
 )
-from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.example import Example
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.options import TEMPERATURE, DataConfig, Resources
 from translucid.tasks.outputs import Answer, Cell, Ending, OutputRow, Values, floats
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
-from translucid.tasks.words import Words, of_text, readable
+from translucid.tasks.text_task import TextTask
+from translucid.tasks.words import of_text
 
-SHOWN = 16  # dimensions that are pictured
+SHOWN = 16  # dimensions in a figure
 
 
 class EmbeddingOutputs(Values):
-    """The dimensions of one vector: numbers that mean something together only."""
+    """The dimensions of one vector, which have no meaning by themselves."""
 
     @property
     def lacking(self) -> str:
         return "an embedding has no right value; look at saliency, or at model.similarity"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """By default the dimension that is largest."""
+        """By default, the dimension with the largest absolute value."""
         if of is None:
             of = int(outputs.abs().argmax())
         number = str(of).removeprefix("dimension ")
@@ -60,7 +60,7 @@ class EmbeddingOutputs(Values):
         return Answer(None, int(number), f"dimension {number}")
 
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
-        """Those that are largest, in order."""
+        """The largest dimensions, in their order in the vector."""
         largest = outputs.abs().topk(min(SHOWN, len(outputs))).indices.sort().values
         return [Answer(None, choice, f"dimension {choice}") for choice in largest.tolist()]
 
@@ -72,21 +72,21 @@ class EmbeddingOutputs(Values):
             for place, value in zip(largest, floats(outputs[largest]), strict=True)
         )
         sentence = (
-            f"The text is now one vector of {len(outputs):,} dimensions. They mean nothing by "
-            "themselves: what counts is the angle to the vector of another text. Here are the "
-            "largest."
+            f"The text is now one vector of {len(outputs):,} dimensions. By themselves they "
+            "have no meaning: what counts is the angle to the vectors of other texts. These are "
+            "the largest."
         )
         last = Ending("values", "the embedding of the text", sentence, rows)
         return [last], f"a vector of {len(outputs):,} dimensions, length {length:.3g}"
 
 
-# In the statistics of a model: tokens of a text that it was made for, and whether it learnt scores.
+# Keys of a model's statistics: the tokens of a text that it reads, and whether it learned scores.
 MAX_LENGTH, SCORED = "max_length", "scored"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedItem:
-    """A text, perhaps with its partner."""
+    """A text, or a pair of texts."""
 
     ids: list[int]
     line: int = 0
@@ -96,7 +96,7 @@ class EmbedItem:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A text that is like another: its place among those that were given, and the cosine."""
+    """A similar text: its place among the given ones, and the cosine similarity."""
 
     place: int
     text: str
@@ -104,40 +104,42 @@ class Neighbour:
 
 
 @task
-class Embed(Task[SimilarPair, EmbedItem]):
-    """How often a text finds its partner; of pairs with scores, how the cosines follow them."""
+class Embed(TextTask[SimilarPair, EmbedItem]):
+    """Scored by how often a text finds its partner, or by how well cosines agree with scores."""
 
     name = "embed"
-    around = ("bos", "eos")
     metric = "accuracy"
     higher_is_better = True
     shape, head = "encoder", "embed"
-    max_files = 2
     long = "truncate"
-    command = "embed"
-    loss_of_batch = True
-    row_columns = ("source", "target")
-    asks_about, answer_name = ("text",), "embedding"
-    data_keys = ("source_column", "target_column", "score_column", "max_length", "long")
-    decoding_keys = ()
-    task_keys = ("temperature",)
-    loss_by_evaluating = True
+    answer_name = "embedding"
+    traits = Traits(
+        command="embed",
+        max_files=2,
+        row_columns=("source", "target"),
+        asks_about=("text",),
+        data_keys=("source_column", "target_column", "score_column", "max_length", "long"),
+        decoding_keys=(),
+        task_keys=("temperature",),
+        loss_by_evaluating=True,
+        loss_of_batch=True,
+    )
     samples = ("A man is eating food.", "The girl is carrying a baby.")
 
     @classmethod
     def read(
         cls, files: Sequence[str], data: DataConfig, loading: Loading
     ) -> Iterable[SimilarPair]:
-        from translucid.data.readers import read as read_files  # only where there are files
+        from translucid.data.readers import read as read_files  # most uses of a model read no files
 
         if len(files) == 2:
             pairs = read_files.read_parallel(files[0], files[1], loading=loading)
             return (SimilarPair(pair.source, pair.target, None, pair.line) for pair in pairs)
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
-                f"{files[0]}: an embedding learns from pairs of texts, and this is one text a "
-                "line; give two files whose lines belong together, or one table whose name tells "
-                "its format, such as pairs.tsv"
+                f"{files[0]}: embeddings are learned from pairs of texts, but this file has one "
+                "text per line; give two files whose lines form pairs, or one table whose name "
+                "ends with its format, such as pairs.tsv"
             )
         return read_files.read_similar(
             files[0], source=data.source_column, target=data.target_column,
@@ -146,16 +148,14 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[SimilarPair]:
-        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
-
-        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        for line, made in toy_sentences(split, count):
             yield SimilarPair(made.source, made.target, None, line)
 
     @classmethod
     def check_held_out(
         cls, train: Sequence[SimilarPair], held_out: Sequence[SimilarPair], file: str
     ) -> None:
-        """Refuse scores where training has none, and the other way round."""
+        """Refuse pairs with scores if the training data has none, and vice versa."""
         ours, theirs = (records[0].score is not None for records in (train, held_out))
         if ours != theirs:
             having = ["have no scores", "have scores"]
@@ -172,7 +172,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
     def make(cls, resources: Resources) -> Self:
         max_length = resources.statistics.get(MAX_LENGTH, resources.max_length)
         if max_length is not None and type(max_length) is not int:
-            raise TypeError(f"{MAX_LENGTH} is {max_length!r:.40}, no whole number")
+            raise TypeError(f"{MAX_LENGTH} is {max_length!r:.40}, not a whole number")
         made = _ScoredEmbed if resources.statistics.get(SCORED) is True else cls
         task: Any = made(
             resources.tokenizer, max_length=max_length, temperature=resources.temperature
@@ -186,24 +186,21 @@ class Embed(Task[SimilarPair, EmbedItem]):
         max_length: int | None = None,
         temperature: float = TEMPERATURE,
     ) -> None:
-        """max_length: tokens of a text that are read, where that is less than the model could."""
-        self.tokenizer, self.max_length, self.temperature = tokenizer, max_length, temperature
-        self.frame = tokenizer.frame(start="bos", end="eos")
+        """max_length: tokens of a text that are read, if fewer than the model can read."""
+        super().__init__(tokenizer)
+        self.max_length, self.temperature = max_length, temperature
 
     def encode(self, record: SimilarPair) -> EmbedItem:
         one, other = (self.encode_text(text) for text in record.texts)
         return EmbedItem(one, record.line, other, record.score)
 
-    def encode_text(self, text: str) -> list[int]:
-        return self.frame(self.tokenizer.encode(text))
-
     def sizes(self, item: EmbedItem) -> tuple[int, ...]:
-        """Both texts of a pair are rows of one batch, as long as the longer."""
+        """Both texts of a pair are rows of one batch, padded to the longer one."""
         texts = _texts(item)
         return (max(map(len, texts)),) * len(texts)
 
     def targets(self, item: EmbedItem) -> int:
-        """Each text of a pair looks for the other."""
+        """Each text of a pair is a target of the other."""
         return 0 if item.other is None else 2
 
     def shorten(self, item: EmbedItem, max_length: int) -> EmbedItem:
@@ -211,27 +208,27 @@ class Embed(Task[SimilarPair, EmbedItem]):
         return replace(item, ids=ids, other=other[0] if other else None)
 
     def collate(self, items: Sequence[EmbedItem]) -> Batch:
-        """The texts of a pair are two rows, one after the other."""
-        ids, mask = pad([text for item in items for text in _texts(item)], self.tokenizer.pad_id)
+        """The texts of a pair are consecutive rows."""
+        inputs = self.padded([text for item in items for text in _texts(item)])
         lines = tuple(item.line for item in items)
         if any(item.other is None for item in items):
-            return Batch({"ids": ids, "mask": mask}, torch.zeros(len(items), 0), 0, lines)
+            return Batch(inputs, torch.zeros(len(items), 0), 0, lines)
         scores = [1.0 if item.score is None else item.score for item in items]
         targets = torch.tensor(scores).repeat_interleave(2)
-        return Batch({"ids": ids, "mask": mask}, targets, len(targets), lines)
+        return Batch(inputs, targets, len(targets), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         vectors = model(**batch.inputs)
         return contrastive_loss(vectors, batch.inputs["ids"], batch.targets, self.temperature)
 
     def evaluate(self, model: nn.Module, items: Sequence[EmbedItem]) -> Score:
-        """The loss is at one temperature, whatever a run was trained with."""
+        """The loss uses the default temperature, so that runs are comparable."""
         alone = [EmbedItem(text, item.line) for item in items for text in _texts(item)]
         vectors = torch.stack(self.predict(model, alone))
         return self._score(items, [vectors[0::2], vectors[1::2]])
 
     def baseline(self, train: Sequence[EmbedItem], held_out: Sequence[EmbedItem]) -> Baseline:
-        """The cosine of bags of tokens: how many both texts have."""
+        """The cosine similarity of the texts' bags of tokens."""
         start, end = len(self.frame.prefix), len(self.frame.suffix)
         bags = [
             token_counts([text[start : len(text) - end] for text in side], len(self.tokenizer))
@@ -240,7 +237,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
         return Baseline("tokens that both texts have", self._score(held_out, bags))
 
     def _score(self, items: Sequence[EmbedItem], sides: Sequence[Tensor]) -> Score:
-        """sides: the vectors of the first texts and of the second, dense or sparse."""
+        """sides: the vectors of the first and of the second texts, dense or sparse."""
         unit = [side if side.is_sparse else nn.functional.normalize(side) for side in sides]
         if items[0].score is not None:
             alike = (unit[0] * unit[1]).sum(dim=1)
@@ -253,28 +250,25 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
         partners = retrieval([(item.ids, item.other or ()) for item in items], compare)
         note = f"each of {2 * len(items):,} texts looks for its partner among {len(items):,}"
-        return Score(vars(partners), (note,))
+        return Score(partners, (note,))
 
     # ---- the embeddings ----
 
     def read_line(self, line: str, where: str, network: nn.Module) -> EmbedItem:
         return EmbedItem(self.encode_text(line))
 
-    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """A long text is cut, not refused."""
-
     def predict(self, model: nn.Module, items: Sequence[EmbedItem]) -> list[Tensor]:
-        """The vector of each text, of a long one that of its beginning."""
+        """The vector of each text; long texts are truncated."""
         short = cut_to(self, items, text_limit(model, self.max_length))
         return in_batches(model, short, self, lambda batch: model(**batch.inputs).float().cpu())
 
     def embed(self, model: nn.Module, texts: Sequence[str]) -> Tensor:
-        """The same of texts. (texts, dimensions)"""
+        """The vector of each text: (texts, dimensions)."""
         rows = self.predict_lines(model, texts)
         return torch.stack(rows) if rows else torch.zeros(0, 0)
 
     def similarity(self, model: nn.Module, one: Sequence[str], other: Sequence[str]) -> Tensor:
-        """The cosine of every two. (one, other)"""
+        """The cosine similarity of every two texts: (one, other)."""
         rows = self.embed(model, [*one, *other])
         return cosines(rows[: len(one)], rows[len(one) :])
 
@@ -287,7 +281,7 @@ class Embed(Task[SimilarPair, EmbedItem]):
     def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
         return short_floats(self.predict_lines(model, [text])[0])
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     def example(self, text: str, target: str | None = None) -> Example:
         if target is not None:
@@ -295,12 +289,8 @@ class Embed(Task[SimilarPair, EmbedItem]):
                 f"target {target[:40]!r}: an embedding has no right value to compare with; leave "
                 "it out, or compare two texts with model.similarity"
             )
-        start, end = (
-            readable(self.tokenizer, ids) for ids in (self.frame.prefix, self.frame.suffix)
-        )
-        source = (*start, *of_text(self.tokenizer, text), *end)
-        batch = self.collate([EmbedItem(self.encode_text(text))])
-        return Example(text, batch, Words(source), source=TokenInput("ids", self.tokenizer))
+        item = EmbedItem(self.encode_text(text))
+        return self.labelled_example(text, item, of_text(self.tokenizer, text))
 
     @property
     def outputs(self) -> EmbeddingOutputs:
@@ -308,10 +298,10 @@ class Embed(Task[SimilarPair, EmbedItem]):
 
 
 class _ScoredEmbed(Embed):
-    """The same where the training data has scores."""
+    """For training data with scores."""
 
     metric = "spearman"
-    loss_of_batch = False
+    traits = replace(Embed.traits, loss_of_batch=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return score_loss(model(**batch.inputs), batch.targets)
@@ -332,11 +322,11 @@ def _score_of_scores(made: Sequence[float], gold: Sequence[float]) -> Score:
 
 
 def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
-    """The k texts with the largest cosines, largest first; of equal ones the first. (texts,)"""
+    """The k texts with the largest cosines (texts,), largest first; ties keep their order."""
     order = cosines.argsort(descending=True, stable=True)[:k].tolist()
     return [Neighbour(place, texts[place], float(cosines[place])) for place in order]
 
 
 def short_floats(vector: Tensor) -> list[float]:
-    """With as few digits as give the same float32 again."""
+    """Numbers with the fewest digits that give the same float32."""
     return [float(str(value)) for value in np.asarray(vector, dtype=np.float32)]

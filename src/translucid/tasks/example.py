@@ -1,4 +1,4 @@
-"""One text as a network reads it: tensors, and the words that stand for them."""
+"""One text as a network reads it: tensors, and labels for their positions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,29 +11,29 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.words import Words, readable
 
-# The mask of each input; all True where there is one text.
+# The mask of each input. An example has one text, so all entries would be True.
 MASKS = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 
 
 @dataclass(frozen=True)
 class TokenInput:
-    """An input of the network that holds token ids."""
+    """An argument of the network with token ids."""
 
-    name: str  # of the argument
-    tokenizer: Tokenizer  # whose ids they are
+    name: str
+    tokenizer: Tokenizer
 
 
 @dataclass(frozen=True)
 class Example:
-    """What a network is called with, and what people call it."""
+    """The input of a network for one text, with labels."""
 
     text: str
-    batch: Batch  # a target that was not given is IGNORE; of values, there is none: (1, 0)
+    batch: Batch  # without a target: IGNORE, or no values, (1, 0)
     words: Words
-    source: TokenInput | None = None  # what words.source stands for
-    target: TokenInput | None = None  # what words.target stands for
-    note: str = ""  # how what was given became what is read, where that is not plain
-    starts: tuple[tuple[int, str], ...] = ()  # of a tag for each word: where it begins, the word
+    source: TokenInput | None = None  # the input that words.source labels
+    target: TokenInput | None = None  # the input that words.target labels
+    note: str = ""  # how the text was converted, if that is not obvious
+    starts: tuple[tuple[int, str], ...] = ()  # for taggers: the first position of each word
 
     def __post_init__(self) -> None:
         masks = MASKS.values()
@@ -42,29 +42,29 @@ class Example:
 
     @classmethod
     def of_tokens(cls, text: str, batch: Batch, tokenizer: Tokenizer) -> "Example":
-        """One text that the network reads as `ids`, labelled with its tokens."""
+        """An example for a network that reads `ids`, labelled with the tokens."""
         tokens = readable(tokenizer, batch.inputs["ids"][0].tolist())
         return cls(text, batch, Words(tokens), TokenInput("ids", tokenizer))
 
     def inputs_for(self, network: nn.Module) -> dict[str, Tensor]:
-        """On the network's device, and numbers in its precision."""
+        """The inputs on the network's device, with numbers in its precision."""
         return inputs_for(network, self.batch)
 
     @property
     def tokens(self) -> int:
-        """Of the longest input; 0 where none holds tokens."""
+        """The number of tokens of the longest input; 0 if it reads numbers."""
         inputs = [ids for ids in self.batch.inputs.values() if not ids.is_floating_point()]
         return max((value.shape[1] for value in inputs if value.dim() > 1), default=0)
 
     @property
     def can_be_padded(self) -> bool:
-        """Whether all that the network reads are tokens, whose padding it can be told."""
+        """Whether all inputs are tokens with a mask."""
         sides = {side.name for side in (self.source, self.target) if side is not None}
         return sides == self.batch.inputs.keys() and sides <= MASKS.keys()
 
     @property
     def target_ids(self) -> list[int]:
-        """What a decoder has read, one token before each that it should write."""
+        """The ids that a decoder reads, each before the token that it should predict."""
         if self.target is None:
             return []
         ids: list[int] = self.batch.inputs[self.target.name][0].tolist()
@@ -72,7 +72,7 @@ class Example:
 
 
 def inputs_for(network: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """On the network's device, and numbers in its precision."""
+    """The inputs of a batch on the network's device, with numbers in its precision."""
     like = next(network.parameters())
     return {
         name: value.to(like) if value.is_floating_point() else value.to(like.device)
@@ -81,7 +81,7 @@ def inputs_for(network: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 
 def padded(examples: Sequence[Example]) -> Batch:
-    """Texts that can be padded as the rows of one batch."""
+    """Examples that can be padded, as one batch."""
     inputs: dict[str, Tensor] = {}
     for side in (examples[0].source, examples[0].target):
         if side is not None:

@@ -1,7 +1,7 @@
-"""Masked language modelling: which tokens may stand where one is hidden.
+"""Masked language modelling: the most probable tokens at each mask.
 
-Such models come from other tools (BERT, RoBERTa, DistilBERT). On texts they are scored by hiding
-every token in turn: the exponential of the mean loss is the pseudo-perplexity.
+These models come from other tools (BERT, RoBERTa, DistilBERT). They are scored by masking every
+token of a text in turn: the exponential of the mean loss is the pseudo-perplexity.
 
 Devlin et al. 2019, https://arxiv.org/abs/1810.04805
 Salazar et al. 2020, https://arxiv.org/abs/1910.14659
@@ -20,28 +20,29 @@ from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Traits
 from translucid.tasks.batch import IGNORE, Batch
-from translucid.tasks.choices import Choices, least_sure
-from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.choices import Choices, least_sure, ranked
+from translucid.tasks.example import Example
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import cut_to, text_limit
 from translucid.tasks.loss import cross_entropy
 from translucid.tasks.options import DataConfig
-from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, place_of
 from translucid.tasks.registry import task
 from translucid.tasks.significance import PER_TOKEN, Sums, of_lines, ratio
-from translucid.tasks.words import Words, in_a_text, of_text, readable
+from translucid.tasks.text_task import TextTask, read_texts
+from translucid.tasks.words import in_a_text, of_text
 
 SOFTMAX = (
     "At each mask every token of the vocabulary gets a score, and the softmax turns the scores "
     "into probabilities that sum to 1."
 )
-UNMASKED = "Nothing is masked: what the model would read at each place, the token itself in view."
+UNMASKED = "Nothing is masked: the model sees the token that it predicts at each place."
 
 
 class MaskedTokens(Choices):
-    """The token that stands at each position, or is hidden there."""
+    """The token at each position, masked or not."""
 
     kind = "masked_tokens"
     at_positions = True
@@ -55,7 +56,7 @@ class MaskedTokens(Choices):
 
     @property
     def mask(self) -> str:
-        """How a hidden token is written."""
+        """The text of the mask token."""
         return self._tokenizer.mask_token
 
     @property
@@ -72,10 +73,10 @@ class MaskedTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return f"write {self.mask} in the text, and give the token that stands there as target"
+        return f"write {self.mask} in the text, and give the masked token as target"
 
     def _places(self, example: Example) -> list[int]:
-        """The masks; without any, all."""
+        """The positions of the masks; all positions if there is none."""
         ids = example.batch.inputs["ids"][0].tolist()
         masks = [place for place, i in enumerate(ids) if i == self._tokenizer.mask_id]
         return masks or list(range(len(ids)))
@@ -107,33 +108,26 @@ class MaskedTokens(Choices):
 
     def _cells(self, logits: Tensor, target: int, top: int) -> tuple[Cell, ...]:
         probabilities = logits.float().softmax(dim=-1)  # (vocab,)
-        best = probabilities.topk(min(top, len(probabilities)))
-        tokens, values = best.indices.tolist(), floats(best.values)
-        cells = [
+        return tuple(
             Cell(self.name(token), value, chosen=rank == 1, wanted=token == target, rank=rank)
-            for rank, (token, value) in enumerate(zip(tokens, values, strict=True), start=1)
-        ]
-        if target not in (*tokens, IGNORE):
-            value = float(probabilities[target])
-            rank = 1 + int((probabilities > probabilities[target]).sum())
-            cells.append(Cell(self.name(target), value, wanted=True, rank=rank))
-        return tuple(cells)
+            for token, value, rank in ranked(probabilities, top, target)
+        )
 
 
-LOGITS = 1 << 25  # values at once: a vocabulary has tens of thousands for every token
-LIKELIEST = 5  # tokens at a mask
+LOGITS = 1 << 25  # values of a batch: there are tens of thousands for every token
+LIKELIEST = 5  # tokens shown for a mask
 
 
 @dataclass(frozen=True, slots=True)
 class FillItem:
     ids: list[int]
-    targets: list[int]  # what is hidden; IGNORE elsewhere, and where nobody knows
+    targets: list[int]  # the masked tokens; IGNORE elsewhere, or if they are unknown
     line: int = 0
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A token that may stand at a mask."""
+    """A token predicted at a mask."""
 
     token: str
     id: int
@@ -141,33 +135,30 @@ class Filling:
 
 
 @task
-class Fill(Task[Text, FillItem]):
-    """Pseudo-perplexity, and how often the hidden token is the likeliest."""
+class Fill(TextTask[Text, FillItem]):
+    """Scored by pseudo-perplexity and by how often the masked token is the most probable."""
 
     name = "fill"
     metric = "pseudo_perplexity"
     higher_is_better = False
     models = ("transformer",)
     shape, head = "encoder", "fill"
-    command = "fill"
-    asks_about, answer_name = ("text",), "filled"
-    data_keys = ("text_column", "unit", "keep_empty", "max_length")
-    decoding_keys = ()
-    task_keys = ()
-    loss_by_evaluating = True
+    answer_name = "filled"
+    traits = Traits(
+        command="fill",
+        asks_about=("text",),
+        data_keys=("text_column", "unit", "keep_empty", "max_length"),
+        decoding_keys=(),
+        task_keys=(),
+        loss_by_evaluating=True,
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
-        from translucid.data.readers import read  # only where there are files to read
-
-        return read.read_text(
-            files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
-            rule=data.rule, loading=loading,
-        )  # fmt: skip
+        return read_texts(files, data, loading)
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.frame = tokenizer.frame(start="bos", end="eos")
+        super().__init__(tokenizer)
         self.samples = (
             f"The capital of France is {self.mask}.",
             f"The dog {self.mask} in the {self.mask}.",
@@ -175,11 +166,11 @@ class Fill(Task[Text, FillItem]):
 
     @property
     def mask(self) -> str:
-        """How a hidden token is written."""
+        """The text of the mask token."""
         return self.tokenizer.mask_token
 
     def encode(self, record: Text) -> FillItem:
-        """Nothing is hidden but what is masked in the text itself."""
+        """Masks in the text are kept; no others are added."""
         ids = self.encode_text(record.text)
         return FillItem(ids, [IGNORE] * len(ids), record.line)
 
@@ -187,30 +178,27 @@ class Fill(Task[Text, FillItem]):
         return self.frame(self.tokenizer.encode_masked(text))
 
     def held_out_items(self, records: Sequence[Text], row: int) -> list[FillItem]:
-        """Every text as often as it has tokens, with each of them hidden in turn. A text above
-        `row` tokens is read in parts."""
+        """One item for each token of each text, with that token masked. Texts above `row` tokens
+        are read in parts."""
         around = len(self.frame.prefix) + len(self.frame.suffix)
         items = []
         for record in records:
             ids = self.tokenizer.encode(record.text)
             for start in range(0, len(ids), row - around):
                 part = self.frame(ids[start : start + row - around])
-                items += self._hidden_in_turn(part, record.line)
+                items += self._masked_in_turn(part, record.line)
         return items
 
     def count_examples(self, items: Sequence[FillItem]) -> int:
         return len({item.line for item in items})
 
-    def _hidden_in_turn(self, ids: list[int], line: int) -> list[FillItem]:
+    def _masked_in_turn(self, ids: list[int], line: int) -> list[FillItem]:
         items = []
         for place in range(len(self.frame.prefix), len(ids) - len(self.frame.suffix)):
             masked, targets = list(ids), [IGNORE] * len(ids)
             masked[place], targets[place] = self.tokenizer.mask_id, ids[place]
             items.append(FillItem(masked, targets, line))
         return items
-
-    def sizes(self, item: FillItem) -> tuple[int, ...]:
-        return (len(item.ids),)
 
     def targets(self, item: FillItem) -> int:
         return sum(target != IGNORE for target in item.targets)
@@ -222,10 +210,9 @@ class Fill(Task[Text, FillItem]):
         return replace(item, ids=ids, targets=targets)
 
     def collate(self, items: Sequence[FillItem]) -> Batch:
-        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.targets for item in items], IGNORE)
-        count = sum(self.targets(item) for item in items)
-        return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
+        inputs, lines = self.padded([item.ids for item in items]), tuple(i.line for i in items)
+        return Batch(inputs, targets, sum(map(self.targets, items)), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(model(**batch.inputs), batch.targets)
@@ -242,7 +229,7 @@ class Fill(Task[Text, FillItem]):
         loss = sum(loss for loss, _ in rows) / count
         accuracy = sum(right for _, right in rows) / count
         perplexity = math.exp(min(loss, 700))
-        note = f"each of {count:,} tokens hidden in turn"
+        note = f"each of {count:,} tokens masked in turn"
         return Score(
             {"pseudo_perplexity": perplexity, "accuracy": accuracy, "loss": loss}, (note,),
             sums=lambda: self._sums(rows, items),
@@ -251,7 +238,7 @@ class Fill(Task[Text, FillItem]):
     def _sums(
         self, rows: Sequence[tuple[float, int]], items: Sequence[FillItem]
     ) -> dict[str, Sums]:
-        """Of whole texts, each with all its tokens."""
+        """An example is a whole text with all its tokens."""
         lines, counts = [item.line for item in items], [self.targets(item) for item in items]
         losses, hits = (
             [(float(row[place]), float(n)) for row, n in zip(rows, counts, strict=True)]
@@ -274,14 +261,14 @@ class Fill(Task[Text, FillItem]):
         config: Any = model.config
         return max(LOGITS // int(config.vocab), 1)
 
-    # ---- what may stand at the masks ----
+    # ---- predictions at the masks ----
 
     def read_line(self, line: str, where: str, network: nn.Module) -> FillItem:
         ids = self.encode_text(line)
         return FillItem(ids, [IGNORE] * len(ids))
 
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """A long text is cut; one without a mask is refused."""
+        """Refuse a text without a mask; long texts are truncated."""
         if self.mask not in question:
             raise InputError(
                 f"{where}: {question[:60]!r} has no mask; write {self.mask} where a token is to be "
@@ -291,7 +278,7 @@ class Fill(Task[Text, FillItem]):
     def predict_lines(
         self, model: nn.Module, lines: Sequence[str], k: int = LIKELIEST
     ) -> list[list[list[Filling]]]:
-        """The k likeliest tokens at each mask of each text."""
+        """The k most probable tokens at each mask of each text."""
         for number, line in enumerate(lines, start=1):
             self.check_question(line, f"text {number}", model)
         items = [self.read_line(line, "", model) for line in lines]
@@ -321,8 +308,8 @@ class Fill(Task[Text, FillItem]):
         for before, after in zip(items, short, strict=True):
             if before.ids.count(mask_id) != after.ids.count(mask_id):
                 raise InputError(
-                    f"a mask stands behind the {text_limit(model):,} tokens that this model "
-                    "reads; shorten the text before it"
+                    f"a mask comes after the {text_limit(model):,} tokens that this model reads; "
+                    "shorten the text before it"
                 )
         return in_batches(model, short, self, act, self._batch_tokens(model))
 
@@ -335,10 +322,10 @@ class Fill(Task[Text, FillItem]):
     def answer_json(self, line: str, answer: list[list[Filling]]) -> dict[str, Any]:
         return {"text": line, "masks": [[vars(filling) for filling in mask] for mask in answer]}
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: the token at each mask, with spaces between."""
+        """target: the token at each mask, separated by spaces."""
         ids = self.encode_text(text)
         targets = [IGNORE] * len(ids)
         if target is not None:
@@ -348,29 +335,23 @@ class Fill(Task[Text, FillItem]):
         first, *others = (of_text(self.tokenizer, part) for part in
                           self.tokenizer.around_masks(text))  # fmt: skip
         inside = (*first, *(label for part in others for label in (self.mask, *part)))
-        start, end = (
-            readable(self.tokenizer, around) for around in (self.frame.prefix, self.frame.suffix)
-        )
-        return Example(
-            text, self.collate([FillItem(ids, targets)]), Words((*start, *inside, *end)),
-            source=TokenInput("ids", self.tokenizer),
-        )  # fmt: skip
+        return self.labelled_example(text, FillItem(ids, targets), inside)
 
     def _read_targets(self, target: str, masks: int) -> list[int]:
         words = target.split()
         if len(words) != masks:
             raise InputError(
                 f"target {target[:60]!r} has {len(words)} words, the text {masks} masks; give one "
-                "for each, with spaces between"
+                "for each, separated by spaces"
             )
         tokens = []
         for word in words:
             spelt = [self.tokenizer.encode(text) for text in (f" {word}", word)]
-            ids = min(spelt, key=len)  # as inside a text, where tokenizers tell that apart
+            ids = min(spelt, key=len)  # some tokenizers spell a word differently inside a text
             if len(ids) != 1:
                 raise InputError(
                     f"target {word!r} is {len(ids)} tokens "
-                    f"({' '.join(self.tokenizer.pieces(ids))}); a mask hides one"
+                    f"({' '.join(self.tokenizer.pieces(ids))}); a mask stands for one"
                 )
             tokens += ids
         return tokens

@@ -1,4 +1,4 @@
-"""What a check found: all is well, something worth knowing, or a mistake."""
+"""The result of a check."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,20 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Finding:
-    """`words` say what was looked at and what was found, and where it is not ok, what to do."""
+    """words: what was checked and found, and what to do if it is not ok."""
 
     name: str
     ok: bool
     words: str
-    serious: bool = False  # what is learnt or measured would be wrong, not only worse
+    serious: bool = False  # training or scores would be wrong, not only worse
 
     @property
     def mark(self) -> str:
-        """+ is well, ! is worth knowing, - is wrong."""
+        """`+` if ok, `!` for a warning, `-` for an error."""
         return "+" if self.ok else "-" if self.serious else "!"
 
 
 def spread_out(things: Sequence[Thing], most: int) -> list[Thing]:
-    """At most so many of them, from the whole length: a file's beginning may not be like its
-    rest."""
+    """At most this many, evenly spaced: the beginning of a file may differ from the rest."""
     step = max(-(-len(things) // most), 1)
     return [things[place] for place in range(0, len(things), step)]

@@ -1,30 +1,57 @@
-"""Texts from a trained network: translations, and how prompts go on."""
+"""Text generation with a translation or language model: search, sample, score and trace.
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+A translation model generates a target for a source, after an optional prefix; a language model
+continues a prompt.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.core.trace import NO_TRACE, Trace
+from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.data.batching import pad
+from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.fast.attention_kernels import without_plans
+from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.precision import PrecisionDifference, difference
-from translucid.generate.beam_search import GenerationConfig
-from translucid.generate.decoded import Decoded, Scored
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
+from translucid.generate.decode import Model, find, limits
+from translucid.generate.decoded import Candidate, Decoded, Scored, pieces_of
 from translucid.generate.sampling import SamplingConfig
-from translucid.generate.word_constraints import WordConstraints
+from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
+from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
 from translucid.tasks.base import Task
-from translucid.tasks.language import Language
+from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.in_batches import in_batches
+from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.model_folder import expect, several
-from translucid.tasks.text_generation import TextGenerator, settings
-from translucid.tasks.translate import Translate
+from translucid.tasks.next_tokens import never_generated, prefixes_and_sources, search_ids
+from translucid.tasks.translate import Translate, TranslateItem
 
-MAX_LENGTH = 100  # tokens that a language model writes unless told otherwise
+if TYPE_CHECKING:
+    from translucid.generate.sampler import SampledTexts
+    from translucid.generate.tree import Tree
+
+MAX_LENGTH = 100  # default limit for language models, in tokens
+ROWS = 64  # texts that are generated at once
+NO_CONSTRAINTS = WordConstraints()
+NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])  # the translation of an empty text
+TREE_NOTE = (
+    "the tree shows Translucid's own beam search, in which a finished text keeps its place in the "
+    "beam; without a tree, the model is searched as its generation_config.json says, which may "
+    "give another text"
+)
 
 
 class Generates(Protocol):
-    """A model that may take part in an ensemble."""
+    """A model that can be part of an ensemble."""
 
     @property
     def task(self) -> Task[Any, Any]: ...
@@ -33,22 +60,25 @@ class Generates(Protocol):
 
 
 class Generator:
-    """A translator or a language model at work."""
+    """Generates text with a translation or language model, alone or in an ensemble."""
 
-    def __init__(self, task: Task[Any, Any], network: Network) -> None:
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        network: Network,
+        ensemble: Sequence[AutoregressiveNetwork[Any]] = (),
+    ) -> None:
         self.task: Translate | Language = expect(task, "translate", "language")
         assert isinstance(network, AutoregressiveNetwork)
-        self.network = network
-        self._alone = TextGenerator(self.task, network)  # it keeps what a GPU has captured
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Of what is written."""
-        return self._alone.tokenizer
+        self.network, self.others = network, list(ensemble)
+        self.model: Model = GeneratingEnsemble([network, *ensemble]) if ensemble else network
+        self.graphs = DecodeGraphs()
+        written = self.task.target if isinstance(self.task, Translate) else self.task.tokenizer
+        self.tokenizer: Tokenizer = written
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
-        """By their names in a model folder."""
+        """The tokenizers by their names in a model folder."""
         if isinstance(self.task, Translate) and self.task.source is not self.task.target:
             return {"source": self.task.source, "target": self.task.target}
         return {"tokenizer": self.tokenizer}
@@ -56,8 +86,9 @@ class Generator:
     def translate(
         self, /, texts: Sequence[str], *, beam_size: int | None = None, **options: Any
     ) -> list[str]:
-        """One translation per text, in order; an empty text stays empty. The options are those of
-        `decode`; what is not given is as in validation."""
+        """The translation of each text; an empty text stays empty.
+
+        options: those of `decode`; the defaults are the settings of validation."""
         expect(self.task, "translate")
         more: dict[str, Any] = {} if beam_size is None else {"beam_size": beam_size}
         return [
@@ -80,48 +111,45 @@ class Generator:
         trace: Trace | None = None,
         **search: Any,
     ) -> list[Decoded]:
-        """Translations, or how prompts go on, with all that the model thought of them.
+        """Translations, or continuations of prompts, with scores and log-probabilities.
 
-        search: keys of `GenerationConfig`, such as beam_size, alpha and n_best. With `sampling`,
-        `n_best` texts are drawn instead of searched for. prefix: how every translation begins.
-        forbid: words that are not written. force: words that are, or ids of tokens, at their
-        places. ensemble: models whose probabilities are averaged with this one's. tree: keep every
-        prefix that the search has looked at. trace: of one text, the best result is read again with
-        it. What it edits is edited in every step of the search too, where an edit is given the
-        newest tokens alone.
+        search: keys of `GenerationConfig`, such as beam_size, alpha and n_best. sampling: sample
+        `n_best` texts instead of searching. prefix: the beginning of every translation. forbid:
+        words that must not be generated. force: words or token ids for given token positions.
+        ensemble: models whose probabilities are averaged with this one's. tree: keep every prefix
+        of the search. trace: records a forward pass over the best result of a single text; its
+        edits also apply to every step of the search, to the newest tokens only.
         """
         several(texts)
-        text_generator, word_constraints = (
-            self._together(ensemble),
-            WordConstraints(forbid, force or {}),
-        )
+        together = self._together(ensemble)
+        word_constraints = WordConstraints(forbid, force or {})
         config = self.generation_config(**search)
         if sampling is None and not tree and "beam_size" not in search:
-            sampling = self.task.sampling  # of an opened model whose folder says do_sample
+            sampling = self.task.sampling  # from the folder of an imported model
         if trace is not None and len(texts) != 1:
-            raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
+            raise InputError(f"a trace records one text, but {len(texts)} are given; call for each")
         edited = NO_TRACE if trace is None else trace.edits()
         if ensemble and edited is not NO_TRACE:
-            raise InputError("the edits of a trace are those of one model; leave ensemble out")
+            raise InputError("the edits of a trace apply to one model; leave ensemble out")
         if sampling is None:
-            decoded = text_generator.search(
+            decoded = together.search(
                 texts, config, word_constraints, prefix=prefix, tree=tree, trace=edited
             )
         else:
             if tree:
                 raise InputError("sampling has no tree; leave tree or sampling out")
-            decoded = text_generator.sample(
+            decoded = together.sample(
                 texts, sampling, config, word_constraints,
                 seed=seed, samples=config.n_best, prefix=prefix, trace=edited,
             )  # fmt: skip
         if trace is not None:
             _best(1, decoded[0])
-            text_generator.read(decoded[0], prefix, trace)
+            together.read(decoded[0], prefix, trace)
             trace.check()
         return decoded
 
     def generation_config(self, /, **options: Any) -> GenerationConfig:
-        """How texts are generated: as in validation, changed by the options."""
+        """The settings of generation: those of validation, changed by the options."""
         task = self.task
         if isinstance(task, Translate):
             return settings(task.search, options)
@@ -131,8 +159,8 @@ class Generator:
         return settings(base, options)
 
     def score(self, source: str, target: str | None = None) -> Scored:
-        """The log-probability of a translation, or for a language model of a text, token by token,
-        the end included."""
+        """The log-probability of each token of a translation, or of a text for language models,
+        including the end."""
         return self.scores([source], None if target is None else [target])[0]
 
     def scores(
@@ -142,13 +170,34 @@ class Generator:
         *,
         ensemble: Sequence[Generates] = (),
     ) -> list[Scored]:
-        """The same for many, in few batches."""
+        """`score` for many texts, in few batches."""
         several(sources)
         if targets is not None and len(sources) != len(targets):
             raise InputError(
                 f"{len(sources):,} sources and {len(targets):,} targets; give one for each"
             )
-        return self._together(ensemble).score(sources, targets)
+        networks = self._together(ensemble).networks
+        items: list[Any] = []
+        if isinstance(self.task, Translate):
+            if targets is None:
+                raise InputError("a translator scores a translation: give source and target")
+            items = [
+                TranslateItem(self.task.frame(ids), self.tokenizer.encode(target), line)
+                for line, (ids, target) in enumerate(
+                    zip(map(self.task.source.encode, sources), targets, strict=True)
+                )
+            ]
+        else:
+            if targets is not None:
+                raise InputError("a language model scores one text; leave the target out")
+            items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
+
+        def act(batch: Batch) -> list[Scored]:
+            log_probs = mean_log_probs([network(**batch.inputs) for network in networks])
+            of_targets = log_probs.gather(2, batch.targets.clamp(min=0)[..., None]).squeeze(-1)
+            return [self._scored(*row) for row in zip(of_targets, batch.targets, strict=True)]
+
+        return in_batches(self.network, items, self.task, act)
 
     def generate(
         self,
@@ -166,31 +215,35 @@ class Generator:
         repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> str | list[str]:
-        """The prompt and how it goes on, sampled; temperature 0 always takes the likeliest
-        token. Of several prompts or samples a list, the samples of the first prompt first.
+        """Sample a continuation; returns it with the prompt. Several prompts or samples return a
+        list, the samples of the first prompt first.
 
-        What is not given is as an opened model's generation_config.json says (without do_sample,
-        its likeliest text); for other models temperature 1 and at most 100 tokens. The same seed
-        gives the same text for a prompt, alone or among others. The text ends before the first of
-        the `stop` texts. `SamplingConfig` and `GenerationConfig` explain the rest.
+        The defaults come from an imported model's generation_config.json; otherwise they are
+        temperature 1 and at most 100 tokens. Temperature 0 is greedy search. The same seed gives
+        the same text for a prompt, alone or among others. The text ends before the first of the
+        `stop` texts. `SamplingConfig` and `GenerationConfig` describe the other options.
         """
         expect(self.task, "language")
-        config = self._config(max_length, no_repeat_ngram, repetition_penalty)
+        config = self.generation_config(
+            **_chosen(
+                max_length=max_length,
+                no_repeat_ngram=no_repeat_ngram,
+                repetition_penalty=repetition_penalty,
+            )
+        )
         by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         prompts = [prompt] if isinstance(prompt, str) else prompt
         words = WordConstraints(forbid)
         if by is None and (stop or samples > 1):
             raise InputError(
-                "stop and samples: for texts that are drawn, but this model's folder asks for a "
-                f"beam search (num_beams = {config.beam_size}); give a temperature"
+                "stop and samples are for sampling, but this model's folder asks for beam search "
+                f"(num_beams = {config.beam_size}); give a temperature"
             )
         if by is None:
-            decoded = self._alone.search(prompts, config, words)
+            decoded = self.search(prompts, config, words)
             texts = [_best(number, result) for number, result in enumerate(decoded, start=1)]
         else:
-            decoded = self._alone.sample(
-                prompts, by, config, words, seed=seed, samples=samples, stop=stop
-            )
+            decoded = self.sample(prompts, by, config, words, seed=seed, samples=samples, stop=stop)
             texts = [text.text for result in decoded for text in result.texts]
         return texts[0] if isinstance(prompt, str) and samples == 1 else texts
 
@@ -210,31 +263,26 @@ class Generator:
         repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The text of `generate`, piece by piece as it is written, the prompt first; of a beam
-        search, all at once. `sample` is the text's number among the samples of the prompt."""
+        """The text of `generate` in pieces, as they are generated, the prompt first. Beam search
+        yields it at once. sample: the number of the text among the samples of the prompt."""
         expect(self.task, "language")
-        config = self._config(max_length, no_repeat_ngram, repetition_penalty)
+        config = self.generation_config(
+            **_chosen(
+                max_length=max_length,
+                no_repeat_ngram=no_repeat_ngram,
+                repetition_penalty=repetition_penalty,
+            )
+        )
         by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         words = WordConstraints(forbid)
         if by is None:
-            (decoded,) = self._alone.search([prompt], config, words)
+            (decoded,) = self.search([prompt], config, words)
             return iter([_best(1, decoded)])
-        return self._alone.stream(prompt, by, config, words, seed=seed, sample=sample, stop=stop)
-
-    def _config(
-        self, max_length: int | None, no_repeat_ngram: int | None, repetition_penalty: float | None
-    ) -> GenerationConfig:
-        options = {
-            "max_length": max_length,
-            "no_repeat_ngram": no_repeat_ngram,
-            "repetition_penalty": repetition_penalty,
-        }
-        chosen = {name: value for name, value in options.items() if value is not None}
-        return self.generation_config(**chosen)
+        return self.sample_stream(prompt, by, config, words, seed=seed, sample=sample, stop=stop)
 
     def _sampling(self, **options: float | None) -> SamplingConfig | None:
-        """How a language model draws; None: its folder asks for a beam search."""
-        chosen = {name: value for name, value in options.items() if value is not None}
+        """How a language model samples; None: its folder asks for beam search."""
+        chosen = _chosen(**options)
         task: Language = expect(self.task, "language")
         own = task.sampling
         if chosen or own is not None:
@@ -248,7 +296,7 @@ class Generator:
     ) -> PrecisionDifference:
         """Compare the log-probabilities that two models for the same task give to texts.
 
-        sources: for translation models, the sources that `texts` translate.
+        sources: for translation models, the sources of `texts`.
         """
         task, theirs = self.task, other.text_generator.network
         if isinstance(task, Language):
@@ -259,10 +307,237 @@ class Generator:
         inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
         return difference(self.network, theirs, ids, inputs)
 
-    def _together(self, ensemble: Sequence[Generates]) -> TextGenerator:
-        """This one and others that decide with it: for the same task, with the same tokens."""
+    # ---- texts and tokens ----
+
+    def search(
+        self,
+        texts: Sequence[str],
+        config: GenerationConfig,
+        word_constraints: WordConstraints = NO_CONSTRAINTS,
+        *,
+        prefix: str = "",
+        tree: bool = False,
+        trace: NoTrace = NO_TRACE,
+    ) -> list[Decoded]:
+        """The best texts for each source or prompt. tree: keep the tree of the search; trace: used
+        in every step."""
+        items = self._items(texts, prefix)
+        note = ""
+        if tree and config.early_stopping is not None and config.beam_size > 1:
+            note, config = TREE_NOTE, config.with_options(early_stopping=None)
+        # These two become word constraints below, which know where a text starts.
+        plain = GenerationConfig(
+            **(config.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
+        )
+        if not tree:
+            hypotheses = self._find(items, config, plain, word_constraints, trace=trace)
+            return [self._decoded(*result) for result in zip(texts, items, hypotheses, strict=True)]
+        results = []
+        for text, item in zip(texts, items, strict=True):
+            grown = self._tree(item, config, word_constraints)
+            (own_hypotheses,) = self._find([item], config, plain, word_constraints, grown, trace)
+            decoded = self._decoded(text, item, own_hypotheses, grown)
+            results.append(replace(decoded, note=note))
+        return results
+
+    def _find(
+        self,
+        items: Sequence[Any],
+        config: GenerationConfig,
+        plain: GenerationConfig,
+        word_constraints: WordConstraints,
+        tree: "Tree | None" = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> list[list[Hypothesis]]:
+        watching: dict[str, Any] = {"trace": trace, "graphs": self.graphs}
+        if tree is not None:
+            watching["watch"] = tree.watch
+
+        def constraints(start: int) -> list[NamedConstraint]:
+            named = word_constraints.token_constraints(
+                self.tokenizer, config, start, special=self.start_size
+            )
+            if tree is not None:
+                tree.constraints = named
+            return named
+
+        if isinstance(self.task, Translate):
+            before = len(self.tokenizer.start_ids)
+            starts = [before + len(item.target) for item in items[:1]]  # one prefix for all
+            extra = [constraint for start in starts for _, constraint in constraints(start)]
+            return self.task.find(
+                self.network, items, plain, ensemble=self.others, extra=extra, **watching
+            )
+
+        def act(batch: Batch) -> list[list[Hypothesis]]:
+            prefixes, sources = prefixes_and_sources(batch)
+            extra = [constraint for _, constraint in constraints(max(map(len, prefixes)))]
+            ids = search_ids(self.tokenizer, self.network)
+            return find(self.model, prefixes, sources, plain, **ids, extra=extra, **watching)
+
+        return self._in_batches(items, act)
+
+    def _tree(
+        self, item: Any, config: GenerationConfig, word_constraints: WordConstraints
+    ) -> "Tree":
+        from translucid.generate.tree import Tree  # seldom needed
+
+        prefixes, sources = prefixes_and_sources(self.task.collate([item]).to(self.network.device))
+        least, most = limits(self.model, prefixes, sources, config)
+        return Tree(config, self.tokenizer.eos_id, int(least[0]), int(most[0]))
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        by: SamplingConfig,
+        config: GenerationConfig,
+        word_constraints: WordConstraints = NO_CONSTRAINTS,
+        *,
+        seed: int = 0,
+        samples: int = 1,
+        prefix: str = "",
+        stop: Sequence[str] = (),
+        trace: NoTrace = NO_TRACE,
+    ) -> list[Decoded]:
+        """Sampled texts, in the order in which they were drawn. Of `config`, only lengths,
+        constraints and alpha apply. trace: used in every step."""
+        _check_stop(stop)
+        if samples < 1:
+            raise InputError(f"samples = {samples}: must be at least 1")
+        items = self._items([text for text in texts for _ in range(samples)], prefix)
+
+        def act(batch: Batch) -> list[Candidate]:
+            prefixes, sources = prefixes_and_sources(batch)
+            drawn = self._sampled(prefixes, stop, trace)
+            numbers = [line % samples for line in batch.lines]  # a line is the index of an item
+            for _ in drawn.steps(sources, by, config, word_constraints, seed, numbers):
+                pass
+            return [drawn.candidate(row, config.alpha) for row in range(len(prefixes))]
+
+        candidates = [
+            NOTHING if self._is_empty(item) else candidate
+            for item, candidate in zip(items, self._in_batches(items, act), strict=True)
+        ]
+        grouped = [candidates[i : i + samples] for i in range(0, len(candidates), samples)]
+        return [Decoded(*result) for result in zip(texts, grouped, strict=True)]
+
+    def sample_stream(
+        self, text: str, by: SamplingConfig, config: GenerationConfig,
+        word_constraints: WordConstraints = NO_CONSTRAINTS, *,
+        seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
+    ) -> Iterator[str]:  # fmt: skip
+        """One sampled text, in pieces; joined, they are the text of `sample`."""
+        _check_stop(stop)
+        batch = self.task.collate(self._items([text], "")).to(self.network.device)
+        prefixes, sources = prefixes_and_sources(batch)
+        drawn = self._sampled(prefixes, stop)
+        yield drawn.streams[0].begin()
+        steps = drawn.steps(sources, by, config, word_constraints, seed, [sample])
+        while True:
+            with without_plans(self.network.device):  # not while the caller uses a piece
+                pieces = next(steps, None)
+            if pieces is None:
+                break
+            if pieces[0]:
+                yield pieces[0]
+        if rest := drawn.streams[0].end():
+            yield rest
+
+    def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
+        """Run the network over the best text: the decoder chose token i, counted from the beginning
+        of the prefix or prompt, at position i."""
+        best = decoded.texts[0]
+        (item,) = self._items([decoded.source], prefix)
+        inputs = self.task.collate([item]).inputs
+        key = "target" if isinstance(self.task, Translate) else "ids"
+        begun = inputs[key][0].tolist()
+        ids = [*begun, *best.tokens][: len(begun) + len(best.token_log_probs) - 1]
+        inputs_read = {key: torch.tensor([ids])}
+        if isinstance(self.task, Translate):
+            inputs_read["source"] = inputs["source"]
+        with torch.no_grad():
+            self.network(
+                **{k: v.to(self.network.device) for k, v in inputs_read.items()}, trace=trace
+            )
+
+    @property
+    def networks(self) -> list[AutoregressiveNetwork[Any]]:
+        return [self.network, *self.others]
+
+    @property
+    def start_size(self) -> int:
+        """The number of special tokens before a text."""
+        if isinstance(self.task, Translate):
+            return len(self.tokenizer.start_ids)
+        return len(self.task.prompt(" ")[0])
+
+    def _sampled(
+        self, prefixes: list[list[int]], stop: Sequence[str], trace: NoTrace = NO_TRACE
+    ) -> "SampledTexts":
+        from translucid.generate.sampler import SampledTexts  # seldom needed
+
+        never = never_generated(self.tokenizer, self.network)
+        return SampledTexts(
+            self.model, self.tokenizer, prefixes, stop, trace,
+            never=never, ends=self.tokenizer.special.ends, special=self.start_size,
+        )  # fmt: skip
+
+    def _is_empty(self, item: Any) -> bool:
+        return isinstance(self.task, Translate) and self.task.is_empty(item)
+
+    def _items(self, texts: Sequence[str], prefix: str) -> list[Any]:
+        if isinstance(self.task, Translate):
+            begun = self.tokenizer.encode(prefix)
+            sources = self.task.source.encode_batch(texts)
+            frame = self.task.frame
+            return [TranslateItem(frame(ids), begun, i) for i, ids in enumerate(sources)]
+        if prefix:
+            raise InputError("a language model continues its prompt; put the prefix there")
+        prompts = [[*start, *ids] for start, ids in map(self.task.prompt, texts)]
+        return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
+
+    def _in_batches(self, items: Sequence[Any], act: Callable[[Batch], Sequence[Any]]) -> list[Any]:
+        """Limit the rows of a batch: even short prompts may have long continuations.
+
+        Padding counts as positions. If the model has a limited number of them, all prompts of a
+        batch have the same length.
+        """
+        sizes = [self.task.sizes(item)[-1] for item in items]
+        if self.model.max_length is None:
+            groups = [list(range(len(items)))]
+        else:
+            groups = [[i for i, s in enumerate(sizes) if s == size] for size in sorted(set(sizes))]
+        results_by_place: dict[int, Any] = {}
+        for group in groups:
+            for start in range(0, len(group), ROWS):
+                places = group[start : start + ROWS]
+                part = [items[place] for place in places]
+                results = in_batches(self.network, part, self.task, act, 4096)
+                results_by_place |= zip(places, results, strict=True)
+        return [results_by_place[place] for place in range(len(items))]
+
+    def _decoded(
+        self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: "Tree | None" = None
+    ) -> Decoded:
+        begun = item.target if isinstance(item, TranslateItem) else item.ids
+        texts = []
+        for one in hypotheses:
+            written = [*begun, *one.tokens] if one.token_log_probs else []
+            ended = one.finished and bool(one.token_log_probs)
+            pieces = pieces_of(self.tokenizer, one.tokens, ended=ended)
+            texts.append(Candidate(self.tokenizer.decode(written), pieces, **vars(one)))
+        return Decoded(text, texts, None if self._is_empty(item) else tree)
+
+    def _scored(self, token_log_probs: Tensor, targets: Tensor) -> Scored:
+        mask = targets != IGNORE
+        numbers = token_log_probs[mask].tolist()
+        pieces = pieces_of(self.tokenizer, targets[mask].tolist()[:-1], ended=True)
+        return Scored(pieces, numbers, sum(numbers))
+
+    def _together(self, ensemble: Sequence[Generates]) -> "Generator":
+        """This generator with an ensemble of models for the same task and vocabulary."""
         if not ensemble:
-            return self._alone
+            return self
         for other in ensemble:
             if other.task.name != self.task.name:
                 raise InputError(
@@ -277,15 +552,40 @@ class Generator:
                         "with one tokenizer can form an ensemble: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
-        return TextGenerator(
+        return Generator(
             self.task, self.network, [other.text_generator.network for other in ensemble]
         )
+
+
+def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
+    """The settings with some of them changed. If no beam size is given, it is raised to what
+    `n_best` and `beam_groups` need."""
+    values = base.model_dump() | dict(options)
+    n_best, groups = values["n_best"], values["beam_groups"]
+    whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0
+    more: dict[str, Any] = {}
+    if "beam_size" not in options and whole:
+        more["beam_size"] = groups * -(-max(values["beam_size"], n_best) // groups)
+    if whole and groups > 1:
+        more["early_stopping"] = None  # only Translucid's own search has groups
+    return base.with_options(**options, **more)
 
 
 def _best(number: int, decoded: Decoded) -> str:
     if not decoded.texts:
         raise InputError(
-            f"text {number}, {decoded.source[:40]!r}: the constraints leave nothing to write; "
+            f"text {number}, {decoded.source[:40]!r}: the constraints leave nothing to generate; "
             "loosen forbid, force, no_repeat_ngram or min_length"
         )
     return decoded.texts[0].text
+
+
+def _chosen(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_stop(stop: Sequence[str]) -> None:
+    if isinstance(stop, str):
+        raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
+    if "" in stop:
+        raise InputError("stop: an empty text would stop everything at once; leave it out")

@@ -18,7 +18,7 @@ from translucid.models.base import evaluating
 from translucid.tasks.batch import Batch
 from translucid.tasks.outputs import Outputs
 
-PAUSE = 10.0  # seconds between two lines
+PAUSE = 10.0  # seconds between two lines of progress
 
 _current: ContextVar[Progress | None] = ContextVar("evaluation progress", default=None)
 
@@ -27,7 +27,7 @@ _current: ContextVar[Progress | None] = ContextVar("evaluation progress", defaul
 def reporting(
     say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
-    """Whatever is evaluated in here says how far it is, if it takes long."""
+    """Report the progress of evaluations inside this context, if they take long."""
     token = _current.set(Progress("examples", live=False, every=PAUSE, say=say, clock=clock))
     try:
         yield
@@ -36,12 +36,12 @@ def reporting(
 
 
 def advance(done: int, total: int) -> None:
-    """So many items are done."""
+    """Report that this many items are done."""
     progress = _current.get()
     if progress is None:
         return
     progress.total = total
-    if done == total:  # of one pass; another one may follow
+    if done == total:  # another pass may follow
         progress.restart()
     else:
         progress.remark(f"evaluating: {done:,} of {total:,} examples{progress.left(done)}")
@@ -52,7 +52,7 @@ Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
 class Batched(Protocol[Item_contra]):
-    """What batches need of a task."""
+    """The methods of a task that batches need."""
 
     def sizes(self, item: Item_contra) -> tuple[int, ...]: ...
 
@@ -63,13 +63,13 @@ class Batched(Protocol[Item_contra]):
 
 
 class LazyItems(Sequence[Item]):
-    """Items that are made when they are asked for; their sizes are known before."""
+    """Items that are made when they are used; their sizes are known before."""
 
     sizes: NDArray[np.int64]  # (items, sides)
 
 
 def sizes_of(task: Batched[Item], items: Sequence[Item]) -> NDArray[np.int64]:
-    """What batches are planned with. (items, sides)"""
+    """The sizes of all items: (items, sides)."""
     if isinstance(items, LazyItems):
         return items.sizes
     sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
@@ -84,13 +84,13 @@ def in_batches(
     act: Callable[[Batch], Sequence[Any]],
     batch_tokens: int = 8192,
 ) -> list[Any]:
-    """One result per item, in the order of the items, computed longest first in few batches."""
+    """One result per item, in their order, computed in few batches, the longest items first."""
     if not items:
         return []
     device = next(model.parameters()).device
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
-    budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
+    budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # the longest item must fit
     done = 0
     with evaluating(model), without_plans(device):
         for places in plan_batches(sizes, budget, shuffle=False).batches:
@@ -103,7 +103,7 @@ def in_batches(
 
 
 def item_losses(model: nn.Module, items: Sequence[Item], task: Batched[Item]) -> list[float]:
-    """-Σ log p(target) of each item by itself, without smoothing."""
+    """-Σ log p(target) of each item, without smoothing."""
 
     def act(batch: Batch) -> list[float]:
         losses = task.outputs.losses(model(**batch.inputs).float(), batch.targets)
@@ -114,10 +114,10 @@ def item_losses(model: nn.Module, items: Sequence[Item], task: Batched[Item]) ->
 
 
 def summed_loss(model: nn.Module, items: Sequence[Item], task: Batched[Item]) -> float:
-    """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
+    """-Σ log p(target) over all items, without smoothing."""
 
     def act(batch: Batch) -> list[float]:
         total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
-        return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
+        return [total] + [0.0] * (len(batch.lines) - 1)  # in place of the first item
 
     return float(sum(in_batches(model, items, task, act)))

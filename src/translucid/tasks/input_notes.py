@@ -1,4 +1,4 @@
-"""What an answer cannot rest on: a text that is empty, or that the vocabulary does not cover."""
+"""Notes on texts whose answers are unreliable: empty, or with unknown tokens."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,13 +7,12 @@ from typing import Any
 
 from translucid.tasks.base import Task
 
-SHOWN = 5  # of the unknown words or characters
-FINE: dict[str, Any] = {}
+SHOWN = 5  # unknown words or characters in a summary
 
 
 @dataclass(frozen=True)
 class InputNote:
-    """One text that was read: whether it is empty, and what of it was read as <unk>."""
+    """Whether a text is empty, and which parts were read as <unk>."""
 
     empty: bool = False
     unknown: tuple[str, ...] = ()  # words or characters, one for each token
@@ -23,7 +22,7 @@ class InputNote:
 
     @property
     def words(self) -> str:
-        """For a cell of a table; nothing where all is well."""
+        """For a cell of a table; empty if there is nothing to note."""
         if self.empty:
             return "empty text"
         if not self.unknown:
@@ -31,16 +30,16 @@ class InputNote:
         return f"{len(self.unknown)} unknown: {_listed(dict.fromkeys(self.unknown))}"
 
     def as_json(self) -> dict[str, Any]:
-        """Keys beside the answer; none where all is well."""
+        """Keys to add to an answer in JSON."""
         if self.empty:
             return {"empty": True}
         if self.unknown:
             return {"unknown_tokens": len(self.unknown), "unknown": list(self.unknown)}
-        return FINE
+        return {}
 
 
 def note_of(task: Task[Any, Any], question: Any) -> InputNote:
-    """question: a text or its words, as the task is asked; numbers have no note."""
+    """The note on a text or its words; numbers have none."""
     words = [question] if isinstance(question, str) else question
     if not task.vocabularies or not all(isinstance(word, str) for word in words):
         return InputNote()
@@ -51,7 +50,7 @@ def note_of(task: Task[Any, Any], question: Any) -> InputNote:
 
 @dataclass
 class InputNotes:
-    """Counts over all texts of a command. empty_is_noted: not where an empty answer is right."""
+    """Counts over all texts of a command. empty_is_noted: false if an empty answer is right."""
 
     empty_is_noted: bool = True
     texts: int = 0
@@ -66,13 +65,13 @@ class InputNotes:
         self.unknown.update(note.unknown)
 
     def lines(self) -> list[str]:
-        """The summary; nothing where all is well."""
+        """The summary; empty if there is nothing to note."""
         lines = []
         if self.empty and self.empty_is_noted:
             verb = "is" if self.empty == 1 else "are"
             lines.append(
                 f"{self.empty:,} of {self.texts:,} texts {verb} empty: an answer to an empty text "
-                "says nothing"
+                "has no meaning"
             )
         if self.with_unknown:
             verb = "contains" if self.with_unknown == 1 else "contain"

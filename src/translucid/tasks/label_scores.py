@@ -1,14 +1,13 @@
-"""What the outputs of a classifier mean: labels that exclude each other (softmax), labels that may
-hold together (a sigmoid each), or scores (one number or several).
+"""What the outputs of a classifier mean: labels that exclude each other (softmax), labels that do
+not (one sigmoid each), or scores.
 
-Translucid trains classifiers of the first kind; opened models may be of any. The rule is that of
-transformers' text-classification pipeline: `problem_type` decides, and without it one output is a
-score between 0 and 1.
+Translucid trains classifiers of the first kind; imported models may be of any. The rule is that of
+transformers' text-classification pipeline: `problem_type` decides, and without it a single output
+is a score between 0 and 1.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -28,7 +27,7 @@ from translucid.tasks.outputs import (
 )
 
 Function = Literal["softmax", "sigmoid", "none"]
-# In the statistics of a model, where its labels do not simply exclude each other.
+# Keys of a model's statistics, for classifiers whose labels do not exclude each other.
 FUNCTION, PROBLEM = "function_to_apply", "problem_type"
 REGRESSION, SEVERAL, ONE = (
     "regression", "multi_label_classification", "single_label_classification",
@@ -38,27 +37,50 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class InputFlags:
-    """What was noticed about the text that an answer is for."""
+    """What was noticed about the text of an answer."""
 
-    empty: bool = False  # there was nothing to read
-    unknown_tokens: int = 0  # of the text, read as <unk>
+    empty: bool = False  # the text was empty
+    unknown_tokens: int = 0  # tokens of the text that were read as <unk>
 
 
 @dataclass(frozen=True)
 class Label(InputFlags):
-    """A class and how sure the model is of it."""
+    """The most probable label."""
 
     label: str
     probability: float
 
+    def line(self) -> str:
+        """For a line of text."""
+        return f"{self.label}\t{self.probability:.3f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"label": self.label, "probability": self.probability}
+
+    def columns(self) -> dict[str, Any]:
+        """As new columns of a table."""
+        return {"predicted_label": self.label, "probability": self.probability}
+
 
 @dataclass(frozen=True)
 class Labels(InputFlags):
-    """All labels with their probabilities, each by itself, and those that reach the threshold."""
+    """The labels whose probabilities are above the threshold, and the probabilities of all."""
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]
     threshold: float
+
+    def line(self) -> str:
+        named = [f"{label}\t{self.probabilities[label]:.3f}" for label in self.labels]
+        return "\t".join(named) or f"(no label above {self.threshold:g})"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"labels": list(self.labels), "probabilities": self.probabilities}
+
+    def columns(self) -> dict[str, Any]:
+        every = {f"probability_{label}": p for label, p in self.probabilities.items()}
+        return {"predicted_labels": "|".join(self.labels)} | every
 
 
 @dataclass(frozen=True)
@@ -69,9 +91,22 @@ class LabelScore(InputFlags):
 
     @property
     def score(self) -> float:
-        """The only one."""
+        """The only score."""
         (score,) = self.scores.values()
         return score
+
+    def line(self) -> str:
+        if len(self.scores) == 1:
+            return f"{self.score:.6g}"
+        return "\t".join(f"{name}\t{score:.6g}" for name, score in self.scores.items())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"score": self.score} if len(self.scores) == 1 else {"scores": self.scores}
+
+    def columns(self) -> dict[str, Any]:
+        if len(self.scores) == 1:
+            return {"score": self.score}
+        return {f"score_{name}": score for name, score in self.scores.items()}
 
 
 def function_of(problem: str | None, outputs: int) -> Function:
@@ -81,133 +116,51 @@ def function_of(problem: str | None, outputs: int) -> Function:
     return "sigmoid" if problem == SEVERAL or outputs == 1 else "softmax"
 
 
-class LabelReading(ABC):
-    """From the logits of a text to an answer."""
-
-    @abstractmethod
-    def values(self, logits: Tensor) -> Tensor:
-        """Logits (..., labels) as probabilities or scores."""
-
-    @abstractmethod
-    def answer(self, labels: Sequence[str], row: Sequence[float]) -> Any: ...
-
-    @abstractmethod
-    def text(self, answer: Any) -> str:
-        """One line."""
-
-    @abstractmethod
-    def json(self, answer: Any) -> dict[str, Any]: ...
-
-    @abstractmethod
-    def columns(self, answer: Any) -> dict[str, Any]:
-        """New columns of a table."""
-
-    @abstractmethod
-    def outputs(self, labels: Sequence[str]) -> Outputs: ...
-
-    def check_trainable(self, what: str) -> None:  # noqa: B027 (most refuse nothing)
-        """Refuse what needs one right label for each text. what: the command, for the message."""
-
-    def with_threshold(self, threshold: float) -> "LabelReading":
-        raise ConfigError(
-            f"threshold = {threshold}: is for models that give several labels at once "
-            f"({PROBLEM} = {SEVERAL}); leave it out"
-        )
-
-
-class OneOf(LabelReading):
-    """Labels that exclude each other."""
-
-    def values(self, logits: Tensor) -> Tensor:
-        return logits.softmax(dim=-1)
-
-    def answer(self, labels: Sequence[str], row: Sequence[float]) -> Label:
-        place = max(range(len(row)), key=row.__getitem__)  # of equal ones the first
-        return Label(labels[place], row[place])
-
-    def text(self, answer: Label) -> str:
-        return f"{answer.label}\t{answer.probability:.3f}"
-
-    def json(self, answer: Label) -> dict[str, Any]:
-        return {"label": answer.label, "probability": answer.probability}
-
-    def columns(self, answer: Label) -> dict[str, Any]:
-        return {"predicted_label": answer.label, "probability": answer.probability}
-
-    def outputs(self, labels: Sequence[str]) -> OneLabel:
-        return OneLabel(labels)
-
-
 @dataclass(frozen=True)
-class ManyLabels(LabelReading):
-    """Labels that may hold together: each has a probability of its own."""
+class LabelReading:
+    """How logits become an answer. function: what is applied to the logits; several: labels do not
+    exclude each other, and all above the threshold are given."""
 
+    function: Function = "softmax"
+    several: bool = False
     threshold: float = THRESHOLD
 
     def values(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid()
+        """Logits (..., labels) as probabilities or scores."""
+        if self.function == "softmax":
+            return logits.softmax(dim=-1)
+        return logits.sigmoid() if self.function == "sigmoid" else logits
 
-    def answer(self, labels: Sequence[str], row: Sequence[float]) -> Labels:
+    def answer(self, labels: Sequence[str], row: Sequence[float]) -> Label | Labels | LabelScore:
+        """row: the values of all labels."""
+        if self.function == "softmax":
+            place = max(range(len(row)), key=row.__getitem__)  # the first of equal ones
+            return Label(labels[place], row[place])
         every = dict(zip(labels, row, strict=True))
+        if not self.several:
+            return LabelScore(every)
         order = sorted(every, key=lambda label: -every[label])
         chosen = tuple(label for label in order if every[label] > self.threshold)
         return Labels(chosen, every, self.threshold)
 
-    def text(self, answer: Labels) -> str:
-        named = [f"{label}\t{answer.probabilities[label]:.3f}" for label in answer.labels]
-        return "\t".join(named) or f"(no label above {answer.threshold:g})"
-
-    def json(self, answer: Labels) -> dict[str, Any]:
-        return {"labels": list(answer.labels), "probabilities": answer.probabilities}
-
-    def columns(self, answer: Labels) -> dict[str, Any]:
-        every = {f"probability_{label}": p for label, p in answer.probabilities.items()}
-        return {"predicted_labels": "|".join(answer.labels)} | every
-
-    def outputs(self, labels: Sequence[str]) -> "LabelValues":
-        return LabelValues(labels, self)
+    def outputs(self, labels: Sequence[str]) -> Outputs:
+        return OneLabel(labels) if self.function == "softmax" else LabelValues(labels, self)
 
     def check_trainable(self, what: str) -> None:
-        raise _one_label_only(what, f"several labels at once ({PROBLEM} = {SEVERAL})")
+        """Refuse what needs one right label for each text. what: the command, for the message."""
+        if self.function != "softmax":
+            several = f"several labels at once ({PROBLEM} = {SEVERAL})"
+            raise _one_label_only(what, several if self.several else "scores, no labels")
 
-    def with_threshold(self, threshold: float) -> "ManyLabels":
+    def with_threshold(self, threshold: float) -> "LabelReading":
+        if not self.several:
+            raise ConfigError(
+                f"threshold = {threshold}: is for models that give several labels at once "
+                f"({PROBLEM} = {SEVERAL}); leave it out"
+            )
         if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold = {threshold}: a probability from 0 to 1 is needed")
-        return ManyLabels(threshold)
-
-
-@dataclass(frozen=True)
-class Scores(LabelReading):
-    """Numbers, such as the relevance of a passage. function: what is applied to the logits."""
-
-    function: Literal["sigmoid", "none"]
-
-    def values(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid() if self.function == "sigmoid" else logits
-
-    def answer(self, labels: Sequence[str], row: Sequence[float]) -> LabelScore:
-        return LabelScore(dict(zip(labels, row, strict=True)))
-
-    def text(self, answer: LabelScore) -> str:
-        if len(answer.scores) == 1:
-            return f"{answer.score:.6g}"
-        return "\t".join(f"{name}\t{score:.6g}" for name, score in answer.scores.items())
-
-    def json(self, answer: LabelScore) -> dict[str, Any]:
-        if len(answer.scores) == 1:
-            return {"score": answer.score}
-        return {"scores": answer.scores}
-
-    def columns(self, answer: LabelScore) -> dict[str, Any]:
-        if len(answer.scores) == 1:
-            return {"score": answer.score}
-        return {f"score_{name}": score for name, score in answer.scores.items()}
-
-    def outputs(self, labels: Sequence[str]) -> "LabelValues":
-        return LabelValues(labels, self)
-
-    def check_trainable(self, what: str) -> None:
-        raise _one_label_only(what, "scores, no labels")
+            raise ConfigError(f"threshold = {threshold}: must be a probability from 0 to 1")
+        return replace(self, threshold=threshold)
 
 
 def _one_label_only(what: str, gives: str) -> InputError:
@@ -218,22 +171,18 @@ def _one_label_only(what: str, gives: str) -> InputError:
 
 
 def reading_of(statistics: Mapping[str, Any]) -> LabelReading:
-    """As a model's folder says; labels exclude each other unless it says otherwise."""
+    """As a model's folder says; by default, labels exclude each other."""
     function = statistics.get(FUNCTION, "softmax")
-    if function == "softmax":
-        return OneOf()
-    if function == "sigmoid" and statistics.get(PROBLEM) == SEVERAL:
-        return ManyLabels()
-    if function in ("sigmoid", "none"):
-        return Scores(function)
-    raise InputError(
-        f"{FUNCTION} = {str(function)[:60]!r}: softmax, sigmoid or none is known; copy the model "
-        "again, whole"
-    )
+    if function not in ("softmax", "sigmoid", "none"):
+        raise InputError(
+            f"{FUNCTION} = {str(function)[:60]!r}: must be softmax, sigmoid or none; copy the "
+            "model again, whole"
+        )
+    return LabelReading(function, function == "sigmoid" and statistics.get(PROBLEM) == SEVERAL)
 
 
 class LabelValues(Values):
-    """Outputs with names that do not compete."""
+    """Named outputs that do not exclude each other."""
 
     def __init__(self, labels: Sequence[str], reading: LabelReading) -> None:
         super().__init__()
@@ -267,8 +216,7 @@ class LabelValues(Values):
             for label, value in zip(self.labels, floats(scores), strict=True)
         )
         sentence = "The weighted sum of the last layer is the score of each output."
-        if not isinstance(self.reading, Scores) or self.reading.function == "sigmoid":
+        if self.reading.function == "sigmoid":
             sentence += " The sigmoid brings each by itself between 0 and 1."
-        answer = self.reading.answer(self.labels, scores.tolist())
-        words = self.reading.text(answer).replace("\t", " ")
+        words = self.reading.answer(self.labels, scores.tolist()).line().replace("\t", " ")
         return [Ending("values", "the outputs", sentence, rows)], words

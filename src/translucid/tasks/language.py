@@ -1,4 +1,4 @@
-"""Language modelling: say the next word at every position."""
+"""Language modelling: predict the next token at every position."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,40 +22,41 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel, evaluating
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Task, Traits, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
 from translucid.tasks.in_batches import LazyItems, advance, item_losses, summed_loss
 from translucid.tasks.loss import cross_entropy
-from translucid.tasks.next_tokens import NextTokens, never_generated
+from translucid.tasks.next_tokens import NextTokens, search_ids
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline
 from translucid.tasks.significance import PER_TOKEN, Sums, ratio
+from translucid.tasks.text_task import read_texts
 from translucid.tasks.words import Words, of_text, readable
 
 if TYPE_CHECKING:
     from translucid.data.corpus.token_store import Store
 
-MOST_ROWS = 20_000  # of the training text, in which a baseline counts tokens
-BEGINNING = 6  # words of a text that a model is asked to go on with
-STRETCH = 1024  # tokens of a stream that are read at once; of no effect but on time and memory
-CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
+MOST_ROWS = 20_000  # rows of the training text in which the baseline counts tokens
+BEGINNING = 6  # words of a text that are used as a prompt
+STRETCH = 1024  # tokens of a stream that are read at once; affects only time and memory
+CONTINUED, FOLLOWED = 100, 12  # tokens of a continuation: in answers, and during training
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageItem:
-    """A row of text, and at each place the token that comes next."""
+    """A row of text, and the next token at each position."""
 
     ids: list[int]
     targets: list[int]
-    characters: float  # of the text that the targets spell, for bits per character
+    characters: float  # in the text of the targets, for bits per character
     line: int
 
 
 class StoreRows(LazyItems[LanguageItem]):
-    """The stream of a store in rows, as `pack` cuts it; a slice of them is as lazy."""
+    """The rows of a token store, cut as `pack` does, and read from disk when they are used."""
 
     def __init__(
         self, store: "Store", length: int, start_id: int, numbers: range | None = None
@@ -89,35 +90,33 @@ class StoreRows(LazyItems[LanguageItem]):
 
 @task
 class Language(Task[Text, LanguageItem]):
-    """Perplexity is the model's doubt among equally likely words; bits per character do not
-    depend on the tokenizer."""
+    """Scored by perplexity per token, and by bits per character, which do not depend on the
+    tokenizer."""
 
     name = "language"
     around = ("eos", None)  # see start_id
     metric = "perplexity"
     higher_is_better = False
     shape, head = "decoder", "language"
-    running_text = storable = True
-    command = "generate"
-    asks_about, answer_name = ("text",), "continuation"
-    data_keys = ("text_column", "unit", "keep_empty", "max_length")
-    decoding_keys = ("context", "carry_state")
-    task_keys = ("label_smoothing",)
+    answer_name = "continuation"
+    traits = Traits(
+        command="generate",
+        asks_about=("text",),
+        data_keys=("text_column", "unit", "keep_empty", "max_length"),
+        decoding_keys=("context", "carry_state"),
+        task_keys=("label_smoothing",),
+        running_text=True,
+        storable=True,
+        loss_by_evaluating=True,
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
-        from translucid.data.readers import read  # only where there are files to read
-
-        return read.read_text(
-            files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
-            rule=data.rule, loading=loading,
-        )  # fmt: skip
+        return read_texts(files, data, loading)
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Text]:
-        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
-
-        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        for line, made in toy_sentences(split, count):
             yield Text(made.source, line)
 
     @classmethod
@@ -142,17 +141,18 @@ class Language(Task[Text, LanguageItem]):
         return f"decoding.context = {self.context}: {file}, row {item.line}"
 
     def first_text(self, records: Sequence[Text], items: Sequence[LanguageItem]) -> str:
-        """The beginning of the first text, for a model to go on with."""
+        """The beginning of the first text, as a prompt."""
         text = next((record.text for record in records if record.text.strip()), "")
-        if not text and items:  # from a store: only tokens
+        if not text and items:  # a token store has no records
             text = self.tokenizer.decode(list(items[0].ids)[:BEGINNING])
         return " ".join(text.split()[:BEGINNING])
 
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
-        """A prompt that is too long is told where it is continued."""
+        """Accept any length here: generation refuses prompts that are too long."""
 
     def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[str]:
-        """How each line most likely goes on, token by token."""
+        """The continuation of each line, by greedy search unless the model's folder says
+        otherwise."""
         return [self._continued(model, line, CONTINUED) for line in lines]
 
     def _continued(self, model: Any, line: str, tokens: int) -> str:
@@ -160,11 +160,8 @@ class Language(Task[Text, LanguageItem]):
         config = GenerationConfig(beam_size=1, max_length=tokens)
         if self.search is not None:
             config = self.search.with_options(max_length=tokens)
-        ((best,),) = find(
-            model, [[*start, *prompt]], None, config, eos=self.tokenizer.eos_id,
-            pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, model),
-            ends=self.tokenizer.special.ends,
-        )  # fmt: skip
+        ids = search_ids(self.tokenizer, model)
+        ((best,),) = find(model, [[*start, *prompt]], None, config, **ids)
         return self.tokenizer.decode([*prompt, *best.tokens])
 
     def answer_text(self, answer: str) -> str:
@@ -182,26 +179,26 @@ class Language(Task[Text, LanguageItem]):
         carry_state: bool = False, search: GenerationConfig | None = None,
         sampling: SamplingConfig | None = None,
     ) -> None:  # fmt: skip
-        """search, sampling: how an opened model writes, as its folder says."""
+        """search, sampling: how an imported model generates, from its generation_config.json."""
         self.search, self.sampling = search, sampling
         self.tokenizer, self.smoothing, self.context = tokenizer, smoothing, context
         self.carry_state = carry_state
 
     @property
     def start_id(self) -> int:
-        """What stands before the first of all texts: the end of a text before it.
-        A start of its own would be seen once in all rows, and never be learnt."""
+        """The token before the first text: the end token. A start token would occur once in all
+        rows and never be learned."""
         return self.tokenizer.eos_id
 
     def prompt(self, text: str) -> tuple[list[int], list[int]]:
-        """What stands before a text, as in the rows of training or as its tokenizer says; and the
-        text. Where nothing stands before it, an empty one has to begin with something."""
+        """The special tokens before a text, and its ids. An empty text always has a token before
+        it, as a model cannot read nothing."""
         ids = self.tokenizer.encode(text)
         start = list(self.tokenizer.frame(*self.around).prefix)
         return start or ([] if ids else [self.start_id]), ids
 
     def encode(self, record: Text) -> LanguageItem:
-        """One text by itself, between start and end."""
+        """One text between start and end."""
         start, ids = self.prompt(record.text)
         read = [*start, *ids]
         targets = [*[IGNORE] * (len(start) - 1), *(ids if start else ids[1:])]
@@ -210,7 +207,7 @@ class Language(Task[Text, LanguageItem]):
         )
 
     def rows(self, records: Sequence[Text], length: int) -> list[LanguageItem]:
-        """All texts end to end, cut into rows of `length`; every token is a target once."""
+        """All texts joined and cut into rows of `length` tokens; every token is a target once."""
         t = self.tokenizer
         documents = (t.encode_document(record.text) for record in records)
         packed = pack(documents, length, bos=self.start_id, eos=t.eos_id, pad_id=t.pad_id)
@@ -223,7 +220,7 @@ class Language(Task[Text, LanguageItem]):
         ]
 
     def rows_of(self, store: "Store", length: int) -> "StoreRows":
-        """The same rows from a store, read when they are asked for."""
+        """The same rows from a token store, read from disk when they are used."""
         self.tokenizer.check(store.manifest.making.tokenizer, str(store.folder))
         return StoreRows(store, length, self.start_id)
 
@@ -252,10 +249,10 @@ class Language(Task[Text, LanguageItem]):
         )  # fmt: skip
 
     def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
-        """The same targets, each once, with `context` tokens of the text before every row.
+        """The same targets with `context` tokens of the text before every row.
 
-        Rows become shorter by that, so that what is read at once is as long as in training; only
-        a context that fills a row by itself makes it longer.
+        Rows have fewer targets instead, so that the model reads no more tokens at once than in
+        training, unless the context alone fills a row.
         """
         if not self.context or not items:
             return items
@@ -283,10 +280,9 @@ class Language(Task[Text, LanguageItem]):
         rows: Sequence[LanguageItem],
         items: Sequence[LanguageItem],
     ) -> dict[str, Sums]:
-        """Of rows of the text, as they were read. Only where tokenizer and lengths are the same do
-        two models have the same rows."""
+        """An example is a row. Two models have the same rows if tokenizer and lengths agree."""
         counts = [sum(target != IGNORE for target in row.targets) for row in rows]
-        characters = sum(item.characters for item in items) / max(sum(counts), 1)  # for each token
+        characters = sum(item.characters for item in items) / max(sum(counts), 1)  # per token
         fingerprint = self.tokenizer.fingerprint
         examples = tuple((fingerprint, *row) for row in enumerate(counts, start=1))
         terms = np.array([*zip(losses, counts, strict=True)], dtype=np.float64).reshape(-1, 2)
@@ -308,8 +304,8 @@ class Language(Task[Text, LanguageItem]):
 
     @torch.no_grad()
     def _loss_of_stream(self, model: nn.Module, items: Sequence[LanguageItem]) -> float:
-        """-Σ log p(target), each token after all that stand before it: one long text, read in
-        stretches, the state carried from one to the next."""
+        """-Σ log p(target) of one long text: the recurrent state is carried from stretch to
+        stretch, so that each token depends on all before it."""
         if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
             raise InputError(
                 "carry_state = true: this model has no state to carry; leave it out, or give "
@@ -330,7 +326,7 @@ class Language(Task[Text, LanguageItem]):
     def baseline(self, train: Sequence[LanguageItem], held_out: Sequence[LanguageItem]) -> Baseline:
         rows = spread_out(train, MOST_ROWS)
         targets = np.fromiter((i for item in rows for i in item.targets), dtype=np.int64)
-        # Each token once more, so that none is impossible.
+        # Add-one smoothing: no token is impossible.
         counts = np.bincount(targets, minlength=len(self.tokenizer)) + 1
         nats = -np.log(counts / counts.sum())
         wanted = np.fromiter((i for item in held_out for i in item.targets), dtype=np.int64)
@@ -348,13 +344,12 @@ class Language(Task[Text, LanguageItem]):
             }
         )
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     samples = ("The dogs that the cat sees",)
-    loss_by_evaluating = True
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """A text that may go on; it is its own target."""
+        """A text is its own target, shifted by one token."""
         if target is not None:
             raise InputError(
                 f"target = {target!r}: a model for task {self.name} has none; leave it out"

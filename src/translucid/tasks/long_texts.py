@@ -1,4 +1,4 @@
-"""Examples that are longer than `data.max_length`, and texts that are longer than a model reads."""
+"""Examples above `data.max_length`, and texts above the limit of a model."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,21 +16,21 @@ Item = TypeVar("Item")
 
 
 def text_limit(model: nn.Module, limit: int | None = None) -> int | None:
-    """How many tokens a model reads; limit: of the task, perhaps fewer. None: any number."""
+    """The number of tokens that a model reads, or `limit` if that is smaller; None: any number."""
     context_length = getattr(getattr(model, "config", None), "context_length", None)
     return min((n for n in (context_length, limit) if n is not None), default=None)
 
 
 def cut_to(task: Task[Any, Item], items: Sequence[Item], max_length: int | None) -> list[Item]:
-    """The items, of longer ones their beginning; a warning says how many those were."""
+    """Truncate items above `max_length`, with a warning that counts them."""
     if max_length is None:
         return list(items)
     long = sum(max(task.sizes(item)) > max_length for item in items)
     if long:
         texts = "1 text has" if long == 1 else f"{long:,} texts have"
         words = (
-            f"{texts} more than the {max_length:,} tokens that this model reads: truncated, so "
-            "that only the beginning was read; split long texts, if the rest matters"
+            f"{texts} more than the {max_length:,} tokens that this model reads: truncated; split "
+            "long texts, if the rest matters"
         )
         warnings.warn(CutText(words, long), stacklevel=2)
     return [
@@ -51,8 +51,8 @@ def limit_length(
     part: training, validation or test, for the message that `say` receives.
     """
     long = data.long or task.long
-    if part != "training":
-        long = task.long_when_scored(long)
+    if part != "training" and long == "truncate" and task.long == "split":
+        long = "split"  # where a task can split texts, none is scored in part
     items: list[Item] = []
     longer: list[Item] = []
     for item in whole:
@@ -86,7 +86,7 @@ def limit_length(
         {f"over {data.max_length} tokens": count} if longer and long == "skip" else {},
         truncated=count if long == "truncate" else 0,
         in_windows=count if long == "split" else 0,
-        noun="row" if task.running_text else "example",
+        noun="row" if task.traits.running_text else "example",
     )
 
 

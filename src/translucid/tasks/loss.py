@@ -15,8 +15,8 @@ def cross_entropy(
 ) -> Tensor:
     """-Σ log p(target), over the targets that are not IGNORE.
 
-    Smoothing spreads that fraction of the target's mass over all classes but those in `never`: a
-    word that no model may write, such as padding, gets none.
+    Smoothing spreads that fraction of the target's probability over all classes except those in
+    `never`, such as padding.
     """
     logits, targets = logits.flatten(0, -2), targets.flatten()  # (targets, classes), (targets,)
     if _in_one_kernel(logits):
@@ -35,13 +35,13 @@ def cross_entropy(
 
 
 def _large_on_cpu(logits: Tensor) -> bool:
-    """Where a gradient is wanted of more logits than a cache holds."""
+    """Whether a gradient is needed for more logits than fit a CPU's cache."""
     wanted = logits.requires_grad and logits.device.type == "cpu" and logits.numel() >= 2**20
     return wanted and logits.dtype is torch.float32 and not torch.compiler.is_compiling()
 
 
 def _in_one_kernel(logits: Tensor) -> bool:
-    """Where each logit is read once; kernels for float64 are the plain ones."""
+    """Whether the GPU kernel, which reads each logit once, supports these logits."""
     return (
         logits.is_cuda
         and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
@@ -54,12 +54,12 @@ def _in_one_kernel(logits: Tensor) -> bool:
 def plain_cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
 ) -> Tensor:
-    """The same by torch's own operations; logits (targets, classes)."""
+    """The same with torch's own operations. logits: (targets, classes)"""
     logits = logits.float()
     if smoothing == 0:
         return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
-    # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which
-    # would make a GPU wait for the CPU.
+    # -log p(class) = log Z - logit(class) for every class. Indexing by a mask or a list would make
+    # the GPU wait for the CPU.
     counts = targets != IGNORE
     log_z = logits.logsumexp(dim=-1)
     target_logits = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]

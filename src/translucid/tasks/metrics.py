@@ -1,4 +1,4 @@
-"""Scores. Each takes plain Python values and says exactly what it counts."""
+"""Metrics of plain Python values."""
 
 import math
 import statistics
@@ -26,12 +26,12 @@ def accuracy(predicted: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def confusion(predicted: Sequence[str], gold: Sequence[str]) -> dict[tuple[str, str], int]:
-    """How often each (gold, predicted) pair of labels occurred."""
+    """The count of each (gold, predicted) pair of labels."""
     return dict(Counter(zip(gold, predicted, strict=True)))
 
 
 def macro_f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """The mean of the labels' F1, over every label that was predicted or right at least once."""
+    """The mean F1 of all labels that were predicted or right at least once."""
     labels = sorted({*predicted, *gold})
     return sum(_label_f1(label, predicted, gold) for label in labels) / max(len(labels), 1)
 
@@ -42,21 +42,20 @@ def _label_f1(label: str, predicted: Sequence[str], gold: Sequence[str]) -> floa
 
 
 def macro_f1_of_counts(counts: NDArray[np.float64]) -> float:
-    """The same of hits, predicted and gold of one label after the other; a label that a sample
-    lacks does not count."""
+    """Macro F1 of (hits, predicted, gold) for each label; labels that do not occur are ignored."""
     hits, predicted, gold = counts.reshape(-1, 3).T
-    there = predicted + gold > 0
-    return float((2 * hits[there] / (predicted + gold)[there]).mean()) if there.any() else 0.0
+    occurs = predicted + gold > 0
+    return float((2 * hits[occurs] / (predicted + gold)[occurs]).mean()) if occurs.any() else 0.0
 
 
 def f1(hits: int, predicted: int, gold: int) -> float:
-    """2 hits / (predicted + gold): the harmonic mean of precision and recall; 0 when none."""
+    """2 hits / (predicted + gold): the harmonic mean of precision and recall."""
     return 2 * hits / (predicted + gold) if predicted + gold else 0.0
 
 
 @dataclass(frozen=True, order=True)
 class TagSpan:
-    """A labelled run of words: first word, one past the last, label."""
+    """A labelled span of words; `end` is one past the last."""
 
     start: int
     end: int
@@ -66,8 +65,8 @@ class TagSpan:
 def spans(tags: Sequence[str], mode: SpanMode = "strict") -> list[TagSpan]:
     """The entities that BIO tags mark.
 
-    strict: an entity begins with B-. An I- that continues nothing of its own label is no entity.
-    lenient: such an I- begins an entity, as the CoNLL-2000 script has it.
+    strict: an entity begins with B-; an I- that continues no entity of its label is ignored.
+    lenient: such an I- begins an entity, as in the CoNLL-2000 script.
     """
     return [TagSpan(*chunk) for chunk in chunks(tags, strict=mode == "strict")]
 
@@ -86,66 +85,53 @@ def span_f1(
 def span_counts(
     predicted: Sequence[str], gold: Sequence[str], mode: SpanMode = "strict"
 ) -> tuple[int, int, int]:
-    """Of one sentence: hits, predicted and gold entities."""
+    """The number of hits, predicted and gold entities of one sentence."""
     mine, right = set(spans(predicted, mode)), set(spans(gold, mode))
     return len(mine & right), len(mine), len(right)
 
 
 def perplexity(nats: float, tokens: float) -> float:
-    """e to the mean loss per token; infinite where that overflows."""
+    """e to the mean loss per token; infinite if that overflows."""
     mean = nats / max(tokens, 1)
     return math.exp(mean) if mean < 700 else math.inf
 
 
 def bits_per_character(nats: float, characters: float) -> float:
-    """The loss over all tokens in bits, spread over the characters of the text."""
+    """The loss over all tokens in bits, divided by the characters of the text."""
     return nats / math.log(2) / max(characters, 1)
 
 
-@dataclass(frozen=True)
-class TranslationScore:
-    """BLEU and chrF with the signatures that make them comparable, and exact matches."""
-
-    bleu: float
-    chrf: float
-    exact: float  # share of outputs equal to the reference
-    bleu_signature: str
-    chrf_signature: str
-
-
 def translation_metrics() -> tuple["BLEU", "CHRF"]:
-    """As they are scored here: sacrebleu's defaults."""
+    """BLEU and chrF with sacrebleu's defaults."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     return BLEU(), CHRF()
 
 
-def translation(predicted: Sequence[str], gold: Sequence[str]) -> TranslationScore:
-    """Scores of detokenised translations, through sacrebleu: cased, one reference each."""
-    bleu, chrf = translation_metrics()
-    bleu_score = bleu.corpus_score(list(predicted), [list(gold)]).score
-    chrf_score = chrf.corpus_score(list(predicted), [list(gold)]).score
-    return TranslationScore(
-        bleu_score,
-        chrf_score,
-        accuracy(list(predicted), list(gold)),
-        str(bleu.get_signature()),
-        str(chrf.get_signature()),
-    )
+def translation(
+    predicted: Sequence[str], gold: Sequence[str]
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """BLEU, chrF and the fraction of exact matches of detokenised translations, with sacrebleu
+    (cased, one reference each), and the signatures of the metrics."""
+    numbers, notes = dict[str, float](), list[str]()
+    for name, metric in zip(("bleu", "chrf"), translation_metrics(), strict=True):
+        numbers[name] = metric.corpus_score(list(predicted), [list(gold)]).score
+        notes.append(f"{name}: {metric.get_signature()}")
+    return numbers | {"exact_match": accuracy(predicted, gold)}, tuple(notes)
 
 
 def corpus_sums(
     metric: "SacrebleuMetric", predicted: Sequence[str], gold: Sequence[str]
 ) -> tuple[list[list[float]], Callable[[NDArray[np.float64]], float]]:
-    """What each sentence adds to the counts that a metric of sacrebleu is a function of, and that
-    function. Its own significance tests use the same two methods; nothing public gives them."""
+    """The counts of each sentence, and the metric as a function of their sum. sacrebleu's own
+    significance tests use the same private methods; there are no public ones."""
     counts = metric._extract_corpus_statistics(list(predicted), [list(gold)])
     return counts, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def r_squared(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    """1 - squared error / variance: 1 is perfect, 0 as good as the mean, below 0 worse than it."""
+    """1 - squared error / variance: 1 is perfect, 0 as good as predicting the mean."""
     mean = sum(gold) / max(len(gold), 1)
     error = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
     spread = sum((g - mean) ** 2 for g in gold)
@@ -153,14 +139,14 @@ def r_squared(predicted: Sequence[float], gold: Sequence[float]) -> float:
 
 
 def r_squared_of_sums(sums: NDArray[np.float64]) -> float:
-    """The same of squared errors, count, and the sums of gold values and of their squares."""
+    """R² from the sums of squared errors, counts, gold values and their squares."""
     error, count, total, squares = sums.tolist()
     spread = squares - total**2 / max(count, 1)
     return 1 - error / spread if spread > 0 else 0.0
 
 
 def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    """Covariance / product of the deviations; 0 where either has none."""
+    """Pearson's correlation; 0 if either side is constant."""
     return statistics.correlation(predicted, gold) if _vary(predicted) and _vary(gold) else 0.0
 
 
@@ -170,7 +156,7 @@ def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """From 1 on; equal values share the mean of theirs."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     places: dict[float, list[int]] = {}
     for rank, value in enumerate(sorted(values), start=1):
         places.setdefault(value, []).append(rank)

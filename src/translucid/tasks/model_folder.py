@@ -1,15 +1,16 @@
-"""The model folder: what training writes and everything else reads.
+"""The model folder, which training writes.
 
     config.json         the model's config, the task, its labels, the tokenizers' fingerprints
     model.safetensors   the weights
-    source/ target/     the tokenizers; or tokenizer/ where one serves all
-    manifest.json       a SHA-256 of every other file but the card
+    source/ target/     the tokenizers; or tokenizer/ if there is one
+    manifest.json       the SHA-256 of every other file except the model card
     README.md           the model card
 
-A task or positions of the user's own are named in config.json with the file they came from and its
-SHA-256; the file itself is not in the folder, and never loaded because of it.
+If the task or the positions are the user's own code, config.json names the source file with its
+SHA-256. The file itself is not in the folder and never loaded because of it.
 
-No pickle. A folder appears whole or not at all: it is written aside and renamed.
+Nothing is pickled. The folder is written under another name and then renamed, so that it is always
+complete.
 """
 
 import json
@@ -41,25 +42,21 @@ from translucid.tasks.vocabulary import set_word_dropout
 
 FORMAT = 2
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-LARGEST = 1 << 62  # no size of a tensor is
+LARGEST = 1 << 62  # no tensor has a size like this
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A trained network with all it needs to be used."""
+    """A trained network with everything needed to use it."""
 
     network: Network
     task: str  # its name
-    tokenizers: dict[str, Tokenizer] = field(
-        default_factory=dict
-    )  # "tokenizer", or "source" and "target"
+    tokenizers: dict[str, Tokenizer] = field(default_factory=dict)  # "tokenizer", or source, target
     labels: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
-    decoding: dict[str, Any] = field(
-        default_factory=dict
-    )  # keys of DecodingConfig, as the run had them
-    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
-    statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: to be shown
+    decoding: dict[str, Any] = field(default_factory=dict)  # keys of DecodingConfig in its run
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig, how data is read
+    statistics: dict[str, Any] = field(default_factory=dict)  # from `Task.measure`
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
     def __post_init__(self) -> None:
@@ -67,7 +64,7 @@ class Bundle:
 
 
 class _StoredSection(Config):
-    """Of config.json: what must be there, and of which kind."""
+    """A section of config.json; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
@@ -83,7 +80,7 @@ class _Described(_StoredSection):
     labels: list[str]
     tokenizers: dict[str, str]
     facts: _Facts
-    decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles, nor the next
+    decoding: dict[str, Any] = Field(default_factory=dict)  # older folders lack this and the next
     data: dict[str, Any] = Field(default_factory=dict)
     statistics: dict[str, Any] = Field(default_factory=dict)
     columns: dict[str, int | str | list[int | str]] = Field(default_factory=dict)
@@ -91,9 +88,9 @@ class _Described(_StoredSection):
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
-    """Write the folder whole, in place of a model that may be there."""
+    """Write the folder; replaces a model that is there."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
-        raise InputError(f"{folder} holds other things than a model; give a new folder")
+        raise InputError(f"{folder} is not empty and not a model; give a new folder")
 
     def fill(aside: Path) -> None:
         for name, tokenizer in bundle.tokenizers.items():
@@ -114,7 +111,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
         from translucid.core import extensions
 
         if noted := extensions.used(own_names(bundle.task, bundle.network.config)):
-            config["code"] = [asdict(source) for source in noted]  # for people; nothing loads it
+            config["code"] = [asdict(source) for source in noted]  # only for messages
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (aside / CONFIG).write_text(text, "utf-8")
         (aside / CARD).write_text(card, "utf-8")
@@ -123,28 +120,28 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
 
 
 def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
-    """The names that may be the user's own."""
+    """The registered names of a model that may be the user's own code."""
     positions = config.model_dump().get("positions")
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
 
 def place(folder: str | Path) -> Path:
-    """A model folder itself; of a run folder the best model, or else the newest."""
+    """The model folder itself, or the best (otherwise the last) model of a run folder."""
     folder = Path(folder)
     places = [standing(place) for place in (folder, folder / "best", folder / "last")]
     try:
         chosen = next((place for place in places if os.path.lexists(place / CONFIG)), folder)
     except ValueError:  # a NUL in the name
-        raise InputError(f"{str(folder)!r} cannot be the name of a folder") from None
+        raise InputError(f"{str(folder)!r} is not a valid folder name") from None
     return chosen if chosen in (folder, places[0]) else inside(folder, chosen.name, "a run")
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
-    """Read a model folder, or of a run folder the best model, or else the newest."""
+    """Read a model folder, or the best (otherwise the last) model of a run folder."""
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         raise InputError(
-            f"{folder} is no model folder: it holds no {CONFIG}"
+            f"{folder} is not a model folder: it has no {CONFIG}"
             + ("" if folder.is_dir() else " (there is no such folder)")
             + "; give the folder that training wrote, demo:NAME for a model of the package, or "
             "hf:ORG/NAME for one on the hub"
@@ -156,12 +153,12 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
 
 
 def _load(folder: Path) -> Bundle:
-    """Read the folder, whoever may have written it: what it declares is checked against what it
-    holds before anything is made of it."""
+    """Read a folder of unknown origin: its config is checked against its weights before the network
+    is built."""
     weights = inside(folder, WEIGHTS, "a model")
     declared: list[int] = []
     with suppress(FileNotFoundError), open_regular(weights):
-        declared = declared_sizes(weights)  # before gigabytes of something else are read
+        declared = declared_sizes(weights)  # before gigabytes are read to verify the hashes
     wrong = fault(folder)
     if wrong is not None:
         raise InputError(f"{wrong}; copy the folder again, whole")
@@ -177,13 +174,13 @@ def _load(folder: Path) -> Bundle:
     except ConfigError as error:
         raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
     if described.code:
-        from translucid.core import extensions  # only for models of a user's own code
+        from translucid.core import extensions  # only for models with a user's own code
 
         extensions.require(described.code, (TASKS, POSITIONS), folder)
     sizes = described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
         raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
-    for key in ("layers", "ensemble_size"):  # each layer and each member has tensors of its own
+    for key in ("layers", "ensemble_size"):  # each has tensors of its own
         if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
             raise InputError(
                 f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
@@ -195,27 +192,25 @@ def _load(folder: Path) -> Bundle:
         name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
         for name, fingerprint in described.tokenizers.items()
     }
+    columns: dict[str, Columns] = {
+        role: tuple(column) if isinstance(column, list) else column  # JSON has no tuples
+        for role, column in described.columns.items()
+    }
     opened = Bundle(
         network, described.task, tokenizers, tuple(described.labels), config["facts"],
-        described.decoding, described.data, described.statistics, _columns(described.columns),
+        described.decoding, described.data, described.statistics, columns,
     )  # fmt: skip
     _check_fits(opened, folder)
     return opened
 
 
-def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Columns]:
-    """JSON has no tuples."""
-    return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
-
-
 def is_own(config: Mapping[str, Any]) -> bool:
-    """Whether Translucid wrote this config.json: no other tool's has the key `format`."""
+    """Whether Translucid wrote this config.json: only ours has the key `format`."""
     return "format" in config
 
 
 def is_model_folder(path: Path) -> bool:
-    """Whether a folder holds a model that Translucid wrote. A folder that cannot be read as one
-    does not; opening it says why."""
+    """Whether a folder contains a model that Translucid wrote."""
     if not path.is_dir():
         return False
     with suppress(InputError):
@@ -230,7 +225,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
         mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
-    # What an encoder labels, a decoder may too: it has read all when it has read the last token.
+    # A decoder may replace an encoder: at the last token it has read the whole text.
     also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
     for key in ("shape", "head"):
         wanted = sizes.get(key, "")
@@ -248,14 +243,14 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
             mistakes.append("no tokenizer")
     if mistakes:
         raise InputError(
-            f"{folder / CONFIG} does not describe what is beside it: {'; '.join(mistakes)}; copy "
-            "the folder again, whole"
+            f"{folder / CONFIG} does not match the other files: {'; '.join(mistakes)}; copy the "
+            "folder again, whole"
         )
 
 
 def _reading_limit(held: Bundle) -> int | None:
-    """Tokens to which the model's run truncated long texts, or of their windows; None: it did
-    neither."""
+    """The tokens to which the model's run truncated long texts, or in each of their windows; None
+    if it skipped them."""
     limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
     if limit is not None and (type(limit) is not int or limit < 2):
         raise InputError(
@@ -266,7 +261,7 @@ def _reading_limit(held: Bundle) -> int | None:
 
 
 def task_of(held: Bundle) -> Task[Any, Any]:
-    """The task of a model folder."""
+    """The task object of a model."""
     resources = Resources(
         held.tokenizers,
         held.labels,
@@ -279,7 +274,7 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         return TASKS[held.task].make(resources)
     except (LookupError, TypeError) as error:
         raise InputError(
-            f"a model for task {held.task} needs more than its folder holds "
+            f"a model for task {held.task} needs more than its folder contains "
             f"({type(error).__name__}: {error}); copy the folder again, whole"
         ) from error
 
@@ -288,22 +283,21 @@ Item = TypeVar("Item")
 
 
 def expect(task: Task[Any, Any], *names: str) -> Any:
-    """Return the task if it is one of these, or derived from one; otherwise raise an error that
-    shows how to use its models."""
+    """The task, if it is one of these or a subclass; the error says how to use its models."""
     if not isinstance(task, tuple(TASKS[name] for name in names)):
-        raise WrongTaskError(task.name, task.command)
+        raise WrongTaskError(task.name, task.traits.command)
     return task
 
 
 def check_task(task: Task[Any, Any], name: str) -> None:
-    """Refuse a model that was trained for another task than the one of this name."""
+    """Refuse a model that was trained for another task."""
     if task.name != name:
-        raise WrongTaskError(task.name, task.command)
+        raise WrongTaskError(task.name, task.traits.command)
 
 
 def several(texts: Sequence[Item]) -> Sequence[Item]:
-    """The texts, if they are a list of them."""
+    """Refuse a single text in place of a list of texts."""
     if isinstance(texts, str):
-        shown = repr(texts) if len(texts) <= 60 else "text"  # half a text would be another one
+        shown = repr(texts) if len(texts) <= 60 else "text"
         raise InputError(f"a list of texts is needed, not one text; write [{shown}]")
     return texts

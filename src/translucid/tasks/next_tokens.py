@@ -1,4 +1,4 @@
-"""Outputs that are the next token at each position: what a language model or a translator says."""
+"""Outputs that are the next token at each position, of language and translation models."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,20 +12,20 @@ from translucid.generate.decoded import END
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
 from translucid.tasks.batch import IGNORE, Batch
-from translucid.tasks.choices import Choices, least_sure
+from translucid.tasks.choices import Choices, least_sure, ranked
 from translucid.tasks.example import Example
-from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, floats, place_of
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, OutputRow, place_of
 from translucid.tasks.words import readable
 
 SOFTMAX = (
     "Every token of the vocabulary gets a score, and the softmax turns the scores into "
     "probabilities that sum to 1."
 )
-CUT = "the model would have gone on"
+CUT = "the model would have continued"
 
 
 class NextTokens(Choices):
-    """At each position the token that comes next in the text that is read."""
+    """At each position, the token that follows in the text."""
 
     kind = "next_tokens"
     at_positions = True
@@ -78,42 +78,36 @@ class NextTokens(Choices):
                        least_sure(rows[:-1]), came=True)
             )  # fmt: skip
         sentence = "The likeliest tokens after the text."
-        endings.append(Ending("choices", "how the text may go on", sentence, rows[-1:]))
+        endings.append(Ending("choices", "how the text may continue", sentence, rows[-1:]))
         return endings, rows[-1].cells[0].label
 
     def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[OutputRow, ...]:
-        """At each step the likeliest tokens, and what was written. logits: (steps, vocab)"""
+        """The most probable tokens of each step, and the one of the text. logits: (steps, vocab)"""
         probabilities = logits.float().softmax(dim=-1)
-        best = probabilities.topk(min(top, probabilities.shape[-1]))
         written: Sequence[int] = example.batch.targets[0].tolist()
         rows = []
         for step, (before, after) in enumerate(zip(example.target_ids, written, strict=True)):
-            values, tokens = floats(best.values[step]), best.indices[step].tolist()
-            cells = [
-                Cell(self.name(token, before), value, chosen=token == after, rank=rank)
-                for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)
-            ]
-            if after != IGNORE and after not in tokens:
-                value = float(probabilities[step, after])
-                rank = 1 + int((probabilities[step] > probabilities[step, after]).sum())
-                cells.append(Cell(example.words.follows[step], value, chosen=True, rank=rank))
+            cells = []
+            for place, (token, value, rank) in enumerate(ranked(probabilities[step], top, after)):
+                label = self.name(token, before) if place < top else example.words.follows[step]
+                cells.append(Cell(label, value, chosen=token == after, rank=rank))
             rows.append(OutputRow(readable(self.tokenizer, [before])[0], tuple(cells)))
         return tuple(rows)
 
 
 class TargetTokens(NextTokens):
-    """The same of a text that is written to another one, up to its end."""
+    """At each position, the next token of a translation, up to its end."""
 
     kind = "target_tokens"
 
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
         rows = self._steps(example, outputs, top)
         happened, goes_on = least_sure(rows), self._goes_on(example, outputs[-1])
-        if goes_on:  # an end that others set is no doubt of the model's
+        if goes_on:  # the model did not choose this end, so it is not its least sure step
             happened = "; ".join(filter(None, [least_sure(rows[:-1]), goes_on]))
             rows = (*rows[:-1], replace(rows[-1], remark=CUT))
         sentence = f"{SOFTMAX} One token at a time, each with those before it in view."
-        note = "by itself the model would have gone on after the translation's last token"
+        note = "by itself the model would have continued after the translation's last token"
         last = Ending(
             "choices", "the next token, step by step", sentence, rows, happened, came=True,
             note=note if goes_on else "",
@@ -122,12 +116,12 @@ class TargetTokens(NextTokens):
         return [last], self.tokenizer.decode(written[:-1])
 
     def _goes_on(self, example: Example, logits: Tensor) -> str:
-        """What a model would write where a translation ends, if that is not the end: the text was
-        cut off at a limit, it was given so, or a search preferred it. logits: (vocab,)"""
+        """The most probable token after a translation, in words, unless it is the end. The text was
+        truncated or given, or a search preferred it. logits: (vocab,)"""
         tokenizer = self.tokenizer
         probabilities = logits.float().softmax(dim=-1)
         written = probabilities.clone()
-        written[list(tokenizer.never_targets)] = 0  # no search ever writes these
+        written[list(tokenizer.never_targets)] = 0  # tokens that are never generated
         written[len(tokenizer) :] = 0
         best = int(written.argmax())
         if best == tokenizer.eos_id:
@@ -153,6 +147,16 @@ def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInput
 
 
 def never_generated(tokenizer: Tokenizer, model: nn.Module) -> tuple[int, ...]:
-    """Tokens that this model must not write."""
+    """Tokens that this model must not generate."""
     assert isinstance(model, AutoregressiveNetwork)
     return tokenizer.never_generated(model.vocab)
+
+
+def search_ids(tokenizer: Tokenizer, model: nn.Module) -> dict[str, Any]:
+    """The arguments of `generate.find` that depend on the vocabulary."""
+    return {
+        "eos": tokenizer.eos_id,
+        "pad": tokenizer.pad_id,
+        "never": never_generated(tokenizer, model),
+        "ends": tokenizer.special.ends,
+    }

@@ -1,5 +1,4 @@
-"""The sections of a recipe that a task reads: what it is for, its data, how text becomes ids, and
-how answers are found."""
+"""The sections of a recipe that a task uses: task, data, tokenizer and decoding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,20 +54,21 @@ class DataConfig(Config):
         (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
     )
     split: Literal["stratified", "every-nth"] = key(
-        "stratified", "how valid is taken from train: shuffled by label or length; or the old rule"
+        "stratified",
+        "how valid is split off train: shuffled by label or length, or every n-th",
     )
     split_seed: int | None = key(
         None, "random seed of that split; not set: training.seed", ge=0, lt=2**63
     )
     fold: str | None = key(
-        None, "part of train that is valid in a cross-validation: 2/5 is the second of five"
+        None, "part of train used as valid in cross-validation: 2/5 is the second of five"
     )
     test: Paths = key((), "test data, scored once at the end", strict=False)
     store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
     text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
     label_column: Column = key(None, "column of the label, for classification")
     missing_labels: Paths = key(
-        ("auto",), "labels that mean there is none, such as NA; auto: by their words", strict=False
+        ("auto",), "labels that mean a missing value, such as NA; auto: common ones", strict=False
     )
     source_column: Column = key(
         None, "column of the source, for translation from one table; of a pair, the first text"
@@ -77,7 +77,7 @@ class DataConfig(Config):
         None, "column of the target, for translation from one table; of a pair, the second text"
     )
     score_column: Column = key(
-        None, "column of how much alike a pair is, -1 to 1; not set: by its name, or all are alike"
+        None, "column of a pair's similarity, -1 to 1; not set: by its name, otherwise all are 1"
     )
     words_column: Column = key(None, "column of the words, for tagging; not set: by the layout")
     tags_column: Column = key(None, "column of the tags, for tagging; not set: by the layout")
@@ -88,15 +88,13 @@ class DataConfig(Config):
         (), "columns of the outputs, for regression; not set: the last", strict=False
     )
     format: Format | None = key(None, "format of the files; not set: by their names")
-    delimiter: Delimiter | None = key(None, "between the cells of CSV; not set: found out")
-    header: bool | None = key(None, "the first row of a table has names; not set: found out")
+    delimiter: Delimiter | None = key(None, "delimiter of the cells of CSV; not set: detected")
+    header: bool | None = key(None, "the first row of a table has names; not set: detected")
     standardise: bool = key(
         True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
     )
     unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
-    keep_empty: bool = key(
-        False, "an empty line is a document too, as word-level benchmarks count it"
-    )
+    keep_empty: bool = key(False, "count an empty line as a document, as in word-level benchmarks")
     max_length: int = key(
         256, "maximum length of an example in tokens; of a language model, of a row", gt=1
     )
@@ -126,9 +124,9 @@ class DataConfig(Config):
             return None
         number, slash, count = value.partition("/")
         if not (slash and number.isdecimal() and count.isdecimal()):
-            raise ValueError("must be a part and how many there are, such as '2/5'")
+            raise ValueError("must be a part and the number of parts, such as '2/5'")
         if not (int(count) >= 2 and 1 <= int(number) <= int(count)):
-            raise ValueError("must be a part from 1 on of at least 2, such as '2/5'")
+            raise ValueError("must be a part from 1 of at least 2 parts, such as '2/5'")
         return value
 
     @property
@@ -137,29 +135,29 @@ class DataConfig(Config):
         return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
 
     def paths(self, files: Paths) -> Paths:
-        """Where the files are."""
+        """The files with their folder."""
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
-        """How examples are read and cut, wherever they are: what goes with a trained model."""
+        """How examples are read and truncated, without where they are: saved with a model."""
         return self.model_dump(exclude={*PLACES, *WRITTEN})
 
 
-# Keys of the section data that say where examples are, or what is done once, before training.
+# Keys of the section data about where examples are, or what is done once before training.
 PLACES = (
     "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
     "standardise",
 )  # fmt: skip
-# Keys that say how a file is written: of another file, they are others.
+# Keys about the format of a file, which may differ for another file.
 WRITTEN = ("format", "delimiter", "header")
 
 
 class TokenizerConfig(Config):
     """How text becomes ids."""
 
-    folder: str | None = key(None, "folder of a tokenizer made before; not set: train one")
+    folder: str | None = key(None, "folder of an existing tokenizer; not set: train one")
     kind: Kind = key("bpe", "tokenizer: what a token is")
-    vocab_size: int = key(8000, "vocabulary size: most tokens; not for char and bytes", gt=0)
+    vocab_size: int = key(8000, "maximum vocabulary size in tokens; not for char and bytes", gt=0)
     joint: bool = key(True, "joint vocabulary: one for source and target of a translation")
     vocabulary: Literal["keep", "extend", "replace"] = key(
         "keep", "vocabulary of training.start_from: kept, extended by the data's words, or replaced"
@@ -184,27 +182,26 @@ class DecodingConfig(Config):
         ge=0,
     )
     carry_state: bool | None = key(
-        None, "a recurrent language model is scored on one stream; not set: as it was trained"
+        None, "score a recurrent language model on one continuous stream; not set: as in training"
     )
 
     @model_validator(mode="after")
     def _one_way_to_read_on(self) -> "DecodingConfig":
         if self.carry_state and self.context:
             raise ValueError(
-                f"carry_state = true reads all that stands before a token, so that context = "
-                f"{self.context} has no meaning; set context = 0"
+                f"carry_state = true reads everything before a token, so that context = "
+                f"{self.context} has no effect; set context = 0"
             )
         return self
 
     def search(self) -> dict[str, Any]:
-        """What a translator searches with: keys of `GenerationConfig`."""
+        """The keys of `GenerationConfig` for translation models."""
         return {"beam_size": self.beam_size, "alpha": self.alpha}
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a task is made from: all that was learnt from the data before a model is, and the
-    options that are its business."""
+    """What `Task.make` receives: the vocabulary, statistics of the data, and options."""
 
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -212,20 +209,19 @@ class Resources:
     temperature: float = TEMPERATURE
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured
-    # Tokens to which a long text is truncated, or of each of its windows; None: as many as the
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # from `Task.measure`
+    # The tokens to which a long text is truncated, or in each of its windows; None: as many as the
     # network can read.
     max_length: int | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The only one."""
+        """The only tokenizer."""
         return self.tokenizers["tokenizer"]
 
     @property
     def search(self) -> GenerationConfig | None:
-        """How an opened model searches, as its generation_config.json says; None: it says nothing,
-        or the model is ours."""
+        """The settings in an imported model's generation_config.json; None if there are none."""
         settings = self.statistics.get("generation")
         if not isinstance(settings, Mapping):
             return None
@@ -233,6 +229,6 @@ class Resources:
 
     @property
     def sampling(self) -> SamplingConfig | None:
-        """The same for how it draws; None: it does not."""
+        """The sampling settings in that file; None if the model does not sample."""
         settings = self.statistics.get("sampling")
         return SamplingConfig(**settings) if isinstance(settings, Mapping) else None

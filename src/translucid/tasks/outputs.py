@@ -1,8 +1,8 @@
-"""What a network's last values mean to people: the contract, and numbers by themselves.
+"""What the outputs of a network mean: the interface, and plain numbers.
 
-Every picture, table and page that shows what a model says asks the `Outputs` of its task, never
-which task that is. Shapes: of the one text of an example, without the batch: (outputs,), or
-(length, outputs) where there is an answer at each position.
+Figures, tables and pages that show answers use the `Outputs` of a task and need not know the task.
+Shapes are those of one example, without the batch: (outputs,), or (length, outputs) if there is an
+answer at each position.
 """
 
 import math
@@ -22,7 +22,7 @@ from translucid.tasks.example import Example
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of each column, of the training data; in float64, as they were read."""
+    """Mean and standard deviation of each column of the training data, in float64."""
 
     mean: Sequence[float]
     deviation: Sequence[float]
@@ -30,35 +30,35 @@ class Scale:
     def __post_init__(self) -> None:
         numbers = [*self.mean, *self.deviation]
         if len(self.mean) != len(self.deviation) or not all(map(_is_number, numbers)):
-            raise TypeError("mean and deviation are as many numbers")
+            raise TypeError("mean and deviation must have the same number of values")
         if not all(value > 0 for value in self.deviation):
-            raise TypeError("a deviation is above 0")
+            raise TypeError("deviations must be above 0")
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]], columns: str) -> Self:
-        """Measured; a constant column is only centred. columns: what they are, for a message."""
+        """Measure rows; constant columns are only centred. columns: their name in messages."""
         values = np.array(rows, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, deviation = values.mean(axis=0), values.std(axis=0)
-        # By its ends: rounding can give a constant column a deviation that is not quite 0.
+        # Rounding can give a constant column a deviation that is not quite 0.
         constant = values.min(axis=0) == values.max(axis=0)
         mean[constant], deviation[constant] = values[0, constant], 1.0
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             place = int(np.argmin(np.isfinite(mean) & np.isfinite(deviation)))
             raise InputError(
-                f"data.standardise: {columns} {place + 1} is too large to be measured; give it in "
-                "another unit, or set data.standardise = false"
+                f"data.standardise: {columns} {place + 1} is too large to be standardised; give it "
+                "in another unit, or set data.standardise = false"
             )
         return cls(mean.tolist(), deviation.tolist())
 
     def apply(self, row: Sequence[float]) -> list[float]:
-        """(x - mean) / deviation; of a row that is not there, nothing."""
+        """(x - mean) / deviation; an empty row stays empty."""
         self._check(len(row) or len(self.mean))
         parts = zip(row, self.mean, self.deviation, strict=bool(row))
         return [(value - mean) / deviation for value, mean, deviation in parts]
 
     def undo(self, values: Tensor) -> Tensor:
-        """Back in the units of the data. (..., columns)"""
+        """The values (..., columns) in the units of the data."""
         self._check(values.shape[-1])
         mean, deviation = (
             torch.tensor(part, dtype=torch.float64) for part in (self.mean, self.deviation)
@@ -79,121 +79,120 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """One number that a model gives: where, which, and what people call it."""
+    """One output of a model: its position, its number and its name."""
 
-    place: int | None  # None where there is one answer for the whole text
+    place: int | None  # None if there is one answer for the whole text
     choice: int
     name: str
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number and what it belongs to."""
+    """One number with its label."""
 
     label: str
     value: float
-    chosen: bool = False  # by the model, or what it was given to read
-    wanted: bool = False  # what it should have said, where that was given
-    rank: int = 0  # of a probability among all, from 1; 0: there is none
+    chosen: bool = False  # by the model, or part of the given text
+    wanted: bool = False  # the target, if given
+    rank: int = 0  # of a probability among all, from 1; 0: not ranked
 
 
 @dataclass(frozen=True)
 class OutputRow:
-    """What there is to say about one token, or about one step."""
+    """The numbers of one token or step."""
 
     label: str
     cells: tuple[Cell, ...]
-    head: int | None = None  # of attention; None: the mean over all heads
+    head: int | None = None  # attention head; None: the mean over all heads
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """A last stage of a walk: what comes out."""
+    """A last stage of a walk: the outputs."""
 
     kind: Literal["choices", "values"]
     title: str
-    sentence: str  # for someone who meets it for the first time
+    sentence: str  # an explanation for newcomers
     rows: tuple[OutputRow, ...]
-    happened: str = ""  # the most remarkable of the numbers, in words
-    came: bool = False  # what is marked came next in a text, it was not chosen here
+    happened: str = ""  # the most remarkable number, in words
+    came: bool = False  # `chosen` marks the next token of a given text
     note: str = ""  # for the end of the walk
 
 
 @dataclass(frozen=True)
 class Caption:
-    """What stands around a picture of the likeliest choices."""
+    """The labels of a figure of the most probable outputs."""
 
     one: str
     many: str
     title: str
-    axis: str  # what stands at each position
+    axis: str  # the name of the positions
     note: str = ""
 
 
 class Outputs(ABC):
-    """What the last values of a network stand for. Numbers by themselves are `Values`, a label for
-    the text `OneLabel`, a tag at each position `Tags`, the next token at each `NextTokens`."""
+    """The meaning of a network's outputs: numbers (`Values`), a label for the text (`OneLabel`), a
+    tag for each word (`Tags`), or the next token at each position (`NextTokens`)."""
 
-    kind: ClassVar[str]  # for the page
+    kind: ClassVar[str]  # for the studio
     at_positions: ClassVar[bool] = False  # an answer at each position, or one for the whole text
-    probabilities: ClassVar[bool] = True  # the softmax makes a distribution of them
-    caption: ClassVar[Caption]  # where likely choices are shown
-    labels: tuple[str, ...] = ()  # of all outputs, where they have names that do not change
-    tokenizer: Tokenizer | None = None  # of what the model writes, if it writes
+    probabilities: ClassVar[bool] = True  # the softmax of the outputs is a distribution
+    caption: ClassVar[Caption]  # of figures of the most probable outputs
+    labels: tuple[str, ...] = ()  # the names of all outputs, if they are fixed
+    tokenizer: Tokenizer | None = None  # of generated text
 
     @property
     def meaning(self) -> Any:
-        """What makes output i the same in two models; None: nothing does."""
+        """Equal in two models if their outputs mean the same; None: never the same."""
         return self.labels or None
 
     @abstractmethod
     def name(self, number: int, before: int | None = None) -> str:
-        """What one output stands for. before: the token read last, which a piece may go on with."""
+        """The name of an output. before: the token before it, whose word it may continue."""
 
     @abstractmethod
     def plain(self, outputs: Tensor) -> Any:
-        """What the model says, as lists, words and numbers."""
+        """The model's answer as lists, texts and numbers."""
 
-    # ---- what it should have said ----
+    # ---- targets ----
 
     @property
     @abstractmethod
     def lacking(self) -> str:
-        """What to do where there is no target to compare with."""
+        """What to do if an example has no target."""
 
     @abstractmethod
     def counts(self, targets: Tensor) -> Tensor:
-        """Which targets count, as 0 and 1 or as booleans."""
+        """1 or True for targets with a loss, otherwise 0 or False."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of every target of a batch by itself, 0 where there is none. (targets,)"""
+        """The loss of every target of a batch, 0 where there is none: (targets,)."""
 
     @abstractmethod
     def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The sum of those, as training has it but without smoothing."""
+        """The sum of the losses, as in training but without smoothing."""
 
-    # ---- what can be explained ----
+    # ---- answers to explain ----
 
     @abstractmethod
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """The answer that is asked for, by name or place; by default the one that matters most."""
+        """An answer by its name or position; by default the most important one."""
 
     @abstractmethod
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
-        """All, in the order of the text."""
+        """All answers, in the order of the text."""
 
     @abstractmethod
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        """The last stages of a walk, and the answer in words. top: likely answers to show."""
+        """The last stages of a walk, and the answer as text. top: how many answers to show."""
 
 
 class Values(Outputs):
-    """Numbers that the network gives, for a row of features or for a text.
+    """Numbers, for a row of features or for a text.
 
-    scale: where the network gives standardised values, what brings them back to the units of the
-    data.
+    scale: for standardised outputs, converts them to the units of the data.
     """
 
     kind = "values"
@@ -262,14 +261,14 @@ class Values(Outputs):
 
 
 def floats(value: Tensor) -> list[Any]:
-    """Numbers, or lists of them, for Python; what is infinite is not shown."""
+    """A tensor as lists of Python numbers; infinite ones become nan."""
     wide = value.detach().to("cpu", torch.float64)
     values: list[Any] = wide.masked_fill(~wide.isfinite(), torch.nan).tolist()
     return values
 
 
 def place_of(of: int | str, names: Sequence[str], message: str) -> int:
-    """The place of what was asked for, by name or number."""
+    """The index of a name or number. message: introduces the names in an error."""
     listed = f"{message} {', '.join(names)}"
     if isinstance(of, str):
         places = [place for place, name in enumerate(names) if name == of]
@@ -277,7 +276,7 @@ def place_of(of: int | str, names: Sequence[str], message: str) -> int:
             return places[0]
         if places:
             raise InputError(
-                f"of = {of!r}: it is there {len(places)} times; give its place: "
+                f"of = {of!r}: occurs {len(places)} times; give its position: "
                 f"{', '.join(map(str, places))}"
             )
         raise InputError(f"of = {of!r}: {listed}")

@@ -1,4 +1,4 @@
-"""Tasks by name, and `@task`, by which a class becomes one."""
+"""The registry of tasks, and the decorator `@task`."""
 
 import inspect
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from typing import Annotated, Any, TypeVar, overload
 from translucid.core.errors import ConfigError
 from translucid.core.registry import Registry, place_of
 
-# A subclass of `tasks.base.Task`, which this file does not know: that contract speaks of options,
-# which name tasks; and names alone, as the command line's help wants them, wait for no torch.
+# A subclass of `tasks.base.Task`. That module is not imported here: it imports options, which use
+# this registry, and the command line's help needs the names without waiting for torch.
 TaskClass = TypeVar("TaskClass", bound=type[Any])
 
-NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that every task has
+NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes of every task
 
 
 def _check(cls: type[Any]) -> None:
-    """Refuse a class that lacks a method or an attribute, and say what it should be."""
+    """Refuse a class that lacks a method or an attribute; the error describes it."""
     lacking = sorted(getattr(cls, "__abstractmethods__", ()))
     if not any("read" in vars(base) for base in cls.__mro__ if base.__name__ != "Task"):
-        lacking = ["read", *lacking]  # not abstract: a task that no recipe names has no files
+        lacking = ["read", *lacking]  # not abstract: tasks that are not trained here need no files
     if lacking:
         methods = "; ".join(_described(cls, name) for name in lacking)
         raise ConfigError(f"{place_of(cls)} lacks {methods}")
@@ -57,7 +57,7 @@ def task(named: TaskClass) -> TaskClass: ...
 @overload
 def task(named: str) -> Callable[[TaskClass], TaskClass]: ...
 def task(named: Any) -> Any:
-    """Register a task: `@task("name")`, or `@task` for a class that has a name already."""
+    """Register a task: `@task("name")`, or `@task` if the class has a name."""
     if isinstance(named, str):
 
         def register(cls: Any) -> Any:

@@ -1,14 +1,14 @@
 """Regression: numbers to numbers.
 
-The network reads and gives values at mean 0 and deviation 1 of the training data, unless
-data.standardise says otherwise; what people ask and get is in their own units.
+Unless data.standardise is false, the network's inputs and outputs are standardised to mean 0 and
+deviation 1 of the training data. Questions and answers are in the units of the data.
 """
 
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models.mlp import MLP, Perceptron
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Task, Traits
 from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.in_batches import in_batches
@@ -34,8 +34,8 @@ from translucid.tasks.words import Words
 LARGEST = torch.finfo(torch.float32).max
 LOSS_NOTE = "loss: half the squared error of standardised outputs"
 READ_NOTE = (
-    "They are standardised: the mean of the training data is taken off, and what is left is "
-    "measured in its deviations, so that no input drowns the others."
+    "They are standardised: minus the mean of the training data, divided by its standard "
+    "deviation, so that all inputs have the same scale."
 )
 
 
@@ -48,25 +48,26 @@ class RegressItem:
 
 @task
 class Regress(Task[Numbers, RegressItem]):
-    """Half the squared error, as the worked examples have it."""
+    """Trained on half the squared error, scored by R²."""
 
     name = "regress"
     metric = "r_squared"
     higher_is_better = True
     models = ("mlp",)
     shape = head = ""
-    row_columns = ()
-    asks_about = ("input",)
-    data_keys = ("input_columns", "output_columns")
-    decoding_keys = ()
-    task_keys = ()
-    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}
-    }
+    traits = Traits(
+        row_columns=(),
+        asks_about=("input",),
+        suggested={"training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}},
+        data_keys=("input_columns", "output_columns"),
+        decoding_keys=(),
+        task_keys=(),
+        loss_by_evaluating=True,
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Numbers]:
-        from translucid.data.readers import read  # only where there are files to read
+        from translucid.data.readers import read  # most uses of a model read no files
 
         return read.read_numbers(
             files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
@@ -83,7 +84,7 @@ class Regress(Task[Numbers, RegressItem]):
     def check_held_out(
         cls, train: Sequence[Numbers], held_out: Sequence[Numbers], file: str
     ) -> None:
-        """Refuse held-out numbers that have other columns than the training data."""
+        """Refuse held-out rows with another number of columns than the training data."""
         wanted = len(train[0].inputs), len(train[0].targets)
         for record in held_out:
             columns = len(record.inputs), len(record.targets)
@@ -124,28 +125,28 @@ class Regress(Task[Numbers, RegressItem]):
         self.input_scale, self.target_scale = inputs, targets
 
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
-        """The numbers of a line, separated by commas or spaces."""
+        """Numbers separated by commas or spaces."""
         (wanted, _), cells = _columns(network), line.replace(",", " ").split()
         if len(cells) != wanted:
-            count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
             raise InputError(
-                f"{where}: {count} in {line!r:.60}, but the model takes {wanted}; give that many, "
-                "separated by commas or spaces"
+                f"{where}: this model takes {wanted} number{'s' * (wanted > 1)}, but the input "
+                f"{line!r:.60} has {len(cells)}; separate numbers by commas or spaces"
             )
         row = [as_number(cell, f"{where}: number {i}") for i, cell in enumerate(cells, start=1)]
         self._check_size(row, where)
         return RegressItem(tuple(row), (), 0)
 
     def row_item(self, row: Any, named: Any, where: str) -> RegressItem:
-        """The numbers of a row that a program holds; of a dict, those of the named columns."""
+        """A row given from Python: numbers in order, or a dict by the names of the columns."""
         try:
             values = [row[name] for name in named] if isinstance(row, Mapping) else row
             numbers = tuple(float(value) for value in values)
         except (KeyError, TypeError, ValueError):
             names = ", ".join(map(str, named if isinstance(named, list | tuple) else ()))
             raise InputError(
-                f"{where}: {row!r:.80} is no row of numbers; give a list of rows, each a list of "
-                f"numbers or a dict with the names of the training data ({names or 'it had none'})"
+                f"{where}: {row!r:.80} is not a row of numbers; give a list of rows, each a list "
+                "of numbers or a dict with the names of the training data "
+                f"({names or 'it had none'})"
             ) from None
         self._check_size(numbers, where)
         return RegressItem(numbers, (), 0)
@@ -153,7 +154,7 @@ class Regress(Task[Numbers, RegressItem]):
     def _check_size(self, numbers: Sequence[float], where: str) -> None:
         """Refuse finite numbers that overflow to infinity in the model's 32-bit arithmetic."""
         scale = self.input_scale
-        known = scale is not None and len(scale.mean) == len(numbers)  # else it is refused later
+        known = scale is not None and len(scale.mean) == len(numbers)  # else refused later
         scaled = scale.apply(numbers) if scale is not None and known else numbers
         for number, as_read in zip(numbers, scaled, strict=True):
             if math.isfinite(number) and max(abs(number), abs(as_read)) > LARGEST:
@@ -170,7 +171,7 @@ class Regress(Task[Numbers, RegressItem]):
         return {"inputs": inputs, "outputs": answer}
 
     def check_item(self, item: RegressItem, where: str, network: nn.Module) -> None:
-        """Refuse rows that have other columns than the training data."""
+        """Refuse rows with another number of columns than the training data."""
         takes, gives = _columns(network)
         columns = len(item.inputs), len(item.targets) or gives
         if columns != (takes, gives):
@@ -189,7 +190,7 @@ class Regress(Task[Numbers, RegressItem]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The outputs, numbered if there are several; a question is a line or its numbers."""
+        """The outputs, numbered if there are several. questions: lines, or rows of numbers."""
         if probabilities:
             raise ConfigError("--probabilities: a regressor gives numbers; leave it out")
         items = [
@@ -213,7 +214,7 @@ class Regress(Task[Numbers, RegressItem]):
         return len(item.targets)
 
     def shorten(self, item: RegressItem, max_length: int) -> RegressItem:
-        return item  # a row of numbers is whole or useless
+        return item  # half a row of numbers has no meaning
 
     def collate(self, items: Sequence[RegressItem]) -> Batch:
         x = _tensor([item.inputs for item in items], self.input_scale)
@@ -235,12 +236,12 @@ class Regress(Task[Numbers, RegressItem]):
         return answers
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
-        """Also of a model that diverges: the record of its training shows it."""
+        """The answer, also of a model that diverges."""
         return self._answers(model, [self.read_line(text, "text", model)])[0]
 
     def _answers(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
         def act(batch: Batch) -> list[list[float]]:
-            outputs = model(**batch.inputs)  # of a perceptron (batch,)
+            outputs = model(**batch.inputs)  # (batch,) for a perceptron
             return self.outputs.plain(outputs if outputs.dim() > 1 else outputs[:, None])
 
         return in_batches(model, items, self, act)
@@ -291,7 +292,7 @@ class Regress(Task[Numbers, RegressItem]):
         return Baseline("the mean of training", self._score([mean] * len(held_out), held_out))
 
     def _score(self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]) -> Score:
-        """R² and RMSE in the units of the data; the loss as training has it."""
+        """R² and RMSE in the units of the data; the loss as in training."""
         made = [y for row in predicted for y in row]
         gold = [y for item in items for y in item.targets]
         errors = [p - g for p, g in zip(made, gold, strict=True)]
@@ -306,13 +307,12 @@ class Regress(Task[Numbers, RegressItem]):
         }
         return Score(numbers, () if self.target_scale is None else (LOSS_NOTE,))
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     samples = ("0.5",)
-    loss_by_evaluating = True
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """Numbers, and those that should come out; separated by commas or spaces."""
+        """Input numbers and target numbers, separated by commas or spaces."""
         inputs, targets = _numbers(text), _numbers(target or "")
         batch = self.collate([RegressItem(inputs, targets, 0)])
         mark = "" if self.input_scale is None else " (standardised)"
@@ -325,7 +325,7 @@ class Regress(Task[Numbers, RegressItem]):
 
 
 def _columns(network: nn.Module) -> tuple[int, int]:
-    """How many numbers a network takes and gives."""
+    """The number of inputs and of outputs of a network."""
     if isinstance(network, Perceptron):
         return network.config.inputs, 1
     assert isinstance(network, MLP)

@@ -1,4 +1,4 @@
-"""How well a model does, what it does better than, and by which number the best one is chosen."""
+"""Scores, baselines, and the criterion that chooses the best model."""
 
 import math
 from collections import Counter
@@ -9,22 +9,23 @@ from typing import Any
 
 from translucid.tasks.significance import Sums
 
-IDENTICAL = 0.1  # fraction of the examples: when more outputs are the same, a warning says so
-REPEATED = 4  # times in a row that a good text hardly has the same word
+IDENTICAL = 0.1  # if more than this fraction of the outputs are identical, a warning is given
+REPEATED = 4  # a good text hardly has the same word this many times in a row
+LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_character", "rmse")  # besides a task's metric
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many examples a score is computed on, and what happened to the others."""
+    """The number of scored examples, and what happened to the others."""
 
     examples: int
     left_out: Mapping[str, int] = field(default_factory=dict)  # reason: examples not scored
-    truncated: int = 0  # examples of which only the beginning was read
-    in_windows: int = 0  # long examples that were read whole, in overlapping windows
+    truncated: int = 0  # examples that were truncated
+    in_windows: int = 0  # long examples that were read in overlapping windows
     noun: str = "example"
 
     def with_unread(self, unread: Mapping[str, int]) -> "Coverage":
-        """With the rows of a file that could not be read as examples: reason and count."""
+        """With the count of rows that could not be read as examples, by reason."""
         return replace(self, left_out={**unread, **self.left_out})
 
     def line(self) -> str:
@@ -53,37 +54,35 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a model does: named numbers, and notes such as a metric's signature."""
+    """The score of a model: named numbers, and notes such as a metric's signature."""
 
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
-    # What makes the numbers say little, such as the same answer to every example.
-    warnings: tuple[str, ...] = ()
-    coverage: Coverage | None = None  # of how many examples; None: of all that were given
-    # The very answers that were scored, a line of text for each example; none where a task gives
-    # none.
+    warnings: tuple[str, ...] = ()  # such as the same answer to every example
+    coverage: Coverage | None = None  # None: all given examples were scored
+    # The scored answers, one line of text for each example, if the task provides them.
     predictions: Sequence[str] = field(default=(), compare=False, repr=False)
-    # Those of the numbers that are functions of sums over examples, by name. Computed when asked
-    # for, with the network as it was scored.
+    # For metrics that are functions of sums over examples: these sums, computed when called, with
+    # the same network.
     sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes into a pickle: all but the way back to the network."""
+        """For pickle: `sums` refers to the network and is left out."""
         return vars(self) | {"sums": dict}
 
     @property
     def examples(self) -> int | None:
-        """How many examples were scored."""
+        """The number of scored examples."""
         return None if self.coverage is None else self.coverage.examples
 
     @property
     def left_out(self) -> int:
-        """How many examples were not scored; `coverage.left_out` has the reasons."""
+        """The number of examples not scored; `coverage.left_out` has the reasons."""
         return 0 if self.coverage is None else sum(self.coverage.left_out.values())
 
     @property
     def truncated(self) -> int:
-        """Of how many examples only the beginning was read."""
+        """The number of truncated examples."""
         return 0 if self.coverage is None else self.coverage.truncated
 
     def line(self) -> str:
@@ -91,23 +90,23 @@ class Score:
         return numbers if self.coverage is None else f"{numbers}  ({self.coverage.line()})"
 
     def counts(self) -> dict[str, Any]:
-        """`examples`, `left_out` and `truncated` for JSON, where they are known."""
+        """`examples`, `left_out` and `truncated` for JSON, if known."""
         return {} if self.coverage is None else self.coverage.as_dict()
 
     def predictions_text(self) -> str:
-        """The predictions as a file: as many lines as examples, whatever stands in an answer."""
+        """The predictions as a file with exactly one line per example."""
         return "".join(" ".join(line.splitlines()) + "\n" for line in self.predictions)
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """Which of two scores is better: by a metric, and where that is equal, by the loss."""
+    """Which of two scores is better: by a metric, and by the loss if that is equal."""
 
     metric: str
     higher_is_better: bool = True
 
     def rank(self, numbers: Mapping[str, float]) -> tuple[float, float]:
-        """The greater the better, as tuples are compared; what is no number is worse than all."""
+        """A tuple that is greater for better scores; NaN is the worst."""
         sign = 1.0 if self.higher_is_better else -1.0
         pair = sign * numbers[self.metric], -numbers.get("loss", 0.0)
         value, loss = (-math.inf if math.isnan(number) else number for number in pair)
@@ -116,16 +115,17 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What needs no training: the score that a model must beat to have learned anything."""
+    """The score of a trivial predictor, which a useful model must beat."""
 
-    name: str  # what it does, such as "always the majority class"
+    name: str  # such as "always the majority class"
     score: Score
 
     def differences(
         self, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
     ) -> tuple[list[str], list[str]]:
-        """The metrics by which a model with these numbers is better, and those by which it is
-        worse. criterion: the task's, which says of a metric whether higher is better."""
+        """The metrics by which a model with these numbers is better, and by which it is worse.
+
+        criterion: the task's method, to know whether higher is better."""
         better, worse = list[str](), list[str]()
         for metric in [name for name in self.score.numbers if name in numbers]:
             rank = criterion(metric).rank
@@ -135,15 +135,14 @@ class Baseline:
         return better, worse
 
     def better(self, numbers: Mapping[str, float], criterion: Callable[..., Criterion]) -> bool:
-        """Whether a model with these numbers is better by the task's metric, and by no other metric
-        worse."""
+        """Whether a model is better by the task's metric and not worse by any other."""
         better, worse = self.differences(numbers, criterion)
         return criterion().metric in better and not worse
 
     def line(
         self, part: str, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
     ) -> str:
-        """A model compared with it on a part of the data, in words."""
+        """The comparison with a model on a part of the data, as one line."""
         metric = criterion().metric
         better, worse = self.differences(numbers, criterion)
 
@@ -155,8 +154,8 @@ class Baseline:
             also = f" (better: {', '.join(map(compared, better))})" if better else ""
             return (
                 f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}"
-                f"{also}: it is of no use yet; look at the curve of the loss, train longer or with "
-                "another training.learning_rate, and look for mistakes with --self-test"
+                f"{also}: the model is not useful yet; look at the loss curve, train longer or "
+                "with another training.learning_rate, and look for mistakes with --self-test"
             )
         if worse:
             return (
@@ -170,8 +169,8 @@ class Baseline:
 def degenerate_outputs(
     outputs: Sequence[str], inputs: Sequence[Hashable], references: Sequence[str]
 ) -> tuple[str, ...]:
-    """Warnings where many different inputs get the same output, or outputs repeat a word, far more
-    than the references do."""
+    """Warnings if many different inputs have the same output, or many outputs repeat a word, far
+    more often than in the references."""
     least, warnings = max(3, IDENTICAL * len(outputs)), list[str]()
     output, count = _commonest(outputs, inputs)
     if count >= least and count > 2 * _commonest(references, inputs)[1]:
@@ -191,13 +190,13 @@ def _repeats(text: str) -> bool:
 
 
 def _commonest(texts: Sequence[str], inputs: Sequence[Hashable]) -> tuple[str, int]:
-    """The text that the most different inputs have, and how many those are."""
+    """The most common text over different inputs, and its count."""
     counts = Counter(text for text, _ in dict.fromkeys(zip(texts, inputs, strict=True)))
     return counts.most_common(1)[0] if counts else ("", 0)
 
 
 def one_answer(answers: Sequence[Hashable], gold: Sequence[Hashable], noun: str) -> tuple[str, ...]:
-    """A warning where every example gets the same answer and the right ones differ."""
+    """A warning if all answers are equal although the right ones differ."""
     if len(answers) < 2 or len({*answers}) > 1 or len({*gold}) < 2:
         return ()
     return (f"the model answers {answers[0]} for every {noun} ({len(answers):,} {noun}s)",)

@@ -1,9 +1,9 @@
 """Confidence intervals and significance tests for scores.
 
-A metric that is a function of sums over examples can be computed again for any sample of them. The
-interval is the percentile bootstrap of Koehn (2004); the test is approximate randomization
-(Riezler and Maxwell 2005). Samples are those of sacrebleu with the same seed. For the mean of a
-few numbers, such as the scores of several seeds, the interval is Student's t.
+A metric that is a function of sums over examples can be computed for any sample of them. Intervals
+are by percentile bootstrap (Koehn 2004), tests by approximate randomization (Riezler and Maxwell
+2005), with the samples that sacrebleu draws for the same seed. The interval of the mean of a few
+numbers, such as the scores of several seeds, is Student's t.
 """
 
 import math
@@ -15,18 +15,18 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 32  # samples that are drawn at once, for one bit each of a word of the generator
-TIE = 1e-12  # of a score: differences that only rounding tells apart
-PER_TOKEN = "per token of the model's own tokenizer"  # of a loss
+CHUNK = 32  # samples drawn at once, one bit of a random word each
+TIE = 1e-12  # relative difference of scores that is only rounding
+PER_TOKEN = "per token of the model's own tokenizer"  # the unit of a loss
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Sums:
-    """A metric and what each example adds to the sums that it is a function of.
+    """A metric as a function of sums over examples.
 
-    examples: what tells them apart, such as their lines; rows: (examples, terms).
+    examples: identifies them, such as by line; rows: the terms of each, (examples, terms).
     """
 
     examples: tuple[object, ...]
@@ -34,12 +34,12 @@ class Sums:
     metric: Callable[[Floats], float]
 
     def values(self, sums: Floats) -> Floats:
-        """The metric of each row of sums. (samples, terms) -> (samples,)"""
+        """The metric for each row of sums: (samples, terms) -> (samples,)."""
         return np.array([self.metric(row) for row in sums])
 
     @property
     def value(self) -> float:
-        """Of all examples."""
+        """The metric over all examples."""
         return float(self.metric(self.rows.sum(axis=0)))
 
 
@@ -48,7 +48,7 @@ def of_lines(
     terms: Sequence[Sequence[float]] | Floats,
     metric: Callable[[Floats], float],
 ) -> Sums:
-    """Of items, one row of terms each; those of one line are one example."""
+    """Sums from one row of terms for each item; items of one line form one example."""
     numbers, places = np.unique(np.array(lines, dtype=np.int64), return_inverse=True)
     added = np.asarray(terms, dtype=np.float64)  # (items, terms)
     rows = np.zeros((len(numbers), added.shape[1]))
@@ -57,12 +57,12 @@ def of_lines(
 
 
 def ratio(sums: Floats) -> float:
-    """Of two terms: hits and how many there are, or a loss and its targets."""
+    """The first term / the second, such as hits / total or loss / targets."""
     return float(sums[0] / sums[1]) if sums[1] else 0.0
 
 
 def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
-    """What 95 % of bootstrap samples score between."""
+    """The 95 % interval of the metric over bootstrap samples."""
     scores = np.sort(
         np.concatenate([sums.values(part) for part in _resampled(sums, samples, seed)])
     )
@@ -71,7 +71,7 @@ def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
 
 
 def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
-    """How often two models that are one would differ as much as these, or more; two-sided."""
+    """The two-sided probability of a difference at least this large if the models were equal."""
     difference = abs(one.value - other.value)
     least = difference - TIE * max(abs(one.value), abs(other.value))
     random = np.random.default_rng(seed)
@@ -81,12 +81,12 @@ def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
         kept = ~swapped
         first = one.values(swapped @ one.rows + kept @ other.rows)
         second = other.values(kept @ one.rows + swapped @ other.rows)
-        reached += int((~(np.abs(first - second) < least)).sum())  # what is no number, too
+        reached += int((~(np.abs(first - second) < least)).sum())  # NaN counts as reached
     return (reached + 1) / (samples + 1)
 
 
 def _resampled(sums: Sums, samples: int, seed: int) -> Iterator[Floats]:
-    """As many examples as there are, drawn with replacement; their sums. (samples, terms)"""
+    """The sums (samples, terms) of examples drawn with replacement."""
     random, size = np.random.default_rng(seed), len(sums.rows)
     for count in _chunks(samples):
         drawn = random.choice(size, size=(count, size), replace=True)
@@ -100,13 +100,13 @@ def _chunks(samples: int) -> Iterator[int]:
 
 
 def paired(sums: Sequence[Mapping[str, Sums]], metric: str) -> bool:
-    """Whether all models have this metric of the same examples."""
+    """Whether all models have this metric for the same examples."""
     having = [by_metric[metric].examples for by_metric in sums if metric in by_metric]
     return len(having) == len(sums) and all(examples == having[0] for examples in having)
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
-    """The mean of at least two numbers, and the bounds of its interval."""
+    """The mean of at least two numbers, and the bounds of its confidence interval."""
     mean = fmean(values)
     error = stdev(values) / math.sqrt(len(values))
     reach = t_quantile((1 + confidence) / 2, len(values) - 1) * error

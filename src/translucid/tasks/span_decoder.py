@@ -1,27 +1,30 @@
-"""The most probable sequence of tags that marks whole spans (Viterbi 1967).
+"""The most probable sequence of tags without broken spans (Viterbi 1967).
 
-A tagger scores word by word, so its most probable tags may continue a span that never began. Which
-tag may follow which depends on the scheme:
+A tagger scores each word by itself, so its most probable tags may continue a span that never began.
+Which tags may follow each other depends on the scheme:
 
     IOB2, BIOES   I-X and E-X follow B-X or I-X
     BIOES         B-X and I-X are followed by I-X or E-X
     IOB1          B-X follows B-X or I-X: it only separates two spans of one label
-    all           O, S-X and tags without a mark are free
+    all           O, S-X and tags without a prefix may follow any tag
 
 BILOU is BIOES with L- for E- and U- for S-.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from translucid.data.records import Tagged
 from translucid.data.spans import mark_and_label
+from translucid.tasks.findings import Finding
 
 
 class Transitions(NamedTuple):
-    """What is added to a score: 0 where it may be, minus infinity where not."""
+    """What is added to the score of a tag: 0 if it is allowed, else minus infinity."""
 
     first: Tensor  # (tags,)
     next: Tensor  # (tags before, tags)
@@ -32,7 +35,7 @@ class Transitions(NamedTuple):
 
 
 def tag_transitions(tags: Sequence[str], *, iob1: bool = False) -> Transitions:
-    """Which tag may follow which: in IOB1, or else in IOB2 or BIOES, as the tags have it."""
+    """The allowed transitions: in IOB1, or else in IOB2 or BIOES, whichever the tags are in."""
     marked = [mark_and_label(tag) for tag in tags]
     goes_on = [mark in (("B",) if iob1 else ("I", "E")) for mark, _ in marked]
     is_open = [mark in ("B", "I") for mark, _ in marked]
@@ -53,11 +56,11 @@ def _penalty(allowed: Tensor) -> Tensor:
 
 
 def best_tags(scores: Tensor, words: Tensor, transitions: Transitions) -> Tensor:
-    """The tags (batch, length) whose scores sum to most, among the transitions allowed.
+    """The allowed tags (batch, length) with the largest sum of scores.
 
-    scores: (batch, length, tags), logits or log-probabilities: what is the same for all tags of a
-    word changes nothing. words: (batch, length), True where a word has its tag; what stands between
-    is passed over. If none is allowed (BIOES without O and S), each word's best tag.
+    scores: (batch, length, tags), logits or log-probabilities: a constant added to all tags of a
+    word has no effect. words: (batch, length), True where a word has its tag; other positions are
+    skipped. If no sequence is allowed (BIOES without O and S), the best tag of each word.
     """
     transitions = transitions.to(scores.device)
     batch, length, tags = scores.shape
@@ -81,3 +84,24 @@ def best_tags(scores: Tensor, words: Tensor, transitions: Transitions) -> Tensor
         path.append(tag)
         tag = before.gather(1, tag)
     return torch.where(total.isneginf(), best_alone, torch.cat(path[::-1], dim=1))
+
+
+def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
+    """Check for I- tags that continue no span: strict span F1 ignores such entities."""
+    begun = wrong = 0
+    first = ""
+    for part, records in parts.items():
+        for record in records:
+            begun += sum(tag[:2] in ("B-", "S-") for tag in record.tags)
+            for place, (before, tag) in enumerate(pairwise(("O", *record.tags)), start=1):
+                if tag[:2] in ("I-", "E-") and before not in (f"B-{tag[2:]}", f"I-{tag[2:]}"):
+                    wrong += 1
+                    first = first or (
+                        f"{part} line {record.line:,}, word {place}, "
+                        f"{record.words[place - 1]!r} {tag} after {before}"
+                    )
+    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue nothing of their label"
+    if wrong:
+        remedy = "write B- at the first word of each" if begun else "these are IOB1 tags: write B-"
+        words += f" (first: {first}); {remedy}, or span F1 ignores them"
+    return Finding("spans", not wrong, words)

@@ -1,13 +1,13 @@
-"""Tagging: one tag for each word, read off the word's first subword.
+"""Tagging: one tag for each word, predicted at the word's first subword.
 
-A model with characters is also given those of the word that a token belongs to; with a tokenizer of
-kind `space` that is one position for each word, known or not.
+Models with characters also read the characters of the word that each token belongs to. With a
+tokenizer of kind `space`, each word is one position, whether it is in the vocabulary or not.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, islice, pairwise
+from itertools import compress, islice
 from typing import Any, Self
 
 import torch
@@ -20,7 +20,7 @@ from translucid.data.records import Tagged
 from translucid.data.spans import Span, first_subwords, scheme_of, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Traits, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
@@ -28,38 +28,42 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
 from translucid.tasks.long_texts import text_limit
 from translucid.tasks.loss import cross_entropy
-from translucid.tasks.options import DataConfig, Long, Resources, SpanDecoding
+from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.significance import Sums, of_lines, ratio
-from translucid.tasks.span_decoder import best_tags, tag_transitions
+from translucid.tasks.span_decoder import best_tags, broken_spans, tag_transitions
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
+from translucid.tasks.text_task import TextTask
 from translucid.tasks.words import Words, readable
 
 LENIENT = "span_f1: an I- that continues nothing begins a span, as in conlleval"
 
 
 @task
-class Tag(Task[Tagged, TagItem]):
-    """Span F1 where the tags are BIO, and the accuracy over all words."""
+class Tag(TextTask[Tagged, TagItem]):
+    """Scored by span F1, if the tags mark spans, and by the accuracy over all words."""
 
     name = "tag"
-    empty_stays_empty = True
+    around = (None, None)
     metric = "span_f1"
     higher_is_better = True
     shape, head = "encoder", "tag"
     label_noun = "tag"
     long = "split"
-    command = "tag"
-    row_columns = ("words", "tags")
-    asks_about = ("words", "text")
-    data_keys = ("words_column", "tags_column", "max_length", "long")
-    decoding_keys = ("spans",)
-    task_keys = ("label_smoothing",)
+    traits = Traits(
+        command="tag",
+        row_columns=("words", "tags"),
+        asks_about=("words", "text"),
+        data_keys=("words_column", "tags_column", "max_length", "long"),
+        decoding_keys=("spans",),
+        task_keys=("label_smoothing",),
+        empty_stays_empty=True,
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
-        from translucid.data.readers import read  # only where there are files to read
+        from translucid.data.readers import read  # most uses of a model read no files
 
         return read.read_tagged(
             files[0], words=data.words_column, tags=data.tags_column, rule=data.rule,
@@ -68,16 +72,13 @@ class Tag(Task[Tagged, TagItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
-        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
-
-        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        for line, made in toy_sentences(split, count):
             yield Tagged(made.english, made.entities, line)
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Tagged]]) -> list[Finding]:
         tags = {tag[:2] for records in parts.values() for r in records for tag in r.tags}
-        # Parts of speech have no spans.
-        return [broken_spans(parts)] if tags & {"B-", "I-"} else []
+        return [broken_spans(parts)] if tags & {"B-", "I-"} else []  # parts of speech: no spans
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -100,19 +101,16 @@ class Tag(Task[Tagged, TagItem]):
         return wanted, "the first piece of its word"
 
     def read_line(self, line: str, where: str, network: nn.Module) -> TagItem:
-        return self.encode_words([line[a:b] for a, b in split_words(line)])
+        return self.encode_words(_words(line))
 
     def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[list[Span]]:
-        """The labelled spans of each line, by character."""
+        """The labelled spans of each line, with character offsets."""
         tags = super().predict_lines(model, lines)
         places = [split_words(line) for line in lines]
         return [tag_spans(*tagged) for tagged in zip(lines, places, tags, strict=True)]
 
-    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """A long text is read in windows, not refused."""
-
     def unknown_in(self, question: Any) -> list[str]:
-        words = _words(question) if isinstance(question, str) else question
+        words = _words(question)
         pairs = zip(*self.tokenizer.encode_words(words), strict=True)
         unk_id = self.tokenizer.unk_id
         return [words[place] for i, place in pairs if i == unk_id and place is not None]
@@ -120,8 +118,9 @@ class Tag(Task[Tagged, TagItem]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """Of a text its spans, of words a tag for each; with `probabilities`, that of each tag."""
-        items = [self._asked(question) for question in questions]
+        """The spans of a text, or a tag for each of a list of words; with `probabilities`, also
+        that of each tag."""
+        items = [self.encode_words(_words(question)) for question in questions]
         answers = self.predict_with_probabilities(model, items)
         columns = []
         for question, (tags, sure) in zip(questions, answers, strict=True):
@@ -132,11 +131,6 @@ class Tag(Task[Tagged, TagItem]):
                 new = {"predicted_tags": tags}
             columns.append(new | ({"probabilities": sure} if probabilities else {}))
         return columns
-
-    def _asked(self, question: Any) -> TagItem:
-        if isinstance(question, str):
-            question = [question[a:b] for a, b in split_words(question)]
-        return self.encode_words(question)
 
     def answer_text(self, answer: list[Span]) -> str:
         return "\t".join(f"{span.label}: {span.text}" for span in answer)
@@ -160,15 +154,14 @@ class Tag(Task[Tagged, TagItem]):
         spans: SpanDecoding = "legal",
         max_length: int | None = None,
     ) -> None:
-        """max_length: tokens of a window of a long sentence, where that is less than the model
-        could read."""
-        self.tokenizer, self.tags, self.smoothing = tokenizer, list(tags), smoothing
+        """max_length: tokens in a window of a long sentence, if fewer than the model can read."""
+        super().__init__(tokenizer)
+        self.tags, self.smoothing = list(tags), smoothing
         self.characters, self.max_length = characters, max_length
-        self.frame = tokenizer.frame(*self.around)
         self._number = {tag: i for i, tag in enumerate(self.tags)}
         self.spans = spans
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
-        # Without a constraint an I- may begin a span, also where no tag begins with B-.
+        # Without a constraint, an I- may begin a span, even if no tag begins with B-.
         self.span_mode: metrics.SpanMode = "strict" if spans == "legal" else "lenient"
         if spans != "legal":
             self.has_spans |= scheme_of(self.tags) is not None
@@ -179,10 +172,7 @@ class Tag(Task[Tagged, TagItem]):
 
     def encode(self, record: Tagged) -> TagItem:
         item = self.encode_words(record.words, record.line)
-        tags = [IGNORE] * len(item.ids)
-        for place, tag in zip(item.firsts, record.tags, strict=True):
-            tags[place] = self._number[tag]
-        return replace(item, tags=tags)
+        return _with_tags(item, [self._number[tag] for tag in record.tags])
 
     def encode_words(self, words: Sequence[str], line: int = 0) -> TagItem:
         ids, word_of = self._coded(words)
@@ -197,18 +187,11 @@ class Tag(Task[Tagged, TagItem]):
         frame = self.frame
         return frame(ids), [*[None] * len(frame.prefix), *word_of, *[None] * len(frame.suffix)]
 
-    def sizes(self, item: TagItem) -> tuple[int, ...]:
-        return (len(item.ids),)
-
     def targets(self, item: TagItem) -> int:
         return sum(tag != IGNORE for tag in item.tags)
 
     def count_examples(self, items: Sequence[TagItem]) -> int:
         return sum(not item.continues for item in items)
-
-    def long_when_scored(self, long: Long) -> Long:
-        """No word goes without a tag, so no sentence is truncated where it is tagged or scored."""
-        return "split" if long == "truncate" else long
 
     def shorten(self, item: TagItem, max_length: int) -> TagItem:
         return beginning(item, self.frame, max_length)
@@ -217,32 +200,30 @@ class Tag(Task[Tagged, TagItem]):
         return windows(item, self.frame, max_length)
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
-        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
+        inputs = self.padded([item.ids for item in items])
         targets, _ = pad([item.tags for item in items], IGNORE)
-        count = sum(self.targets(item) for item in items)
         lines = tuple(item.line for item in items)
-        inputs = {"ids": ids, "mask": mask}
         if self.characters:
             inputs["characters"] = pad_characters([item.characters for item in items])
-        return Batch(inputs, targets, count, lines)
+        return Batch(inputs, targets, sum(map(self.targets, items)), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
     def predict(self, model: nn.Module, items: Sequence[TagItem]) -> list[list[str]]:
-        """One tag per word, for every item in its order."""
+        """One tag for each word of each item."""
         return [tags for tags, _ in self.predict_with_probabilities(model, items)]
 
     def predict_with_probabilities(
         self, model: nn.Module, items: Sequence[TagItem]
     ) -> list[tuple[list[str], list[float]]]:
-        """The tags, and the probability that each has at its word. A text without words is not
-        read: there is nothing to tag. A long text is read in windows, as in evaluation."""
+        """The tag of each word and its probability. Long texts are read in windows, as in
+        evaluation; texts without words are not read."""
         limit = text_limit(model, self.max_length)
         asked: list[TagItem] = []
         for item in items:
             if item.firsts:
-                whole = self._with_any_tags(item)
+                whole = _with_tags(item, [0] * len(item.firsts))  # marks the words to be tagged
                 fits = limit is None or len(item.ids) <= limit
                 asked += [whole] if fits else self.split(whole, limit or 0)
         rows = iter(self._read(model, asked))
@@ -251,8 +232,7 @@ class Tag(Task[Tagged, TagItem]):
         return [([self.tags[tag] for tag in row.tags], row.probabilities) for row in answers]
 
     def _read(self, model: nn.Module, items: Sequence[TagItem]) -> "list[_TagReading]":
-        """What the model answers to each sentence; the windows of one are joined first, so that
-        the tags are chosen for the whole sentence."""
+        """The model's answer to each sentence. Windows are joined before tags are chosen."""
 
         def act(batch: Batch) -> list[_TagReading]:
             scores = model(**batch.inputs).float()  # (batch, length, tags)
@@ -281,25 +261,20 @@ class Tag(Task[Tagged, TagItem]):
         ]
 
     def _joined(self, parts: Sequence[tuple[Tensor, float]]) -> "_TagReading":
-        """The answer to a sentence from the scores of its windows. Each: (words, tags)"""
+        """The answer to a sentence from the scores of its windows, (words, tags) each."""
         scores = torch.cat([part for part, _ in parts])[None]
         tags = self.choose(scores, torch.ones_like(scores[..., 0], dtype=torch.bool))
         sure = scores.softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
         return _TagReading(tags[0].tolist(), sure[0].tolist(), sum(loss for _, loss in parts))
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
-        """The number of a tag at each place: the best whole spans, or each word's best by itself.
-        scores: (batch, length, tags); words: (batch, length), True where a word begins."""
+        """The number of a tag at each position: of the most probable sequence without broken spans,
+        or of each word by itself.
+
+        scores: (batch, length, tags); words: (batch, length), True at first subwords."""
         if self._transitions is None:
             return scores.argmax(dim=-1)
         return best_tags(scores.float(), words, self._transitions)
-
-    def _with_any_tags(self, item: TagItem) -> TagItem:
-        """A tag at every word: what is to be tagged has none yet."""
-        tags = [IGNORE] * len(item.ids)
-        for place in item.firsts:
-            tags[place] = 0
-        return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
         rows = self._read(model, items)
@@ -366,7 +341,7 @@ class Tag(Task[Tagged, TagItem]):
 
     def _score(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
         accuracy = metrics.accuracy(_flat(predicted), _flat(gold))
-        # Without spans (parts of speech, say) the accuracy stands in for the F1.
+        # For tags without spans, such as parts of speech, the metric is the accuracy.
         span_f1 = accuracy
         if self.has_spans:
             span_f1 = metrics.span_f1(predicted, gold, self.span_mode)
@@ -375,7 +350,7 @@ class Tag(Task[Tagged, TagItem]):
 
     @property
     def decoding_note(self) -> str:
-        """How the tags of a text are chosen, and how spans are read from them."""
+        """How tags are chosen, and how spans are read from them."""
         scheme = scheme_of(self.tags)
         if not self.has_spans:
             return "each word's most probable tag; the tags mark no spans"
@@ -386,7 +361,7 @@ class Tag(Task[Tagged, TagItem]):
         legal = "IOB2" if scheme in (None, "IOB1 or IOB2") else scheme
         return f"the most probable sequence of tags that is legal in {legal}"
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     samples = ("Anna works for Lumina in Rome.",)
 
@@ -394,10 +369,10 @@ class Tag(Task[Tagged, TagItem]):
         """target: a tag for each word."""
         words = _words(text)
         if not words:
-            raise InputError(f"{text!r}: there is no word to tag; give a text")
+            raise InputError(f"{text!r}: there is no word to tag; give a text with words")
         item = self.encode_words(words)
         if target is not None:
-            item = replace(item, tags=self._read_tags(target, words, item))
+            item = _with_tags(item, self._read_tags(target, words))
         source = list(readable(self.tokenizer, item.ids))
         for place, word in zip(item.firsts, words, strict=True):
             if item.ids[place] == self.tokenizer.unk_id:
@@ -408,7 +383,7 @@ class Tag(Task[Tagged, TagItem]):
             starts=tuple(zip(item.firsts, words, strict=True)),
         )  # fmt: skip
 
-    def _read_tags(self, text: str, words: Sequence[str], item: TagItem) -> list[int]:
+    def _read_tags(self, text: str, words: Sequence[str]) -> list[int]:
         targets = text.split()
         unknown = [tag for tag in targets if tag not in self.tags]
         if unknown:
@@ -418,10 +393,7 @@ class Tag(Task[Tagged, TagItem]):
                 f"{len(targets)} tags for {len(words)} words ({', '.join(words)}); give one "
                 "for each"
             )
-        tags = [IGNORE] * len(item.ids)
-        for place, tag in zip(item.firsts, targets, strict=True):
-            tags[place] = self.tags.index(tag)
-        return tags
+        return [self.tags.index(tag) for tag in targets]
 
     @property
     def outputs(self) -> Tags:
@@ -430,8 +402,7 @@ class Tag(Task[Tagged, TagItem]):
 
 @dataclass(frozen=True)
 class _TagReading:
-    """What a model answers to a sentence: for each word the number of its tag and the probability,
-    and the loss of the right tags."""
+    """The answer to a sentence: the number and probability of each word's tag, and the loss."""
 
     tags: list[int]
     probabilities: list[float]
@@ -439,13 +410,13 @@ class _TagReading:
 
 
 def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The tags of all words."""
+    """The tags of all sentences in one list."""
     return [tag for row in rows for tag in row]
 
 
 def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
-    """Where each tagged word begins, and what tells it from other words: its tokens, and where a
-    model reads them, its characters."""
+    """The position of each tagged word, and what identifies the word: its tokens, and its
+    characters if the model reads them."""
     ends = [*item.firsts[1:], len(item.ids)]
     words = list(zip(item.firsts, ends, strict=True))
     for first, last in words if item.window is None else words[slice(*item.window)]:
@@ -453,26 +424,16 @@ def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
         yield first, (*item.ids[first:last], spelt)
 
 
-def _words(text: str) -> list[str]:
-    return [text[first:last] for first, last in split_words(text)]
+def _with_tags(item: TagItem, numbers: Sequence[int]) -> TagItem:
+    """The item with one tag for each word."""
+    tags = [IGNORE] * len(item.ids)
+    for place, number in zip(item.firsts, numbers, strict=True):
+        tags[place] = number
+    return replace(item, tags=tags)
 
 
-def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
-    """I- tags that continue nothing: such an entity counts for nobody."""
-    begun = wrong = 0
-    first = ""
-    for part, records in parts.items():
-        for record in records:
-            begun += sum(tag[:2] in ("B-", "S-") for tag in record.tags)
-            for place, (before, tag) in enumerate(pairwise(("O", *record.tags)), start=1):
-                if tag[:2] in ("I-", "E-") and before not in (f"B-{tag[2:]}", f"I-{tag[2:]}"):
-                    wrong += 1
-                    first = first or (
-                        f"{part} line {record.line:,}, word {place}, "
-                        f"{record.words[place - 1]!r} {tag} after {before}"
-                    )
-    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue nothing of their label"
-    if wrong:
-        remedy = "write B- at the first word of each" if begun else "these are IOB1 tags: write B-"
-        words += f" (first: {first}); {remedy}, or span F1 passes over them"
-    return Finding("spans", not wrong, words)
+def _words(question: str | Sequence[str]) -> Sequence[str]:
+    """The words of a text; a list of words stays as it is."""
+    if not isinstance(question, str):
+        return question
+    return [question[first:last] for first, last in split_words(question)]

@@ -1,7 +1,7 @@
-"""What a tagger reads: a sentence as one item, or a long sentence as overlapping windows.
+"""The items of a tagger: a sentence as one item, or a long sentence as overlapping windows.
 
-In training, evaluation and prediction alike, each word is tagged in exactly one window; the words
-around it are context.
+In training, evaluation and prediction, each word is tagged in exactly one window; the other words
+of the window are context.
 """
 
 from bisect import bisect_right
@@ -11,28 +11,28 @@ from dataclasses import dataclass, replace
 from translucid.data.tokenizers.special_tokens import Frame
 from translucid.tasks.batch import IGNORE
 
-OVERLAP = 4  # a window shares this part, a quarter, with its neighbour
+OVERLAP = 4  # a window shares a quarter of its tokens with its neighbour
 
 
 @dataclass(frozen=True, slots=True)
 class TagItem:
     ids: list[int]
     tags: list[int]  # one per id; IGNORE except at a word's first subword
-    firsts: list[int]  # where each word begins
+    firsts: list[int]  # the position of each word's first subword
     line: int
     characters: tuple[bytes, ...] = ()  # of the word of each id, if the model reads them
-    # Of a window of a long sentence: its words that are tagged here, the others being context.
+    # In a window of a long sentence, the range of words tagged here; the others are context.
     window: tuple[int, int] | None = None
-    continues: bool = False  # the sentence of the item before
+    continues: bool = False  # belongs to the same sentence as the item before
 
     @property
     def places(self) -> list[int]:
-        """Where each word begins that is tagged here."""
+        """The positions of the words that are tagged here."""
         return self.firsts if self.window is None else self.firsts[slice(*self.window)]
 
 
 def sentences(items: Sequence[TagItem]) -> list[list[TagItem]]:
-    """The items of each sentence: itself, or its windows."""
+    """Group the items by sentence: one item, or the windows of a long sentence."""
     groups: list[list[TagItem]] = []
     for item in items:
         if item.continues and groups:
@@ -43,22 +43,22 @@ def sentences(items: Sequence[TagItem]) -> list[list[TagItem]]:
 
 
 def beginning(item: TagItem, frame: Frame, max_length: int) -> TagItem:
-    """The words that begin within `max_length` tokens, the special tokens around them included."""
+    """The words that begin within `max_length` tokens, special tokens included."""
     room = max_length - len(frame.prefix) - len(frame.suffix)
     words = sum(place - len(frame.prefix) < room for place in item.firsts)
     return _part(item, frame, 0, words, room)
 
 
 def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
-    """Windows of at most `max_length` tokens that begin and end between words. Each word is tagged
-    in one of them; of a word longer than a window, the beginning is read."""
+    """Windows of at most `max_length` tokens, cut between words. Each word is tagged in one of
+    them; a word longer than a window is truncated."""
     prefix, suffix = len(frame.prefix), len(frame.suffix)
     room = max(max_length - prefix - suffix, 1)
     starts = [place - prefix for place in item.firsts]
     ends = [*starts[1:], len(item.ids) - prefix - suffix]
     overlap, done, made = room // OVERLAP, 0, list[TagItem]()
     while done < len(starts):
-        first = done  # goes back for context, as far as the next word still fits
+        first = done  # moved back for context, as long as the next word still fits
         while (
             first > 0
             and starts[done] - starts[first - 1] <= overlap
@@ -66,7 +66,7 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
         ):
             first -= 1
         last = max(bisect_right(ends, starts[first] + room), done + 1)
-        # Words near the end of a window are tagged in the next, which reads what follows them.
+        # Words near the end of a window are tagged in the next one, which has more context.
         tagged = bisect_right(ends, starts[first] + room - overlap)
         until = last if last == len(ends) else max(tagged, done + 1)
         part = _part(item, frame, first, last, room)
@@ -80,7 +80,7 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
 
 
 def _part(item: TagItem, frame: Frame, first: int, last: int, room: int) -> TagItem:
-    """Some of the words between the special tokens of the whole text, at most `room` tokens."""
+    """The words from `first` to `last`, at most `room` tokens, between the special tokens."""
     prefix, suffix = len(frame.prefix), len(frame.suffix)
     places = [*item.firsts, len(item.ids) - suffix]
     start = places[first]

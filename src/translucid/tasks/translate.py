@@ -1,9 +1,9 @@
-"""Translation: read one sentence, write another."""
+"""Translation: read a source sentence, generate a target sentence."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -28,13 +28,13 @@ from translucid.generate.sampling import SamplingConfig
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task
+from translucid.tasks.base import Score, Task, Traits, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches, item_losses, summed_loss
 from translucid.tasks.loss import cross_entropy
-from translucid.tasks.next_tokens import TargetTokens, never_generated, prefixes_and_sources
+from translucid.tasks.next_tokens import TargetTokens, prefixes_and_sources, search_ids
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, degenerate_outputs
@@ -48,12 +48,12 @@ class TranslateItem:
     source: list[int]  # with the end token
     target: list[int]  # without start and end
     line: int
-    # The target as it is written, of what is scored; None: as its tokens say, which may lack words.
+    # The text of the target, for scoring; None: decoded from its tokens, which may lack words.
     reference: str | None = field(default=None, compare=False)
 
 
 class PackedPairs:
-    """Rows of several pairs, side by side in source and target, that do not see one another."""
+    """Rows of several pairs, which do not attend to one another."""
 
     def __init__(
         self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]
@@ -83,15 +83,16 @@ class PackedPairs:
         )
 
     def _targets(self, target: Tensor, texts: Tensor) -> Tensor:
-        """What follows each token: the next one of its text, or the end."""
+        """The next token of the same text, or the end, for each token."""
         next_ids, next_texts = (F.pad(t[:, 1:], (0, 1)) for t in (target, texts))
         following = torch.where(texts == next_texts, next_ids, self._end)
         return torch.where(texts == 0, IGNORE, following)
 
 
-MANY_COPIES = 0.05  # of sentences that were not translated
-ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
-# Beside the score of an opened model whose folder says do_sample.
+MANY_COPIES = 0.05  # fraction of untranslated pairs above which a check warns
+# Pairs this many times longer or shorter than usual are odd; above this fraction a check warns.
+ODD_RATIO, MANY_ODD = 3.0, 0.01
+# A note on the score of an imported model whose folder says do_sample.
 SAMPLES = (
     "scored with beam search, which gives the same texts every time; translate samples, since "
     "the model's folder says do_sample"
@@ -100,33 +101,38 @@ SAMPLES = (
 
 @task
 class Translate(Task[Pair, TranslateItem]):
-    """The decoder reads start + target and says target + end, one word ahead of what it reads."""
+    """The decoder reads start + target and predicts target + end. Scored by BLEU and chrF."""
 
     name = "translate"
     around = (None, "eos")
     metric = "bleu"
     higher_is_better = True
     shape, head = "encoder-decoder", "language"
-    max_files = 2
-    command = "translate"
-    row_columns = ("source", "target")
-    asks_about, answer_name = ("source", "text"), "translation"
-    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
-    costly_metric = empty_stays_empty = True
-    data_keys = ("source_column", "target_column", "max_length", "long")
-    decoding_keys = ("beam_size", "alpha")
-    task_keys = ("label_smoothing",)
+    answer_name = "translation"
+    traits = Traits(
+        command="translate",
+        max_files=2,
+        row_columns=("source", "target"),
+        asks_about=("source", "text"),
+        suggested={"task": {"label_smoothing": 0.1}},
+        data_keys=("source_column", "target_column", "max_length", "long"),
+        decoding_keys=("beam_size", "alpha"),
+        task_keys=("label_smoothing",),
+        empty_stays_empty=True,
+        costly_metric=True,
+    )
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
-        from translucid.data.readers import read as read_files  # only where there are files
+        from translucid.data.readers import read as read_files  # most uses of a model read no files
 
         if len(files) == 2:
             return read_files.read_parallel(files[0], files[1], loading=loading)
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
-                f"{files[0]}: translation reads two files, the source and the target, or one "
-                f"table whose name tells its format, such as pairs.tsv{dialect.as_table(files[0])}"
+                f"{files[0]}: translation needs two files, the source and the target, or one "
+                "table whose name ends with its format, such as pairs.tsv"
+                f"{dialect.as_table(files[0])}"
             )
         return read_files.read_pairs(
             files[0], source=data.source_column, target=data.target_column, rule=data.rule,
@@ -135,9 +141,7 @@ class Translate(Task[Pair, TranslateItem]):
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Pair]:
-        from translucid.data.toyland import Toyland  # a world of its own, seldom needed
-
-        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        for line, made in toy_sentences(split, count):
             yield Pair(made.source, made.target, line)
 
     @classmethod
@@ -148,7 +152,7 @@ class Translate(Task[Pair, TranslateItem]):
     def learn_tokenizers(
         cls, records: Iterable[Pair], options: TokenizerConfig
     ) -> dict[str, Tokenizer]:
-        """One for both languages, or one for each."""
+        """One tokenizer for both languages, or one for each."""
         if options.joint or options.folder is not None:
             return super().learn_tokenizers(records, options)
         return {
@@ -182,7 +186,7 @@ class Translate(Task[Pair, TranslateItem]):
         return TranslateItem(self.frame(self.source.encode(line)), [], 0)
 
     def answer_text(self, answer: str) -> str:
-        """A model may write a line end; as many lines come out as go in."""
+        """On one line, so that output lines match input lines."""
         return " ".join(answer.splitlines())
 
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
@@ -193,7 +197,7 @@ class Translate(Task[Pair, TranslateItem]):
         return written
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> str | None:
-        return target  # what it translates by itself, which is what it was read with
+        return target  # from own_target: the model's own translation
 
     def __init__(
         self,
@@ -204,11 +208,11 @@ class Translate(Task[Pair, TranslateItem]):
         search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
         sampling: SamplingConfig | None = None,
     ) -> None:
-        """sampling: how translations are drawn, of an opened model that does not search."""
+        """sampling: for imported models that sample instead of searching."""
         self.source, self.target = source, target
         self.frame = source.frame(*self.around)
         self.smoothing, self.search, self.sampling = smoothing, search, sampling
-        self.graphs = DecodeGraphs()  # of the network that is evaluated
+        self.graphs = DecodeGraphs()  # for the network that is evaluated
 
     def encode(self, record: Pair) -> TranslateItem:
         return self.encode_all([record])[0]
@@ -222,7 +226,7 @@ class Translate(Task[Pair, TranslateItem]):
         ]
 
     def held_out_items(self, records: Sequence[Pair], row: int) -> list[TranslateItem]:
-        """With the references as they are written: what a tokenizer does not know still counts."""
+        """With the text of the references, so that words unknown to the tokenizer count too."""
         items = super().held_out_items(records, row)
         pairs = zip(items, records, strict=True)
         return [replace(item, reference=record.target) for item, record in pairs]
@@ -236,7 +240,7 @@ class Translate(Task[Pair, TranslateItem]):
     def shorten(self, item: TranslateItem, max_length: int) -> TranslateItem:
         source = self.frame.shorten(item.source, max_length)
         target = item.target[: max_length - 1]
-        return TranslateItem(source, target, item.line)  # and the reference is as short
+        return TranslateItem(source, target, item.line)  # the reference is truncated too
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
@@ -253,7 +257,7 @@ class Translate(Task[Pair, TranslateItem]):
 
     @property
     def packs(self) -> bool:
-        return len(self.target.start_ids) == 1  # then an item is as long as `sizes` says
+        return len(self.target.start_ids) == 1  # else an item is longer than `sizes` says
 
     def packed(self, items: Sequence[TranslateItem]) -> PackedPairs:
         return PackedPairs(self.source, self.target, items)
@@ -309,13 +313,7 @@ class Translate(Task[Pair, TranslateItem]):
         return Baseline("a copy of the source", self._score(copied, held_out))
 
     def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
-        score = metrics.translation(written, self._references(items))
-        numbers = {
-            "bleu": score.bleu,
-            "chrf": score.chrf,
-            "exact_match": score.exact,
-        }
-        return Score(numbers, (f"bleu: {score.bleu_signature}", f"chrf: {score.chrf_signature}"))
+        return Score(*metrics.translation(written, self._references(items)))
 
     def _references(self, items: Sequence[TranslateItem]) -> list[str]:
         return [
@@ -324,7 +322,7 @@ class Translate(Task[Pair, TranslateItem]):
         ]
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
-        """The best translation of each source, in their order."""
+        """The best translation of each source."""
         results = self.find(model, [replace(item, target=[]) for item in items])
         return [self.target.decode(hypotheses[0].tokens) for hypotheses in results]
 
@@ -340,11 +338,11 @@ class Translate(Task[Pair, TranslateItem]):
         trace: NoTrace = NO_TRACE,
         graphs: DecodeGraphs | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best translations of each source, best first; the target of an item is how they
-        begin. An empty source has an empty one.
+        """The best translations of each source, best first. They begin with the target of their
+        item; the translation of an empty source is empty.
 
-        ensemble: models whose probabilities are averaged with `model`'s.
-        trace: every step is taken with it. graphs: of the GPU; not given: the task's own.
+        ensemble: models whose probabilities are averaged with `model`'s. trace: used in every step.
+        graphs: CUDA graphs to reuse; by default the task's own.
         """
         assert isinstance(model, AutoregressiveNetwork)
         chosen = config or self.search
@@ -352,22 +350,14 @@ class Translate(Task[Pair, TranslateItem]):
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
             return find(
-                generator,
-                *prefixes_and_sources(batch),
-                chosen,
-                eos=self.target.eos_id,
-                pad=self.target.pad_id,
-                never=never_generated(self.target, model),
-                ends=self.target.special.ends,
-                extra=extra,
-                watch=watch,
-                trace=trace,
+                generator, *prefixes_and_sources(batch), chosen, **search_ids(self.target, model),
+                extra=extra, watch=watch, trace=trace,
                 graphs=self.graphs if graphs is None else graphs,
-            )
+            )  # fmt: skip
 
-        # A GPU takes as long for a few rows as for many; a CPU's caches like few. Measured there,
-        # 1 or 4 beams, float32 or int8: from 2,048 to 8,192 within 8 % of the best, but for 8,192
-        # with one beam (18 %); 1,024 and 16,384 are slower.
+        # A GPU needs as long for few rows as for many; a CPU is fastest if they fit its caches.
+        # Measured there with 1 or 4 beams, float32 or int8: 2,048 to 8,192 tokens are within 8 % of
+        # the best, except 8,192 with one beam (18 %); 1,024 and 16,384 are slower.
         budget = 32768 if next(model.parameters()).is_cuda else 4096
         results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beam_size)
         return [
@@ -376,15 +366,15 @@ class Translate(Task[Pair, TranslateItem]):
         ]
 
     def is_empty(self, item: TranslateItem) -> bool:
-        """Where there is nothing to translate, nothing is written."""
+        """Whether the source has no tokens besides the special ones."""
         return len(item.source) <= len(self.frame(()))
 
-    # ---- what people see ----
+    # ---- tracing and the studio ----
 
     samples = ("The old dog does not like the cat.", "She has not seen the small bird.")
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: the translation; without it the decoder reads nothing but its start."""
+        """target: the translation; without it, the decoder reads only its start token."""
         target = target or ""
         source = self.frame(self.source.encode(text))
         batch = self.collate([TranslateItem(source, self.target.encode(target), 0)])
@@ -410,26 +400,26 @@ _NOTHING = Hypothesis([], 0.0, 0.0, [], True)
 
 
 def untranslated(train: Sequence[Pair]) -> Finding:
-    """Targets that are their sources."""
+    """Check for targets that are copies of their sources."""
     same = [pair.line for pair in train if pair.source.strip() == pair.target.strip()]
     fraction = len(same) / max(len(train), 1)
     words = f"{len(same):,} of {len(train):,} targets are a copy of their source ({fraction:.1%})"
     if same:
         words += f"; first: line {same[0]:,}"
     if fraction > MANY_COPIES:
-        words += "; a model learns to copy from them: remove them unless they are meant"
+        words += "; the model learns to copy from them: remove them unless they are intended"
     return Finding("copies", fraction <= MANY_COPIES, words)
 
 
 def length_ratios(train: Sequence[Pair]) -> Finding:
-    """Pairs in which one side is far too long to be a translation of the other."""
+    """Check for pairs in which one side is too long to be a translation of the other."""
     ratios = [len(pair.target.strip()) / max(len(pair.source.strip()), 1) for pair in train]
     usual = statistics.median(ratios) if ratios else 1.0
     odd = [
         pair.line
         for pair, ratio in zip(train, ratios, strict=True)
         if not usual / ODD_RATIO <= ratio <= usual * ODD_RATIO
-        and max(len(pair.source), len(pair.target)) > 20  # of short ones many are right
+        and max(len(pair.source), len(pair.target)) > 20  # short pairs often differ in length
     ]
     fraction = len(odd) / max(len(train), 1)
     words = (

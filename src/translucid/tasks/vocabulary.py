@@ -1,4 +1,4 @@
-"""The vocabulary of a task: tokenizers, learnt from its texts or made before, and labels."""
+"""The vocabulary of a task: tokenizers, trained or loaded, and labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from translucid.tasks.options import TokenizerConfig
 
 
 def learn(texts: Iterable[str], options: TokenizerConfig) -> Tokenizer:
-    """A tokenizer as a recipe wants it."""
+    """Train a tokenizer with the options of a recipe."""
     size = options.vocab_size if options.kind in SIZED else None
     try:
         return Tokenizer.train(options.kind, texts, size)
@@ -24,7 +24,7 @@ def learn(texts: Iterable[str], options: TokenizerConfig) -> Tokenizer:
 
 
 def tokenizers_in(folder: Path) -> dict[str, Tokenizer]:
-    """A folder with one tokenizer, or with a folder for each language."""
+    """Load one tokenizer, or those in the folders source and target."""
     sides = ("source", "target")
     if all((folder / side).is_dir() for side in sides):
         return {side: Tokenizer.load(folder / side) for side in sides}
@@ -32,7 +32,7 @@ def tokenizers_in(folder: Path) -> dict[str, Tokenizer]:
 
 
 def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Words that are dropped become the unknown token of the tokenizer that the network reads."""
+    """Let word dropout replace words by the unknown token of the source tokenizer."""
     parts = [part for part in network.modules() if isinstance(part, WordDropout)]
     if not parts or not tokenizers:
         return
@@ -40,14 +40,14 @@ def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) ->
     if tokenizer.unk_id < 0:
         raise ConfigError(
             f"model.word_dropout = {parts[0].probability}, but the tokenizer can spell every word "
-            "and has no unknown token; set it to 0, or take another tokenizer"
+            "and has no unknown token; set it to 0, or use another tokenizer"
         )
     for part in parts:
         part.set_ids(tokenizer.unk_id, tokenizer.special_ids)
 
 
 def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
-    """What stands in the text where it was read as <unk>; ids: those of the text."""
+    """The parts of a text that were read as <unk>. ids: the tokens of the text."""
     if tokenizer.unk_id not in ids:
         return []
     places = zip(ids, tokenizer.offsets(text), strict=True)
@@ -55,13 +55,13 @@ def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[
 
 
 def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
-    """All labels of the training data, sorted, O first. noun: what the task calls a label."""
+    """All labels of the training data, O first, then sorted. noun: the task's word for a label."""
     if noun is None:
         return ()
     labels = {label for record in records for label in record.labels}
     if len(labels) < 2:
         raise InputError(
-            f"data.train: every {noun} is {next(iter(labels))!r}: nothing to tell apart; "
+            f"data.train: every {noun} is {next(iter(labels))!r}: there is nothing to learn; "
             f"give examples of at least two {noun}s"
         )
     return tuple(sorted(labels, key=lambda label: (label != "O", label)))
@@ -70,7 +70,7 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
 def check_labels(
     records: Iterable[Record], labels: Sequence[str], file: str, noun: str | None
 ) -> None:
-    """Refuse held-out labels that training never saw."""
+    """Refuse held-out labels that do not occur in the training data."""
     if noun is not None:
         seen = ((record.line, label) for record in records for label in record.labels)
         refuse_unknown_labels(seen, labels, file, noun)

@@ -1,4 +1,4 @@
-"""Which words stand along the axes of what a model has computed."""
+"""Token labels for the axes of traced values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 ALONG_TEXT = ("length", "queries", "keys")  # axes with one entry for each token
-ACROSS = ("cross_attention", "alignment")  # parts that look at another text
-INNER = "·"  # in front of a token that goes on with a word
+ACROSS = ("cross_attention", "alignment")  # parts whose keys are the source
+INNER = "·"  # before a token that continues a word
 WHITE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a model has read, token by token, as people write it."""
+    """Labels of the tokens and outputs of one example."""
 
-    source: tuple[str, ...] = ()  # by the encoder
-    target: tuple[str, ...] = ()  # by the decoder, what it starts with included
-    follows: tuple[str, ...] = ()  # what should be written after each of those; the end at last
+    source: tuple[str, ...] = ()  # tokens read by the encoder
+    target: tuple[str, ...] = ()  # tokens read by the decoder, including its start
+    follows: tuple[str, ...] = ()  # the token to predict after each of them, the end last
     outputs: tuple[str, ...] = ()  # classes or tags
-    features: tuple[str, ...] = ()  # numbers that a network without text has read
+    features: tuple[str, ...] = ()  # numbers read by a network without text
 
     @property
     def last(self) -> tuple[str, ...]:
-        """What the output head stands on."""
+        """The tokens at which the output head reads."""
         return self.target or self.source
 
     def along(self, name: str, axis: str) -> tuple[str, ...]:
-        """What stands along an axis of the point `name`; nothing, if nobody has a word for it."""
+        """The labels along an axis of the trace point `name`; empty if there are none."""
         if axis in ("outputs", "vocab"):
             return self.outputs
         if axis == "features":
@@ -43,12 +43,12 @@ class Words:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Each row of a decoder: the word it reads, and the word that should follow."""
+        """A label for each decoder step: the token it reads and the token it should predict."""
         return tuple(f"{a} → {b}" for a, b in zip(self.target, self.follows, strict=True))
 
 
 def of_text(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
-    """The tokens of a text as labels; a word that the vocabulary lacks as it stands there."""
+    """The tokens of a text as labels; unknown words as they are written."""
     ids, places = tokenizer.encode(text), tokenizer.offsets(text)
     return tuple(
         text[first:last].strip() or label if number == tokenizer.unk_id else label
@@ -57,7 +57,7 @@ def of_text(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
 
 
 def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
-    """Tokens as labels: `·` before one that goes on with a word, blanks made visible."""
+    """Tokens as labels: `·` before one that continues a word, whitespace made visible."""
     pieces = tokenizer.pieces(ids)
     if tokenizer.unit == "word":
         return tuple(pieces)
@@ -73,7 +73,7 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
 
 
 def in_a_text(tokenizer: Tokenizer, token: int) -> str:
-    """One token as a label, wherever in a text it may stand."""
+    """One token as a label, at any position of a text."""
     (piece,) = tokenizer.pieces([token])
     if tokenizer.unit != "subword" or token in tokenizer.special_ids:
         return readable(tokenizer, [token])[0]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid import shipped_models
 from translucid.cli.shared.arguments import OVERRIDE
 from translucid.core.errors import WrongTaskError
 from translucid.core.spelling import quoted
+from translucid.data import shipped_models
 
 if TYPE_CHECKING:  # keeps the start of a command light
     from translucid.data.predictions import InputRows
@@ -55,7 +55,7 @@ def noting(held: "Model") -> Iterator[Noting]:
     """Print a summary of the notes to standard error when the command ends, even with an error."""
     from translucid.tasks.input_notes import InputNotes
 
-    counts = InputNotes(empty_is_noted=not held.task.empty_stays_empty)
+    counts = InputNotes(empty_is_noted=not held.task.traits.empty_stays_empty)
     try:
         yield Noting(held, counts)
     finally:

@@ -271,7 +271,7 @@ DEVIATIONS = 1.96  # of a normal distribution, for 95 %
 
 def are_few(task: Task[Any, Any], items: Sequence[Any]) -> bool:
     """Rows of running text are scored token by token, and those are many."""
-    return not task.running_text and task.count_examples(items) < FEW
+    return not task.traits.running_text and task.count_examples(items) < FEW
 
 
 def few_examples_warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:

@@ -209,7 +209,7 @@ def of_model(
         of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
         findings += [finding for finding in of_text if finding is not None]
         findings += [] if quick else [padding_seen(task, network, items)]
-    if quick or task.loss_of_batch:
+    if quick or task.traits.loss_of_batch:
         return findings
     return [*findings, padding_in_loss(task, network, items)]
 

@@ -57,11 +57,11 @@ def pick(
     """Settings for this much data, or of this size, in the sections of a recipe."""
     task = TASKS[recipe.task.kind]
     if recipe.training.start_from is not None:
-        loss = dict(task.suggested.get("task", {}))  # label smoothing is of tuning too
+        loss = dict(task.traits.suggested.get("task", {}))  # label smoothing is of tuning too
         tuning = _tuning(recipe, amount, device)
         data = max_length(recipe, amount, tuning["batch_tokens"])
         return {"task": loss, "data": data, "training": tuning}
-    suggested = {section: dict(keys) for section, keys in task.suggested.items()}
+    suggested = {section: dict(keys) for section, keys in task.traits.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
     size = size_for(amount) if size is None else size
@@ -101,7 +101,7 @@ def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, A
     """data.max_length such that 99 % of the texts fit, where the usual one is too short for them;
     but no more than the learned positions, a batch, or what attention reads in good time."""
     usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
-    if "long" not in task.data_keys or "kind" not in recipe.model:
+    if "long" not in task.traits.data_keys or "kind" not in recipe.model:
         return {}
     match recipe.tokenizer.kind:
         case "char":
@@ -112,7 +112,9 @@ def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, A
             tokens = amount.long_words * 2  # punctuation is a token of its own
         case _:
             tokens = amount.long_bytes // BYTES_PER_PIECE
-    most = min(MOST_TOKENS, batch_tokens // task.max_files)  # both texts of a pair are in a batch
+    most = min(
+        MOST_TOKENS, batch_tokens // task.traits.max_files
+    )  # both texts of a pair are in a batch
     network = recipe.model_config_for(sizes=task.smallest_sizes())
     if (positions := getattr(network, "context_length", None)) is not None:
         most = min(most, positions)

@@ -157,7 +157,7 @@ def read_records(
     loading: Loading | None = None,
 ) -> list[Record]:
     """The records of a task from its file, or from several that belong together."""
-    most = TASKS[task].max_files
+    most = TASKS[task].traits.max_files
     if not 0 < len(files) <= most:
         names = ", ".join(files)
         raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {names}")

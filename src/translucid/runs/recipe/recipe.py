@@ -192,7 +192,11 @@ def _unknown_model_key(key: str, kind: str, task: Any) -> str:
 
 def keys_used(task: type[Any]) -> dict[str, Collection[str]]:
     """The keys that a task uses, by section, of the sections whose keys not every task uses."""
-    return {"task": task.task_keys, "data": task.data_keys, "decoding": task.decoding_keys}
+    return {
+        "task": task.traits.task_keys,
+        "data": task.traits.data_keys,
+        "decoding": task.traits.decoding_keys,
+    }
 
 
 def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:

@@ -39,7 +39,7 @@ class ScoringSettings:
 def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
     """As in the run that made a model, but for the options; one without effect is refused."""
     task = TASKS[held.task]
-    keys = (*task.data_keys, *task.decoding_keys)
+    keys = (*task.traits.data_keys, *task.traits.decoding_keys)
     allowed = (*keys, *WRITTEN)
     mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
@@ -47,8 +47,8 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
     # Older models took every word for a label.
     read = {"long": task.long, "missing_labels": ()} | held.data
     run = DataConfig(**read), DecodingConfig(**held.decoding)
-    data = DataConfig(**(read | _chosen(options, (*task.data_keys, *WRITTEN))))
-    decoding = DecodingConfig(**(held.decoding | _chosen(options, task.decoding_keys)))
+    data = DataConfig(**(read | _chosen(options, (*task.traits.data_keys, *WRITTEN))))
+    decoding = DecodingConfig(**(held.decoding | _chosen(options, task.traits.decoding_keys)))
     before, now = (
         _chosen(one.model_dump() | other.model_dump(), keys)
         for one, other in (run, (data, decoding))

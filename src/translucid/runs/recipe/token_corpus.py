@@ -24,8 +24,8 @@ PAUSE = 10.0  # seconds between two lines about how far it is
 
 def check_storable(recipe: Recipe) -> None:
     """A store holds running text, from which not every task can learn."""
-    if not TASKS[recipe.task.kind].storable:
-        able = [name for name in TASKS.names() if TASKS[name].storable]
+    if not TASKS[recipe.task.kind].traits.storable:
+        able = [name for name in TASKS.names() if TASKS[name].traits.storable]
         named = " and ".join(able)
         raise ConfigError(f"data.store: for task {named} only, not {recipe.task.kind}")
     if not recipe.data.train:

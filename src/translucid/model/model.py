@@ -10,11 +10,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from translucid import shipped_models
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError, TraceBudgetError
 from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
+from translucid.data import shipped_models
 from translucid.fast.precision import Precision, prepare
 from translucid.models.sequence_config import SequenceConfig
 from translucid.see import INTEGRATION_STEPS
@@ -22,8 +22,7 @@ from translucid.tasks import model_folder
 from translucid.tasks.generator import Generator
 from translucid.tasks.model_folder import expect, several, task_of
 
-# Methods import what they need when they are called: most programs never look into a model, score
-# it or export it, and need not wait for the code that does.
+# Methods import what they need when they are called, so that loading a model stays fast.
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -61,7 +60,7 @@ Result = TypeVar("Result")
 def _generates(
     method: Callable[Concatenate[Generator, Options], Result],
 ) -> Callable[Concatenate[Model, Options], Result]:
-    """The method of `Generator` as a method of `Model`."""
+    """Make a method of `Generator` a method of `Model`."""
 
     @wraps(method)
     def of_model(self: Model, /, *args: Options.args, **options: Options.kwargs) -> Result:
@@ -83,7 +82,7 @@ class Model:
 
     def __init__(self, held: Bundle, folder: Path | None = None) -> None:
         self.network = held.network
-        self.folder = folder  # from which it was loaded
+        self.folder = folder  # the folder that it was loaded from
         self.facts = held.facts
         self.task: Task[Any, Any] = task_of(held)
         self._bundle = held
@@ -102,15 +101,14 @@ class Model:
 
     @property
     def text_generator(self) -> Generator:
-        """What generates text, for translation and language models."""
+        """The generator of translation and language models."""
         if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
 
     @property
     def tokenizers(self) -> Mapping[str, Tokenizer]:
-        """The model's tokenizers: "tokenizer", or "source" and "target"; none if it reads
-        numbers."""
+        """The tokenizers by name: "tokenizer", or "source" and "target"; empty for regression."""
         return self._bundle.tokenizers
 
     @property
@@ -222,7 +220,7 @@ class Model:
         say(settings.line())
         items, coverage = self._limited(files, None, say, options)
         task = self.task
-        if settings.changed.keys() & {*task.decoding_keys}:
+        if settings.changed.keys() & {*task.traits.decoding_keys}:
             task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
         for row in task.as_evaluated(items):
             where = f"context = {settings.decoding.context}, row {row.line}"
@@ -277,7 +275,7 @@ class Model:
         say: Callable[[str], None],
         options: Mapping[str, Any],
     ) -> tuple[Sequence[Any], Coverage]:
-        """The examples, and how many they are; long ones as `classify` and `tag` read them."""
+        """The examples and their number; long ones are handled as in `classify` and `tag`."""
         from translucid.data.readers.loading import Loading
         from translucid.runs.recipe.scoring import ScoredExamples
         from translucid.tasks.long_texts import limit_length, text_limit
@@ -290,13 +288,16 @@ class Model:
         check_labels(records, self._bundle.labels, name, self.task.label_noun)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
-        if "max_length" not in {**self._bundle.data, **options}:  # an older run, or another tool's
+        if "max_length" not in {
+            **self._bundle.data,
+            **options,
+        }:  # older, or imported
             most = text_limit(self.network, getattr(self.task, "max_length", None))
             data = data.model_copy(update={"max_length": most or sys.maxsize})
         items, coverage = limit_length(self.task, items, data, "test", say)
         for item in items:
             self.task.check_item(item, f"{name}:{item.line}", self.network)
-        unread = {} if self.task.running_text else loading.lost
+        unread = {} if self.task.traits.running_text else loading.lost
         return items, coverage.with_unread(unread)
 
     def examples(
@@ -316,22 +317,21 @@ class Model:
     def hardest_examples(
         self, *files: str | Sequence[str], limit: int | None = None
     ) -> list[TextLoss]:
-        """The same examples with their losses, the largest loss first."""
+        """The examples with their losses, the largest loss first."""
         from translucid.see.predictions import hardest
 
         return hardest(self.network, self.task, self.examples(*files, limit=limit))
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The training history: the lines of the run's metrics.jsonl, one for each line of progress
-        and each evaluation."""
+        """The training history: the lines of the run's metrics.jsonl."""
         from translucid.runs.recipe.scoring import run_of
 
         run = run_of(self.folder, "metrics.jsonl")
         if run is None:
             raise InputError(
-                "this model is not in a run folder, whose metrics.jsonl would tell its history; "
-                "open it from there: tl.load('runs/...')"
+                "this model is not in a run folder with a metrics.jsonl; load it from its run: "
+                "tl.load('runs/...')"
             )
         return read_lines(run / "metrics.jsonl")
 
@@ -374,7 +374,7 @@ class Model:
         self.task.check_line(text, "the text", self.network)
         try:
             reading = self.trace(text, target, budget_bytes=budget_bytes)
-        except TraceBudgetError as error:  # a walk needs every point
+        except TraceBudgetError as error:  # an explanation needs every trace point
             remedy = "explain a part of the text, or raise budget_bytes"
             raise TraceBudgetError(error.fact, remedy) from None
         return Explanation(reading, reading.walk(layer=layer, head=head, top=top))
@@ -460,9 +460,11 @@ class Model:
         self, text: str | None = None, *, view: str = "flow", height: int = 640,
         compare_with: Sequence[Model] = (), **address: str,
     ) -> Any:  # fmt: skip
-        """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, data, or compare, with the models `compare_with`. `address`: further keys
-        of the page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        """A view of the studio in Jupyter or marimo; needs the extra [notebook].
+
+        view: flow, attention, recurrent, decode, whatif, train, lesson, data, or compare, with the
+        models `compare_with`. address: further keys of the page's address, such as head or theme.
+        """
         try:
             from translucid.studio.widget import widget
         except ImportError as error:
@@ -476,17 +478,17 @@ class Model:
 
     @property
     def context_length(self) -> int | None:
-        """The maximum number of tokens that the model can read; None if unlimited."""
+        """The maximum number of tokens that the model reads; None if unlimited."""
         config = self.network.config
         return config.context_length if isinstance(config, SequenceConfig) else None
 
     @property
     def data_columns(self) -> dict[str, Columns]:
-        """The columns of the training data that the model has read, by role: names or numbers."""
+        """The columns of the training data by role: names or numbers."""
         return self._bundle.columns
 
     def default_target(self, text: str) -> str | None:
-        """The target that `trace` and others use if none is given: a translator's own output."""
+        """The target that `trace` and others use if none is given: the model's own translation."""
         return self.task.own_target(self.network, text)
 
     def _target(self, text: str, target: str | None) -> str | None:

@@ -1,5 +1,6 @@
 """Training from Python: `tl.train` and `tl.resume`, from files or from data in memory."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from translucid.core.errors import InputError, Interrupted, StopTraining
 from translucid.core.progress import print_line
 from translucid.data.python_rows import write_rows
-from translucid.model import Model, load
+from translucid.model.model import Model, load
 from translucid.runs.folder import free_folder
 from translucid.runs.log import Listener
 from translucid.runs.recipe.named import Named, in_sections, named
@@ -38,24 +39,28 @@ def train(
     quiet: bool = False,
     **changes: Any,
 ) -> Model:
-    """Train for a task, or as a recipe says: a TOML file or the name of a shipped one. Returns the
-    best model.
+    """Train a model and return the best one. task: its name, a recipe file or a shipped recipe.
 
-    train, valid, test: files, or rows that the program holds: texts, pairs, dicts, a dict of
-    columns, a frame of pandas or polars, a dataset of Hugging Face, an iterator. out: the run
-    folder, new. changes: keys of the recipe, such as steps=300, or sections, such as
-    model={"layers": 2}; overrides: the same as the command line takes them.
+    train, valid, test: files, or data in memory: texts, pairs, dicts, a dict of columns, a pandas
+    or polars data frame, a Hugging Face dataset, an iterator. out: a new run folder. changes: keys
+    of the recipe, such as steps=300, or sections, such as model={"layers": 2}. overrides: the same
+    in the form of the command line.
     """
     parts = {"train": train, "valid": valid, "test": test}
     folder = free_folder(Path("runs"), Path(task).stem) if out is None else Path(out)
-    say = _ignore if quiet else print_line
+    say = (lambda line: None) if quiet else print_line
     chosen = _with_data(str(task), overrides, in_sections(changes), parts, folder / DATA, say)
-    rows = {name: data for name, data in parts.items() if _is_rows(data, chosen)}
+    kind = chosen.recipe.task.kind
+    rows = {
+        name: data
+        for name, data in parts.items()
+        if data is not None and _files(data, kind) is None
+    }
 
     def write_data() -> None:
         for name, data in rows.items():
             (folder / DATA).mkdir(exist_ok=True)
-            columns = TASKS[chosen.recipe.task.kind].row_columns
+            columns = TASKS[kind].traits.row_columns
             write_rows(data, _place(folder / DATA, name), columns, name)
 
     def begin(stop: StopRequest, listeners: Sequence[Listener]) -> Bundle:
@@ -66,7 +71,7 @@ def train(
             )  # fmt: skip
         except InputError as error:
             message = str(error)
-            for name in rows:  # the file is gone again; a message speaks of what was given
+            for name in rows:  # the user gave rows, not this file
                 message = message.replace(str(_place(folder / DATA, name)), name)
             if message == str(error):
                 raise
@@ -84,9 +89,10 @@ def resume(
     quiet: bool = False,
     **changes: Any,
 ) -> Model:
-    """Continue a run that was stopped, as if it had not been. Returns the best model.
+    """Resume a run that was stopped, with the same result as without the stop. Returns the best
+    model.
 
-    With allow_changes, the recipe may change: changes and overrides are those of `train`.
+    allow_changes: allow changes to the recipe; `changes` and `overrides` are those of `train`.
     """
     sections = in_sections(changes)
 
@@ -112,7 +118,7 @@ def _watched(
         if not callable(callback):
             raise InputError(
                 f"callbacks: {callback!r:.80} cannot be called; give functions of one argument, "
-                "which are told each line of metrics.jsonl"
+                "which receive each line of metrics.jsonl"
             )
     try:
         return Model(begin(stop, [_listener(callback, stop) for callback in several]), folder)
@@ -121,19 +127,18 @@ def _watched(
 
 
 def _listener(callback: Callback, stop: StopRequest) -> Listener:
-    """Wrap a callback so that it cannot change random state or gradient mode for the next step."""
+    """Wrap a callback so that it does not affect random state or gradient mode."""
 
-    def tell(line: dict[str, Any]) -> None:
-        goes_on: object = True
+    def call(line: dict[str, Any]) -> None:
         with random_state_kept(), torch.set_grad_enabled(torch.is_grad_enabled()):
             try:
-                goes_on = callback(line)
+                stops = callback(line) is False
             except StopTraining:
-                goes_on = False
-        if goes_on is False:
+                stops = True
+        if stops:
             stop.ask(SIGINT)
 
-    return tell
+    return call
 
 
 def _with_data(
@@ -144,7 +149,7 @@ def _with_data(
     folder: Path,
     say: Callable[[str], None],
 ) -> Named:
-    """The recipe that reads these parts: files from where they are, rows from where `train` writes
+    """The recipe with these parts of the data: files in place, rows from where `train` writes
     them."""
     changes = {section: dict(keys) for section, keys in changes.items()}
     data = changes.setdefault("data", {})
@@ -154,7 +159,7 @@ def _with_data(
     kind = named(task, overrides).recipe.task.kind
     files = {name: _files(part, kind) for name, part in parts.items() if part is not None}
     within = data.get("folder", "")
-    if None in files.values():  # what stays where it is must be found from the rows' folder too
+    if None in files.values():  # data.folder becomes that of the rows; files need absolute paths
         data["folder"] = str(folder)
         files = {
             name: names and [str(Path(within, file).absolute()) for file in names]
@@ -169,14 +174,10 @@ def _place(folder: Path, part: str) -> Path:
     return folder / f"{part}.jsonl"
 
 
-def _is_rows(data: Any, chosen: Named) -> bool:
-    return data is not None and _files(data, chosen.recipe.task.kind) is None
-
-
 def _files(data: Any, task: str) -> list[str] | None:
     """The names of files, if `data` is files; None if it is rows.
 
-    A list of texts is files where each is one, or where nothing can be learned from texts alone.
+    A list of texts is a list of files if all exist, or if the task cannot learn from texts alone.
     """
     if isinstance(data, str | PathLike):
         return [str(data)]
@@ -184,19 +185,7 @@ def _files(data: Any, task: str) -> list[str] | None:
         return None
     if not all(isinstance(name, str | PathLike) for name in data):
         return None
-    owner = TASKS[task]
-    may_be = len(data) <= owner.max_files
-    if any(isinstance(name, PathLike) for name in data) or owner.row_columns != ("text",):
-        return [str(name) for name in data]
-    return [str(name) for name in data] if may_be and all(_exists(name) for name in data) else None
-
-
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
-        return False
-
-
-def _ignore(line: str) -> None:
-    pass
+    traits = TASKS[task].traits
+    may_be_texts = traits.row_columns == ("text",) and all(isinstance(name, str) for name in data)
+    are_files = len(data) <= traits.max_files and all(map(os.path.exists, data))
+    return None if may_be_texts and not are_files else [str(name) for name in data]

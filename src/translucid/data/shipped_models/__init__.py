@@ -1,7 +1,7 @@
-"""Small trained models that come with the package, by name: demo:translate and the like.
+"""Small trained models that come with the package, such as demo:translate.
 
-Each is a folder here, as training writes one, with its weights in float16; `manifest.json` says
-what each was made of and how it scores. `bench/make_shipped.py` makes them all again.
+Each is a run folder with weights in float16; `manifest.json` contains their recipes and scores.
+`bench/make_shipped.py` trains them all again.
 """
 
 import json
@@ -17,13 +17,13 @@ FOLDER = Path(__file__).parent
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
-    """What is known of each shipped model: title, recipe, changes, seed, score, texts, date."""
+    """Title, recipe, changes, seed, score, texts and date of each shipped model."""
     entries: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
     return entries
 
 
 def names() -> list[str]:
-    """All of them, as people write them, in the order of teaching."""
+    """All names with `demo:`, in teaching order."""
     return [BEGIN + name for name in manifest()]
 
 
@@ -45,6 +45,6 @@ def find(path: str | Path) -> Path:
 
 
 def name_of(folder: Path) -> str | None:
-    """The name of a shipped model, by its folder."""
+    """The name of the shipped model in this folder, if it is one."""
     place = folder.absolute()
     return BEGIN + place.name if place.parent == FOLDER.absolute() else None

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.model import Model, load
+from translucid.model.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.score import Criterion
 from translucid.tasks.significance import Sums, interval, p_value, paired
 
 SAMPLES, SEED = 1000, 12345  # as sacrebleu's
-RARE = 0.05  # a p-value below it is hardly luck
+RARE = 0.05  # differences with a p-value below this are significant
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,22 @@ class Compared:
 
     model: str
     score: float
-    interval: tuple[float, float] | None  # 95 %; None: there is nothing to resample
-    difference: float | None  # to the first model; None: it is the first
-    p: float | None  # of the difference, two-sided; None: the examples are not the same
+    interval: tuple[float, float] | None  # 95 %; None: the metric cannot be resampled
+    difference: float | None  # to the first model; None for the first
+    p: float | None  # of the difference, two-sided; None: the examples differ
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The scores of several models; each is compared with the first."""
+    """The scores of several models, each compared with the first."""
 
     metrics: Mapping[str, Sequence[Compared]]  # by name, one entry for each model
-    examples: int | None  # that were resampled; None: there is nothing to resample
+    examples: int | None  # the number of resampled examples; None: nothing was resampled
     samples: int
     seed: int
-    criterion: Criterion  # by which models are chosen
-    less_is_better: tuple[str, ...] = ()  # of which metrics
-    notes: tuple[str, ...] = ()  # what is left out, and why
+    criterion: Criterion  # the task's
+    less_is_better: tuple[str, ...] = ()  # the metrics for which lower is better
+    notes: tuple[str, ...] = ()  # which metrics are left out, and why
     # By model: examples scored, left out and truncated, and warnings about its answers.
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class Comparison:
         return "\n".join([*lines, *self.notes, *self.answers()])
 
     def answers(self) -> list[str]:
-        """For each model but the first, whether the task's metric shows that it is better."""
+        """For each other model, whether it is significantly better by the task's metric."""
         metric = self.criterion.metric
         if metric not in self.metrics:
             return []
@@ -108,9 +108,9 @@ def compare(
     options: as for `model.evaluate`, for all models. device: for models given as folders.
     """
     if isinstance(models, str | Path) or len(models) < 2:
-        raise ConfigError("to compare, give two models or more, the first to compare with")
+        raise ConfigError("give two models or more; the others are compared with the first")
     if samples < 1:
-        raise ConfigError(f"samples = {samples}: at least 1 is needed; 1,000 are usual")
+        raise ConfigError(f"samples = {samples}: must be at least 1; 1,000 is usual")
     names = [_name(model, place) for place, model in enumerate(models, start=1)]
     held = [model if isinstance(model, Model) else load(model, device, say=say) for model in models]
     _check_tasks(names, held)
@@ -187,14 +187,14 @@ def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
     for name, model in zip(names[1:], models[1:], strict=True):
         if model.examples() != first:
             raise InputError(
-                f"the test data of {name} is not that of {names[0]}; name the files to score "
-                "all of them on"
+                f"the test data of {name} is not that of {names[0]}; give files to "
+                "score all models on"
             )
 
 
 def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[str, Sums]]) -> None:
     """Refuse scores on different examples; models may cut running text into different rows."""
-    if first.task.running_text or not all(sums):
+    if first.task.traits.running_text or not all(sums):
         return
     examples = [next(iter(by_metric.values())).examples for by_metric in sums]
     for name, own in zip(names[1:], examples[1:], strict=True):
@@ -207,7 +207,7 @@ def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[s
 
 
 def _not_comparable(models: Sequence[Model]) -> dict[str, str]:
-    """Metrics whose unit depends on the model, such as perplexity per token, and the unit."""
+    """Metrics with different units in these models, such as perplexity per token, and why."""
     first, *others = [model.task.units for model in models]
     return {
         metric: f"{words}, which differs between these models"
@@ -218,8 +218,8 @@ def _not_comparable(models: Sequence[Model]) -> dict[str, str]:
 
 def _why(sums: Sequence[Mapping[str, Sums]], metric: str) -> str:
     if all(metric in by_metric for by_metric in sums):
-        return "the models read the text in different rows, which make no pairs"
-    return "it is not a function of sums over examples, so nothing can be resampled"
+        return "the models read the text in different rows, which cannot be paired"
+    return "it is not a function of sums over examples, so it cannot be resampled"
 
 
 def _cells(one: Compared) -> tuple[str, ...]:
