@@ -43,7 +43,7 @@ def run_page(folder: Path) -> None:
 
 
 def shown() -> list[str]:
-    return re.findall(r"^!\[.+\]\(\.\./images/figures/(.+)\)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    return re.findall(r"^!\[.+\]\(\.\./images/figures/(.+)\)$", PAGE.read_text("utf-8"), re.M)
 
 
 @pytest.mark.slow

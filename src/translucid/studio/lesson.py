@@ -1,4 +1,4 @@
-"""Lessons as Python files: the author's side. docs/lessons.md explains it with examples.
+"""Lessons as Python files: the author's side. docs/guides/lessons.md explains it with examples.
 
 A lesson file creates a `Lesson` and adds stops to it. A stop is a function that takes the current
 run (`lesson_run.LessonRun`) and returns a `Stop`, whose text is an f-string. Numbers and words of
@@ -209,7 +209,7 @@ def read(path: Path) -> Lesson:
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
             f"--lesson {path}: no such Python file; a lesson is a file such as lesson.py "
-            "(docs/lessons.md)"
+            "(docs/guides/lessons.md)"
         )
     file = extensions.load(path)
     module = next(

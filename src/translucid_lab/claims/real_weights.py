@@ -30,7 +30,7 @@ def real_file(name: str) -> Path:
     folder = os.environ.get(VARIABLE)
     if not folder:
         raise ConfigError(
-            f"{VARIABLE} is not set; set it to the folder that holds {name}, as docs/guides/lab.md says"
+            f"{VARIABLE} is not set; set it to the folder that contains {name} (docs/guides/lab.md)"
         )
     path = Path(folder) / name
     if not path.is_file():

@@ -72,7 +72,7 @@ def _with_code(row: Evidence) -> Evidence:
 
 def _manual(folder: Path) -> str:
     """The relative link to the page of the worked examples, within the repository."""
-    page, root = _REPOSITORY / "docs" / "work.md", _REPOSITORY.resolve()
+    page, root = _REPOSITORY / "docs/guides/worked-solutions.md", _REPOSITORY.resolve()
     if not page.is_file() or not folder.resolve().is_relative_to(root):
         return ""
     return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()

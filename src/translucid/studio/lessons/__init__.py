@@ -1,7 +1,7 @@
 """The lessons that come with the package, by the ids that appear in addresses.
 
 A tour works with any model that has the parts it explains. A station of *Start here* has its own
-model and sentence. docs/lessons.md explains how to write a lesson.
+model and sentence. docs/guides/lessons.md explains how to write a lesson.
 """
 
 from translucid.studio.lesson import Lesson

@@ -59,7 +59,7 @@ class Studio:
     """The routes and their answers."""
 
     def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
-        """`view`: a JavaScript file with the user's own view (docs/extend.md)."""
+        """`view`: a JavaScript file with the user's own view (docs/guides/extend.md)."""
         self.opening, self.token, self.view = opening, token, view
         self.turn, self.waiting = asyncio.Lock(), 0  # models process one request at a time
         self.live = 0
