@@ -16,7 +16,7 @@ from tests.interop.test_export_gguf import MODELS, TEXTS
 from translucid.interop.export.exporting import export
 
 STEPS = 12
-FLOAT32 = 2e-5  # of log-probabilities; measured: docs/guides/interop.md
+FLOAT32 = 2e-5  # of log-probabilities; measured: docs/explanation/interop.md
 
 
 def served(file: Path) -> Any:
