@@ -20,7 +20,7 @@ from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.fast.decode_step import DecodeStep
 from translucid.models import build
 from translucid.parts.computation import Computation, Index, Scope
-from translucid.parts.expression import Expression, Terms, apply, over
+from translucid.parts.expression import Expression, Terms, apply
 from translucid.parts.norms import Norm, Residual
 from translucid.parts.positions import NoPositions
 from translucid.see.embeddings import position_gram, position_table
@@ -53,7 +53,7 @@ class LargestNorm(Norm):
                 sizes = Terms(x.values.abs(), lambda i: apply("abs", x.at(i)))
                 return at.run.largest(sizes)
             case "normalised":
-                return over(at.input(*index), at.number("rms", *index))
+                return at.input(*index) / at.number("rms", *index)
         return super().terms(at, point, index)
 
 
