@@ -73,7 +73,7 @@ def opens(c: Computation, address: str) -> list[str]:
     return opened
 
 
-def test_a_scheme_of_ones_own_opens_has_a_switch_and_a_picture_and_decodes_step_by_step() -> None:
+def test_a_custom_position_scheme_loads_has_a_switch_and_a_picture_and_decodes() -> None:
     extensions.load(EXAMPLE)
     network = randomised(transformer("decoder", positions="ramp"))
     c = run(network)
@@ -120,7 +120,7 @@ def with_own_norms(network: Any) -> Any:
     return network.double().eval()
 
 
-def test_a_norm_of_ones_own_opens_and_has_a_switch_and_decodes_step_by_step() -> None:
+def test_a_custom_norm_loads_has_a_switch_and_decodes() -> None:
     network = with_own_norms(randomised(transformer("decoder", norm="rms")))
     c, norm = run(network), "decoder.layers.0.feedforward_residual.norm"
     for point in ("rms[0, 2, 0]", "normalised[0, 2, 1]", "output[1, 0, 2]"):
@@ -131,7 +131,7 @@ def test_a_norm_of_ones_own_opens_and_has_a_switch_and_decodes_step_by_step() ->
     assert not DecodeStep.fits(network)
 
 
-def test_contributions_pass_through_a_norm_of_ones_own() -> None:
+def test_contributions_pass_through_a_custom_norm() -> None:
     task, network = pair("language", norm="rms")
     reading = read(with_own_norms(network), task, "the dog sees a cat .")
     found = reading.contributions(2, 3)
