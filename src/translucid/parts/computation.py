@@ -88,7 +88,9 @@ def read_address(address: str) -> tuple[str, Index]:
     try:
         return name, tuple(int(place) for place in places.split(",")) if places else ()
     except ValueError as error:
-        raise InputError(f"{address!r}: give one integer per axis between the brackets") from error
+        raise InputError(
+            f"{address!r}: give one whole number for each axis between the brackets"
+        ) from error
 
 
 class Computation:
