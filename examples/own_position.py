@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import translucid as tl
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, apply, constant, times
+from translucid.parts.expression import Expression, apply, constant
 from translucid.parts.positions import NoPositions, PositionSetup
 
 
@@ -46,4 +46,4 @@ class Ramp(NoPositions):
             return super().terms(at, point, index)
         row, place, d = index
         p = constant("1 + p", 1 + at.position(row, place))
-        return times(apply("log", p), at.weight("w", "w", d))
+        return apply("log", p) * at.weight("w", "w", d)

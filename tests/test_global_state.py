@@ -196,7 +196,7 @@ def _sampling() -> Any:
 
 
 @pytest.mark.parametrize("task", chosen(FAMILY, "tag", "regress", rest=pytest.mark.slow))
-def test_what_a_model_is_asked_leaves_the_process_alone(task: str, tmp_path: Path) -> None:
+def test_model_calls_leave_the_process_alone(task: str, tmp_path: Path) -> None:
     asked, read = model(task), {} if task == "regress" else READ
     calls = {name: lambda f=call: f(asked, task, tmp_path) for name, call in (SEEN | read).items()}
     calls |= {name: lambda f=call: f(asked) for name, call in OWN[task].items()}
@@ -205,7 +205,7 @@ def test_what_a_model_is_asked_leaves_the_process_alone(task: str, tmp_path: Pat
     assert all(weight.requires_grad for weight in asked.network.parameters())
 
 
-def test_between_two_pieces_of_a_stream_the_process_is_the_users() -> None:
+def test_a_stream_leaves_the_process_alone_between_pieces() -> None:
     pieces = model("language").stream(TEXTS[0], seed=3, max_length=5)
     assert [found for _ in range(4) if (found := changes(lambda: next(pieces, None)))] == []
 

@@ -51,7 +51,7 @@ def test_threads_share_a_model(family: str) -> None:
     assert not any(weight.requires_grad for weight in asked.network.parameters())
 
 
-def test_a_switch_is_put_back_in_whatever_order_threads_leave() -> None:
+def test_a_setting_is_restored_whatever_the_order_of_threads() -> None:
     gpu, enabled = torch.device("cuda"), torch.backends.cuda.cudnn_sdp_enabled
     before = enabled()
     torch.backends.cuda.enable_cudnn_sdp(True)

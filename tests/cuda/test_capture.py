@@ -115,7 +115,7 @@ def test_a_graph_draws_anew_in_every_step_and_the_same_for_the_same_step() -> No
 
 @pytest.mark.parametrize(("capture", "deterministic"), [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("task", ["translate", "language"])
-def test_a_resumed_run_is_the_uninterrupted_run(
+def test_a_resumed_run_equals_the_uninterrupted_run(
     task: str, capture: bool, deterministic: bool, tmp_path: Path
 ) -> None:
     chosen = on_gpu(
@@ -192,7 +192,9 @@ def test_a_model_that_makes_the_cpu_wait_is_refused_with_the_remedy() -> None:
         trained(setting, capture=True)
 
 
-def test_auto_captures_a_transformer_and_says_why_not_a_recurrent_network(tmp_path: Path) -> None:
+def test_auto_captures_a_transformer_but_not_a_recurrent_encoder(
+    tmp_path: Path,
+) -> None:
     for family, wanted in (("transformer", True), ("gru", False)):
         said: list[str] = []
         setting = set_up(on_gpu("translate", family, cuda_graphs="auto"), said.append)

@@ -52,7 +52,7 @@ def test_a_compiled_graph_draws_anew_in_every_step_and_the_same_for_the_same_ste
     assert losses[0] != losses[1]
 
 
-def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_the_uninterrupted_run(tmp_path: Path) -> None:
     chosen = on_gpu(
         "translate", "transformer", compile=True, steps=11, ema=0.9, evaluate_every=4,
         precision="bfloat16",

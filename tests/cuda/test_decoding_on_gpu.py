@@ -150,7 +150,7 @@ def test_bfloat16_stays_near() -> None:
 
 @pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_never_written_and_several_ends(name: str, how: GenerationConfig) -> None:
+def test_excluded_tokens_and_several_end_tokens(name: str, how: GenerationConfig) -> None:
     model = randomised(MODELS[name]).float()
     on_gpu, graphs = copy.deepcopy(model).cuda(), DecodeGraphs()
     inputs = sources_of(model.config, 3, seed=1)

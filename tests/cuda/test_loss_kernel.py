@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("classes", [7, 8000, 10_001])
 @pytest.mark.parametrize("cut", [False, True], ids=["whole rows", "rows of a wider table"])
-def test_the_kernel_is_the_plain_loss(classes: int, smoothing: float, cut: bool) -> None:
+def test_the_kernel_equals_the_plain_loss(classes: int, smoothing: float, cut: bool) -> None:
     torch.manual_seed(0)
     table = torch.randn(3, 5, classes + 8 * cut, device="cuda", dtype=torch.float32) * 3
     targets = torch.randint(1, classes, (3, 5), device="cuda")

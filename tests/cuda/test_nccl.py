@@ -36,7 +36,7 @@ def losses(run: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_group_of_one_is_no_group(parallel: str, tmp_path: Path) -> None:
+def test_a_group_of_one_process_computes_the_same(parallel: str, tmp_path: Path) -> None:
     train([sys.executable], tmp_path / "alone")
     said = train(TORCHRUN, tmp_path / "group", f"--parallel={parallel}")
     assert "NCCL version" in said

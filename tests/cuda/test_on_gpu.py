@@ -32,7 +32,7 @@ def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_fused_attention_gives_zeros_where_nothing_may_be_seen(
+def test_fused_attention_gives_zeros_to_a_query_without_keys(
     dtype: torch.dtype, with_bias: bool
 ) -> None:
     q, k, v = (torch.randn(2, 4, 5, 16, device="cuda", dtype=dtype) for _ in range(3))

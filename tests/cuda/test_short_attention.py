@@ -31,7 +31,7 @@ def layouts(rows: int, queries: int, keys: int) -> dict[str, Layout]:
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (13, 30), (64, 64)])
 @pytest.mark.parametrize("d_head", [16, 64, 128])
-def test_the_kernel_is_the_plain_attention(queries: int, keys: int, d_head: int) -> None:
+def test_the_kernel_equals_plain_attention(queries: int, keys: int, d_head: int) -> None:
     from translucid.fast.short_attention import short_attention
 
     torch.manual_seed(0)

@@ -28,7 +28,7 @@ def test_noise_is_0_or_keeps_the_mean(probability: float) -> None:
     assert torch.equal(noise(torch.Size((401, 999)), probability, torch.float32), first)
 
 
-def test_large_tensors_are_multiplied_by_it_and_small_ones_are_dropped_by_torch() -> None:
+def test_only_large_tensors_use_numpy() -> None:
     part = nn.Dropout(0.2).train()
     fast = LargeDropout(nn.Sequential(part))
     large, few = torch.ones(2, LARGE, requires_grad=True), torch.ones(5, 7)
@@ -52,7 +52,7 @@ def test_large_tensors_are_multiplied_by_it_and_small_ones_are_dropped_by_torch(
 
 
 @pytest.mark.slow
-def test_a_resumed_run_draws_what_the_uninterrupted_one_draws(
+def test_a_resumed_run_draws_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = small("tag", "transformer", steps=4, evaluate_every=9)

@@ -149,7 +149,7 @@ def test_attention(d: int, heads: int, kv_heads: int, beams: int) -> None:
     assert torch.equal(values, twins[1])
 
 
-def test_attention_over_what_does_not_lie_in_a_run() -> None:
+def test_attention_over_non_contiguous_tensors() -> None:
     """Keys and values as a projection gives them, and the mask of a source for all its beams."""
     keys, values = torch.randn(2, 9, 4, 32).transpose(1, 2), torch.randn(2, 4, 9, 32)
     q, mask = torch.randn(6, 128), torch.rand(2, 9) < 0.6
@@ -250,7 +250,9 @@ def checkout(tmp_path: Path) -> Path:
     return source
 
 
-def test_where_there_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installing_without_a_compiler_builds_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("hatchling")
     source = checkout(tmp_path)
     monkeypatch.setenv("PATH", "")

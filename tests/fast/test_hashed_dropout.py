@@ -21,7 +21,7 @@ def seed(number: int) -> Tensor:
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 1 / 3])
-def test_as_many_are_kept_as_should_be_and_no_two_agree_more_than_by_chance(
+def test_hashed_dropout_keeps_the_right_fraction_independently(
     probability: float,
 ) -> None:
     x = torch.empty(600, 700)
@@ -40,7 +40,7 @@ def test_as_many_are_kept_as_should_be_and_no_two_agree_more_than_by_chance(
     assert torch.equal(kept(x, seed(1), probability).flatten(), draws[1])
 
 
-def test_within_layers_it_takes_the_place_of_torchs_and_outside_nothing_changed() -> None:
+def test_hashed_dropout_replaces_torchs_only_within_layers() -> None:
     network = build(TransformerConfig(**SIZES, dropout=0.25)).train()
     parts = [part for part in network.modules() if type(part) is nn.Dropout]
     inside = [part for layer in network.decoder.layers for part in layer.modules() if part in parts]

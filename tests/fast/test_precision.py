@@ -68,7 +68,7 @@ def test_float32_writes_the_same(name: str, beams: int) -> None:
 
 @needs_int8
 @options
-def test_int8_lies_within_what_is_reported(name: str) -> None:
+def test_int8_differs_as_much_as_reported(name: str) -> None:
     """The texts are those that the network in int8 has written, in one batch and by the lean step;
     the report is made by whole texts, one by one."""
     network = network_of(name)

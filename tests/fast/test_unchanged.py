@@ -152,7 +152,7 @@ def test_a_packed_model_is_stepped_fast(precision: Precision) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_model_is_not_passed_over(name: str) -> None:
+def test_a_changed_model_uses_the_plain_step(name: str) -> None:
     model = copy.deepcopy(MODEL)
     CHANGES[name](model)
     assert DecodeStep.fits(model) is (name in FOLLOWED)
@@ -175,7 +175,7 @@ def test_a_snapshot_sees_the_change(name: str) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "none"])
-def test_a_subclass_within_the_package_does_not_inherit_that_the_step_knows_it(
+def test_a_subclass_needs_the_plain_step(
     positions: str,
 ) -> None:
     model = randomised(transformer("encoder-decoder", positions=positions))
@@ -185,7 +185,7 @@ def test_a_subclass_within_the_package_does_not_inherit_that_the_step_knows_it(
     assert not DecodeStep.fits(model)
 
 
-def test_a_part_that_the_step_knows_elsewhere_is_not_known_in_this_place() -> None:
+def test_a_known_part_in_an_unexpected_place_needs_the_plain_step() -> None:
     model = randomised(transformer("decoder", qk_norm=True))
     assert DecodeStep.fits(model)
     attention: Any = model.decoder.blocks()[0].self_attention
@@ -251,7 +251,7 @@ def test_a_table_that_changes_when_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("keep", [[], "*"])
-def test_whoever_looks_gets_the_plain_step(keep: str | list[str]) -> None:
+def test_a_trace_needs_the_plain_step(keep: str | list[str]) -> None:
     edits = {"decoder.layers.0.feedforward.output": lambda value: -2 * value}
     changed = copy.deepcopy(MODEL)
     hook(layer(changed).feedforward)
@@ -280,7 +280,7 @@ def test_a_draw_takes_the_steps_of_the_changed_model() -> None:
     assert drawn(MODEL)[0] != pytest.approx(by_hook[0], abs=1e-9)
 
 
-def test_what_torch_puts_into_a_module_comes_first() -> None:
+def test_the_standard_attributes_of_a_module_come_first() -> None:
     """Only what stands behind it is looked at: `STANDARD` says how much that is."""
     standard = list(vars(nn.Module()))
     packed = prepare(copy.deepcopy(MODEL).float(), "float32")

@@ -1,4 +1,4 @@
-"""Plant every fault of `faults.py` in a copy of the source, one at a time, and see its test go red.
+"""Plant the faults of `faults.toml` in a copy of the source, one by one; check that tests fail.
 
     python tests/invariants/plant.py                 all faults
     python tests/invariants/plant.py alpha reorder   those whose description has one of these words

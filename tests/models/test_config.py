@@ -118,7 +118,7 @@ def test_all_mistakes_come_at_once() -> None:
     assert "norm = 'l2'" in message
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_keys_are_named() -> None:
     with pytest.raises(ConfigError, match=r"^inputs: must be given$"):
         MLPConfig()
     with pytest.raises(ConfigError, match=r"^outputs must be given for head classify$"):

@@ -103,5 +103,5 @@ def test_step_by_step_with_beams(name: str) -> None:
     assert state.length == 6
 
 
-def test_one_member_is_no_ensemble() -> None:
+def test_an_ensemble_of_one_is_a_plain_model() -> None:
     assert not isinstance(build(recurrent("encoder", ensemble_size=1)), Ensemble)

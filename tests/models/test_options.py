@@ -105,7 +105,7 @@ def test_an_embedding_of_a_text_is_the_mean_of_its_real_tokens_at_length_1() -> 
     close(model(ids, mask), mean / mean.norm(dim=-1, keepdim=True))
 
 
-def test_masked_tokens_are_told_through_a_dense_layer_and_a_norm() -> None:
+def test_the_fill_head_applies_a_dense_layer_and_a_norm() -> None:
     model = randomised(transformer("encoder", head="fill", outputs=None, norm_eps=1e-3))
     head, ids = model.head, torch.randint(11, (2, 5))
     assert isinstance(head.dense, Dense)

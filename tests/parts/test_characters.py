@@ -49,7 +49,7 @@ def test_a_word_is_its_windows_loudest_answers(part: Characters) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 0), (1, 4)])
-def test_padding_is_no_character(part: Characters, before: int, after: int) -> None:
+def test_padding_is_not_a_character(part: Characters, before: int, after: int) -> None:
     with torch.no_grad():
         part.table.weight[0].fill_(3.0)  # whatever was loaded into its row
     for word in (WORDS[:1, :1], WORDS[:1, 1:, :1], WORDS[1:, :1, :2]):  # with nothing behind it yet
@@ -65,7 +65,7 @@ def test_it_is_torchs_convolution(part: Characters) -> None:
     same(trace["convolved"].flatten(0, 1).transpose(1, 2), slid)
 
 
-def test_words_do_not_meet(part: Characters) -> None:
+def test_words_are_independent(part: Characters) -> None:
     together = part(WORDS)
     for row in range(2):
         for place in range(2):
@@ -87,7 +87,7 @@ def test_every_value_can_be_seen_and_changed(part: Characters) -> None:
     same(part.add(x, WORDS, deaf), x + part.linear.bias)
 
 
-def test_training_hears_what_is_heard_afterwards() -> None:
+def test_training_and_evaluation_give_the_same_vectors() -> None:
     part = Characters(6, 5)
     assert torch.equal(part.train()(WORDS), part.eval()(WORDS))
 
@@ -96,7 +96,7 @@ def test_every_byte_has_a_row() -> None:
     assert Characters(2, 3).table.num_embeddings == NUMBERS == 1 + 256
 
 
-def test_word_dropout_hides_words_while_training_and_no_signs() -> None:
+def test_word_dropout_hides_words_only_in_training_and_no_special_tokens() -> None:
     ids = torch.randint(0, 50, (100, 100))
     part = WordDropout(0.3)
     assert part.unknown == UNK

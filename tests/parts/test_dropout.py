@@ -15,7 +15,7 @@ def test_a_number_is_hidden_at_all_positions_or_at_none() -> None:
     assert not torch.equal(dropped[0], dropped[1])  # every row has its own
 
 
-def test_afterwards_everything_is_seen() -> None:
+def test_evaluation_has_no_dropout() -> None:
     x = torch.randn(2, 3, 4)
     assert LockedDropout(0.4).eval()(x) is x
     assert LockedDropout(0.0)(x) is x

@@ -35,7 +35,7 @@ def loss_and_gradients(model: Network) -> tuple[torch.Tensor, list[torch.Tensor]
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_a_padded_head_is_the_head(tied: bool) -> None:
+def test_a_padded_head_equals_the_plain_head(tied: bool) -> None:
     """The same numbers, gradients, names and weights: a checkpoint does not know."""
     model = randomised(transformer("decoder", tied=tied)).train()
     names, weights = list(model.state_dict()), [id(p) for p in model.parameters()]

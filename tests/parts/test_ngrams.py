@@ -63,7 +63,7 @@ def test_in_training_a_position_keeps_both_features_or_neither(part: NGramFeatur
     assert len(seen) > 5
 
 
-def test_features_begin_at_nothing() -> None:
+def test_features_start_at_zero() -> None:
     logits = torch.randn(3, 3)
     assert torch.equal(NGramFeatures(8, 13, 3)(logits, IDS, MASK), logits)
     assert make_ngram_features(8, 0, 3, 0.1) is None

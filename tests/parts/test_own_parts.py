@@ -20,7 +20,7 @@ from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.fast.decode_step import DecodeStep
 from translucid.models import build
 from translucid.parts.computation import Computation, Index, Scope
-from translucid.parts.expression import Expression, Terms, apply, over
+from translucid.parts.expression import Expression, Terms, apply
 from translucid.parts.norms import Norm, Residual
 from translucid.parts.positions import NoPositions
 from translucid.see.embeddings import position_gram, position_table
@@ -53,7 +53,7 @@ class LargestNorm(Norm):
                 sizes = Terms(x.values.abs(), lambda i: apply("abs", x.at(i)))
                 return at.run.largest(sizes)
             case "normalised":
-                return over(at.input(*index), at.number("rms", *index))
+                return at.input(*index) / at.number("rms", *index)
         return super().terms(at, point, index)
 
 
@@ -73,7 +73,7 @@ def opens(c: Computation, address: str) -> list[str]:
     return opened
 
 
-def test_a_scheme_of_ones_own_opens_has_a_switch_and_a_picture_and_decodes_step_by_step() -> None:
+def test_a_custom_position_scheme_loads_has_a_switch_and_a_picture_and_decodes() -> None:
     extensions.load(EXAMPLE)
     network = randomised(transformer("decoder", positions="ramp"))
     c = run(network)
@@ -120,7 +120,7 @@ def with_own_norms(network: Any) -> Any:
     return network.double().eval()
 
 
-def test_a_norm_of_ones_own_opens_and_has_a_switch_and_decodes_step_by_step() -> None:
+def test_a_custom_norm_loads_has_a_switch_and_decodes() -> None:
     network = with_own_norms(randomised(transformer("decoder", norm="rms")))
     c, norm = run(network), "decoder.layers.0.feedforward_residual.norm"
     for point in ("rms[0, 2, 0]", "normalised[0, 2, 1]", "output[1, 0, 2]"):
@@ -131,7 +131,7 @@ def test_a_norm_of_ones_own_opens_and_has_a_switch_and_decodes_step_by_step() ->
     assert not DecodeStep.fits(network)
 
 
-def test_contributions_pass_through_a_norm_of_ones_own() -> None:
+def test_contributions_pass_through_a_custom_norm() -> None:
     task, network = pair("language", norm="rms")
     reading = read(with_own_norms(network), task, "the dog sees a cat .")
     found = reading.contributions(2, 3)

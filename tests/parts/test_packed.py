@@ -218,7 +218,7 @@ def test_int8_has_no_gradients() -> None:
         layer(inputs_of(5, 64).requires_grad_())
 
 
-def test_int8_is_refused_where_nothing_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_refused_without_an_8_bit_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_multiplies_8_bits", lambda *given: False)
     packed.int8_engine.cache_clear()
     with pytest.raises(InputError, match=r"int8: .*use float32"):

@@ -41,7 +41,7 @@ TAGS = {"shape": "encoder", "head": "tag", "outputs": 3}
 WRITES = {"shape": "encoder-decoder", "head": "language"}
 
 
-def test_a_stack_has_one_table_and_looks_where_it_may() -> None:
+def test_each_stack_has_one_bias_table() -> None:
     model = build(TransformerConfig(**WRITES, **TINY, positions="relative"))
     names = [name for name, _ in model.named_parameters() if "positions" in name]
     assert names == ["encoder.positions.table.weight", "decoder.positions.table.weight"]

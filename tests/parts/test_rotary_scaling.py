@@ -16,7 +16,7 @@ def plain(place: float, pair: int, base: float = BASE) -> float:
     return place / base ** (2 * pair / D)
 
 
-def test_llama3_divides_long_waves_alone() -> None:
+def test_llama3_divides_only_slow_pairs() -> None:
     angles = RotaryScaling(FACTOR, "llama3", 8192, 1.0, 4.0).angles(PLACES, D, BASE)
     met = set()
     for pair in range(D // 2):
@@ -59,7 +59,7 @@ def test_dynamic_changes_nothing_within_the_original_length() -> None:
     torch.testing.assert_close(angles[0, 4], torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_partial_rotary_leaves_the_rest_alone() -> None:
+def test_partial_rotary_rotates_only_the_first_dimensions() -> None:
     x = torch.randn(1, 2, 5, 8, dtype=torch.float64)
     half, alone = Rotary(8, fraction=0.5), Rotary(4)
     turned = rotate(x, half.angles(PLACES))

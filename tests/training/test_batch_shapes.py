@@ -50,7 +50,7 @@ def test_few_lengths_are_few() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
+def test_rows_that_pad_a_batch_do_not_count(task: str) -> None:
     setting, _ = captured(task)
     items = [setting.task.shorten(item, 50) for item in setting.items]
     stream = Stream(setting.task, items, setting.recipe)
@@ -66,7 +66,7 @@ def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
 
 @pytest.mark.parametrize("family", ["still", "lstm", "captured"])
 @pytest.mark.parametrize("task", [name for name in TASKS if name != "language"])
-def test_masks_that_hide_nothing_are_left_out(task: str, family: str) -> None:
+def test_masks_without_padding_are_dropped(task: str, family: str) -> None:
     """Of texts that are all as long; what is computed stays."""
     setting, in_graphs = captured(task)
     if family == "lstm":

@@ -130,7 +130,7 @@ def carrying(**training: Any) -> recipe.Recipe:
     return chosen.model_copy(update={"data": data})
 
 
-def test_what_is_trained_on_a_stream_is_scored_on_one(tmp_path: Path) -> None:
+def test_a_model_trained_on_streams_is_evaluated_on_streams(tmp_path: Path) -> None:
     """Also where a recipe with every key in it is told so; who asks for something else hears it."""
     file = tmp_path / "recipe.toml"
     file.write_text(toml.dump(small("language", "lstm")), "utf-8")
@@ -144,7 +144,7 @@ def test_what_is_trained_on_a_stream_is_scored_on_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_the_uninterrupted_run(tmp_path: Path) -> None:
     """Stopped in the middle of an epoch: the state is part of the checkpoint."""
     chosen = carrying(steps=7, accumulate=2, evaluate_every=4, batch_tokens=300)
     assert chosen.decoding.carry_state
@@ -160,7 +160,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path) -> None:
     assert abs(alone - valid["loss"]) > 1e-6 * alone
 
 
-def test_a_stream_begins_where_another_stood() -> None:
+def test_a_stream_continues_from_another_state() -> None:
     chosen = carrying(batch_tokens=300)
     setup = set_up(chosen, lambda _: None)
     items = setup.items[:67]
@@ -190,7 +190,7 @@ def test_evaluation_reads_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
         assert task.evaluate(model, items).numbers["loss"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_has_no_state_to_carry_is_refused() -> None:
+def test_carry_state_is_refused_without_a_recurrent_language_model() -> None:
     def mistake(task: str, family: str, **sections: Any) -> str:
         values = {"task": {"kind": task}, "data": {"toyland": 200}, "model": SMALL[family]}
         with pytest.raises(ConfigError) as caught:

@@ -95,7 +95,7 @@ def test_one_program_for_all_layers_of_a_kind_and_all_shapes(
 
 
 @pytest.mark.slow
-def test_outside_and_with_hooks_a_layer_is_the_plain_one(programs: list[str]) -> None:
+def test_layers_run_plain_outside_the_block_and_with_hooks(programs: list[str]) -> None:
     network = build(TransformerConfig(shape="decoder", **SHAPE))
     layers, ids = CompiledLayers(network, lambda _: None), texts(2, 4)
     before = network(ids=ids)
@@ -138,7 +138,7 @@ def test_whether_layers_are_compiled(
         )
 
 
-def test_what_is_not_compiled_is_refused_or_left_alone() -> None:
+def test_unsupported_compilation_is_refused_or_switched_off() -> None:
     recurrent = RecurrentConfig(
         shape="decoder", vocab=20, d_model=8, hidden=8, layers=1, head="language"
     )

@@ -293,7 +293,9 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_path: Path) -> None:
+def test_unsupported_distributed_settings_are_refused(
+    more: list[str], message: str, tmp_path: Path
+) -> None:
     running = start(*words(tmp_path / "run", *more), processes=2, parent=False)
     _, err = running.communicate(timeout=300)
     assert running.returncode != 0

@@ -31,14 +31,14 @@ def test_training_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     assert (tmp_path / "run/test.json").exists(), done.stderr
 
 
-def test_on_a_cpu_nothing_is_begun() -> None:
+def test_no_libraries_are_loaded_early_on_a_cpu() -> None:
     model = TransformerConfig(shape="decoder", head="language", vocab=8, d_model=8, layers=1)
     before = threading.active_count()
     prefetch.begin(TrainingConfig(compile=True), model, torch.device("cpu"))
     assert threading.active_count() == before
 
 
-def test_what_cannot_be_loaded_early_is_left_to_who_needs_it() -> None:
+def test_errors_of_early_loading_are_ignored() -> None:
     sys.modules.pop("wave", None)
     prefetch._load(torch.device("cpu"), ["wave", "no_such_module_of_ours", "wave"])
     assert "wave" in sys.modules

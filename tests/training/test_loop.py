@@ -129,7 +129,7 @@ def test_a_bad_batch_may_be_skipped_and_is_counted() -> None:
         torch.testing.assert_close(model.state_dict()[name], weight, rtol=0, atol=1e-9)
 
 
-def test_best_knows_which_way_is_up() -> None:
+def test_best_follows_the_direction_of_the_metric() -> None:
     up, down = Best(Criterion("accuracy"), None), Best(Criterion("perplexity", False), 2)
     assert [up.update(x) for x in (1.0, 3.0, 2.0)] == [True, True, False]
     assert [down.update(x) for x in (1.0, 3.0, 2.0)] == [True, False, False]
@@ -148,7 +148,7 @@ def test_of_equal_scores_the_one_with_the_lower_loss_is_best() -> None:
     assert not best.update(0.0, 1.0)
 
 
-def test_what_is_no_number_is_worse_than_all() -> None:
+def test_nan_is_worse_than_any_score() -> None:
     best = Best(Criterion("perplexity", False), None)
     assert [best.update(x) for x in (math.nan, math.nan, math.inf, 5.0, math.nan)] == [
         True, False, False, True, False,
@@ -254,7 +254,7 @@ def test_the_average_is_swapped_in_and_out() -> None:
         torch.testing.assert_close(p.detach(), own[name] + 1)
 
 
-def test_smoothing_gives_no_mass_to_what_is_never_written() -> None:
+def test_smoothing_gives_no_mass_to_excluded_tokens() -> None:
     """The smoothed loss is the cross-entropy with a target distribution written out by hand."""
     torch.manual_seed(0)
     logits, targets = torch.randn(2, 3, 6), torch.tensor([[2, 5, IGNORE], [3, IGNORE, 4]])

@@ -62,7 +62,7 @@ def test_parameters_are_counted_as_they_are_built(name: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "muon"])
-def test_the_optimizer_keeps_what_is_estimated(optimizer: str) -> None:
+def test_optimizer_state_has_the_estimated_size(optimizer: str) -> None:
     training = TrainingConfig(optimizer=optimizer, ema=0.9)
     config = CONFIGS["sinusoids"]
     state = State(build(config), training)
@@ -165,7 +165,7 @@ def test_a_self_test_refuses_it_too(tmp_path: Path) -> None:
     assert "of memory are available" in answer.stderr
 
 
-def test_what_just_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_just_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config, training, cpu = CONFIGS["translator"], TrainingConfig(), torch.device("cpu")
     total = estimate(config, training).total
     monkeypatch.setattr(memory, "available_bytes", lambda device: total)
@@ -177,7 +177,7 @@ def test_what_just_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.check_memory(config, training, cpu, {})
 
 
-def test_what_is_available() -> None:
+def test_available_memory_is_reported() -> None:
     size = devices.available_bytes(torch.device("cpu"))
     assert size is None or size > 1 << 20
     assert devices.available_bytes(torch.device("meta")) is None

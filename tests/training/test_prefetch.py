@@ -71,7 +71,7 @@ def test_an_error_is_raised_where_its_batch_would_have_come() -> None:
     ahead.close()
 
 
-def test_what_fails_while_a_batch_is_finished_is_raised_too() -> None:
+def test_an_error_while_finishing_a_batch_is_raised() -> None:
     def no_room(batch: Batch) -> Batch:
         raise MemoryError("nothing left to pin")
 
@@ -92,7 +92,7 @@ def test_closing_ends_a_thread_that_waits_for_room(taken: int) -> None:
     assert not threads()
 
 
-def test_ctrl_c_is_heard_while_a_batch_is_waited_for() -> None:
+def test_ctrl_c_interrupts_the_wait_for_a_batch() -> None:
     come = threading.Event()
 
     def slow() -> Iterator[Batch]:

@@ -31,7 +31,7 @@ def passed_around(size: int, processes: int) -> int:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 7])
-def test_a_ring_sends_what_its_turns_send(processes: int) -> None:
+def test_a_ring_all_reduce_sends_the_sum_of_its_turns(processes: int) -> None:
     size = 4 * 1000 * processes
     traffic = scale.Traffic(all_reduce=size)
     assert traffic.sent(processes) == passed_around(size, processes)
@@ -69,7 +69,7 @@ def test_processes_send_over_tcp_what_theory_says(parallel: str, tmp_path: Path)
         assert 1 <= run["per_step"]["sent"] / run["by_gloo"] < 1.03
 
 
-def test_one_gpu_is_what_was_measured_and_the_page_shows_the_forecast() -> None:
+def test_the_forecast_for_one_gpu_is_the_measured_rate() -> None:
     for model in scale.MODELS:
         for captured in (False, True):
             alone = scale.rate(model, 1, captured=captured, wires=scale.Interconnect())

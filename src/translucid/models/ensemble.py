@@ -21,7 +21,7 @@ from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderM
 from translucid.models.sequence_config import SequenceConfig
 from translucid.parts.activations import as_log_probs
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, add, apply, constant, over
+from translucid.parts.expression import Expression, add, apply, constant
 
 Member = EncoderModel | DecoderModel
 
@@ -72,7 +72,7 @@ class Ensemble(Network):
         probabilities = [
             at.run.number("softmax", f"{scope}.softmax.probabilities", *index) for scope in outputs
         ]
-        return apply("log", over(add(*probabilities), constant("n", len(probabilities))))
+        return apply("log", add(*probabilities) / constant("n", len(probabilities)))
 
 
 @dataclass

@@ -13,15 +13,7 @@ from translucid.parts.activations import ActivationName, identity, softmax, symb
 from translucid.parts.cache import RecurrentState
 from translucid.parts.computation import Index, Scope
 from translucid.parts.embedding import Embedding
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    activation,
-    apply,
-    constant,
-    dot,
-    over,
-)
+from translucid.parts.expression import Expression, Terms, activation, apply, constant, dot
 from translucid.parts.feedforward import Dense
 from translucid.parts.recurrent import Recurrent
 
@@ -193,7 +185,7 @@ class _Pooled(nn.Module):
         length = at.run.tensor(at.name("pool_pattern")).shape[1]
         there = [t for t in range(length) if at.is_token(row, t)]
         if self.pooling == "mean":
-            return over(constant("t", place in there), constant("n", max(len(there), 1)))
+            return constant("t", place in there) / constant("n", max(len(there), 1))
         return constant("t", place in (there[:1] if self.pooling == "first" else there[-1:]))
 
 
@@ -268,7 +260,7 @@ class TextEmbedding(_Pooled):
         vector = self._vector_terms(at, row)
         if not self.normalise:
             return vector.at(d)
-        return over(vector.at(d), apply("sqrt", at.run.total(dot(vector, vector))))
+        return vector.at(d) / apply("sqrt", at.run.total(dot(vector, vector)))
 
 
 Head = Classifier | Tagger | HiddenStates | MaskedLanguageHead | TextEmbedding

@@ -1,6 +1,5 @@
 """Configuration keys of all sequence models, and the heads of each shape."""
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import model_validator
@@ -15,7 +14,7 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
     "decoder": ("language", "classify", "tag"),
     "encoder-decoder": ("language",),
 }
-Owners = Mapping[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
+Owners = dict[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 
 
 class SequenceConfig(Config):

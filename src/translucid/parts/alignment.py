@@ -16,7 +16,7 @@ from translucid.core.catalogue import Variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import softmax
 from translucid.parts.computation import Index, Scope, softmax_terms
-from translucid.parts.expression import Expression, Terms, add, apply, dot, joined, times
+from translucid.parts.expression import Expression, Terms, apply, dot, joined
 from translucid.parts.switch import Switch
 
 AlignmentName = Literal["additive", "dot"]
@@ -85,7 +85,7 @@ class Alignment(nn.Module):
                 scores, mask = at.vector("scores", row, place[0], None), source.mask
                 terms = softmax_terms(at, point, index, scores, source.tokens(row, scores))
                 masked = point == "exponentials" and mask
-                return times(run.number(mask, mask, row, place[1]), terms) if masked else terms
+                return run.number(mask, mask, row, place[1]) * terms if masked else terms
             case "context":
                 query, d = place
                 values = run.vector("encoder_output", source.output_name, row, None, d)
@@ -119,7 +119,7 @@ class AdditiveAlignment(Alignment):
         v = at.weights("v", "energy.weight", 0, None)
         values = v.values * (query.values + key.values).tanh()
         return at.run.total(
-            Terms(values, lambda d: times(v.at(d), apply("tanh", add(query.at(d), key.at(d)))))
+            Terms(values, lambda d: v.at(d) * apply("tanh", query.at(d) + key.at(d)))
         )
 
 

@@ -19,18 +19,7 @@ from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
 from translucid.parts.computation import Index, Scope, softmax_terms
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    add,
-    apply,
-    constant,
-    dot,
-    joined,
-    minus,
-    over,
-    times,
-)
+from translucid.parts.expression import Expression, Terms, apply, constant, dot, joined, times
 from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
@@ -208,10 +197,10 @@ class MultiHead(nn.Module):
                 k = at.vector(_matched(at, "key"), row, self._served_by(head), key, None)
                 return run.total(dot(q, k))
             case "scaled":
-                return times(at.number("scale"), at.number("scores", *index))
+                return at.number("scale") * at.number("scores", *index)
             case "biased":
                 bias = at.stack.part("positions").number("bias", *index)
-                return add(at.number("scaled", *index), bias)
+                return at.number("scaled", *index) + bias
             case "mask":
                 return self._mask_terms(at, index)
             case "masked":
@@ -231,7 +220,7 @@ class MultiHead(nn.Module):
         if not self.scaled:
             return constant("scale", self.factor)
         above = constant("factor", self.factor) if self.factor != 1 else constant("1", 1)
-        return over(above, apply("sqrt", constant("d_head", self.d_head)))
+        return above / apply("sqrt", constant("d_head", self.d_head))
 
     def _served_by(self, head: int) -> int:
         """The key/value head of a query head."""
@@ -338,9 +327,9 @@ class SelfAttention(MultiHead):
         *place, d = index
         whole, norm = at.vector(side, *place, None), getattr(self, f"{side}_norm")
         gain = at.weight(f"gain_{side[0].upper()}", f"{side}_norm.gain", d)
-        mean = over(at.run.total(dot(whole, whole)), constant("n", len(whole.values)))
-        size = apply("sqrt", add(mean, constant("epsilon", norm.eps)))
-        return over(times(gain, whole.at(d)), size)
+        mean = at.run.total(dot(whole, whole)) / constant("n", len(whole.values))
+        size = apply("sqrt", mean + constant("epsilon", norm.eps))
+        return gain * whole.at(d) / size
 
     def _mask_terms(self, at: Scope, index: Index) -> Expression:
         row, _, query, key = index
@@ -372,8 +361,8 @@ def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
     angle = positions.number("angles", row, place, pair)
     cos, sin = apply("cos", angle), apply("sin", angle)
     if d % 2 == 0:
-        return minus(times(cos, even), times(sin, odd))
-    return add(times(sin, even), times(cos, odd))
+        return cos * even - sin * odd
+    return sin * even + cos * odd
 
 
 class CrossAttention(MultiHead):

@@ -14,7 +14,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
 from translucid.parts.embedding import InputPart, Tokens, out_of_range
-from translucid.parts.expression import Expression, Terms, add, apply, constant, joined, times
+from translucid.parts.expression import Expression, Terms, apply, constant, joined
 from translucid.parts.switch import Switch, in_words
 
 NUMBERS = 257  # of characters: padding, and the bytes
@@ -97,7 +97,7 @@ class Characters(InputPart):
             case "lookup":
                 looked_up = at.row_of("table.weight", "characters", *index)
                 padding = bool(ids[more[0]] == 0)
-                return times(constant("characters", 0), looked_up) if padding else looked_up
+                return constant("characters", 0) * looked_up if padding else looked_up
             case "convolved":
                 window, out = more
                 return at.linear("filters", out, self._window_terms(at, row, place, window))
@@ -106,13 +106,13 @@ class Characters(InputPart):
                 answer = apply("relu", at.number("convolved", *index))
                 first = max(window - self.width + 1, 0)
                 inside = bool((ids[first : window + 1] > 0).any())
-                return answer if inside else times(constant("w", 0), answer)
+                return answer if inside else (constant("w", 0) * answer)
             case "loudest":
                 return at.run.largest(at.vector("activated", row, place, None, *more))
             case "output":
                 loudest = at.vector("loudest", row, place, None)
                 return at.linear("linear", more[0], loudest, "V", "c")
-        return add(at.input(*index), at.number("output", *index))
+        return at.input(*index) + at.number("output", *index)
 
     def _window_terms(self, at: Scope, row: int, place: int, window: int) -> Terms:
         """The characters of a window in the order of the filters' weights: by dimension."""

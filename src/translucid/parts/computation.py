@@ -41,9 +41,6 @@ from translucid.parts.expression import (
     apply,
     constant,
     dot,
-    minus,
-    over,
-    times,
 )
 
 Index = tuple[int, ...]
@@ -91,7 +88,9 @@ def read_address(address: str) -> tuple[str, Index]:
     try:
         return name, tuple(int(place) for place in places.split(",")) if places else ()
     except ValueError as error:
-        raise InputError(f"{address!r}: give one integer per axis between the brackets") from error
+        raise InputError(
+            f"{address!r}: give one whole number for each axis between the brackets"
+        ) from error
 
 
 class Computation:
@@ -428,10 +427,10 @@ def softmax_terms(
         case "shift":
             return at.run.largest(scores if visible is None else visible)
         case "exponentials":
-            return apply("exp", minus(scores.at(i), at.number("shift", *index)))
+            return apply("exp", scores.at(i) - at.number("shift", *index))
         case "normaliser":
             return at.run.total(at.vector("exponentials", *place, None))
-    return over(at.number("exponentials", *index), at.number("normaliser", *index))
+    return at.number("exponentials", *index) / at.number("normaliser", *index)
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
@@ -441,7 +440,7 @@ def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
         return softmax_terms(at, point, index, scores)
     terms = softmax_terms(at, point, index, scores, at.tokens(index[0], scores))
     padding = point == "exponentials" and not at.is_token(*index)
-    return times(constant("t", 0), terms) if padding else terms
+    return constant("t", 0) * terms if padding else terms
 
 
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:

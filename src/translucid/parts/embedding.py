@@ -17,7 +17,7 @@ from translucid.core.catalogue import Variant, variant
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, Terms, add, apply, constant, times
+from translucid.parts.expression import Expression, Terms, apply, constant
 from translucid.parts.switch import Switch, in_words
 
 
@@ -47,7 +47,7 @@ class Embedding(nn.Module):
         if point == "lookup":
             return at.row_of("table.weight", at.ids, *index)
         d_model = constant("d_model", self.table.embedding_dim)
-        return times(apply("sqrt", d_model), at.number("lookup", *index))
+        return apply("sqrt", d_model) * at.number("lookup", *index)
 
 
 class LanguageHead(nn.Module):
@@ -88,7 +88,7 @@ class LanguageHead(nn.Module):
         x = at.inputs(row, place, None)
         if self.scale != 1:
             scale, plain = constant("logit_scale", self.scale), x
-            x = Terms(plain.values * self.scale, lambda i: times(scale, plain.at(i)))
+            x = Terms(plain.values * self.scale, lambda i: scale * plain.at(i))
         return at.linear("linear", token, x)
 
 
@@ -170,7 +170,7 @@ class Segments(InputPart):
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         if point == "sum":
-            return add(at.input(*index), at.number("lookup", *index))
+            return at.input(*index) + at.number("lookup", *index)
         if "segments" in at.run.inputs:
             return at.row_of("table.weight", "segments", *index)
         row = at.weight("table", "table.weight", 0, index[-1])

@@ -21,8 +21,24 @@ from translucid.parts.activations import ACTIVATIONS
 Kind = Literal["point", "parameter", "input", "constant"]
 
 
+class _Operand:
+    """Arithmetic on expressions builds larger expressions: `a * x + b`."""
+
+    def __add__(self, other: "Expression") -> "Operation":
+        return Operation("+", (self, other))  # type: ignore[arg-type]
+
+    def __sub__(self, other: "Expression") -> "Operation":
+        return Operation("-", (self, other))  # type: ignore[arg-type]
+
+    def __mul__(self, other: "Expression") -> "Operation":
+        return Operation("·", (self, other))  # type: ignore[arg-type]
+
+    def __truediv__(self, other: "Expression") -> "Operation":
+        return Operation("/", (self, other))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(_Operand):
     """A value and its address."""
 
     name: str  # in the catalogue's formula: query, W_Q
@@ -32,7 +48,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Rest:
+class Rest(_Operand):
     """The terms of a sum or maximum that are not shown."""
 
     count: int
@@ -40,7 +56,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(_Operand):
     """An operation and its arguments."""
 
     name: str
@@ -65,7 +81,7 @@ class Terms:
 
 def dot(left: Terms, right: Terms) -> Terms:
     """The elementwise product of two vectors."""
-    return Terms(left.values.cpu() * right.values.cpu(), lambda i: times(left.at(i), right.at(i)))
+    return Terms(left.values.cpu() * right.values.cpu(), lambda i: left.at(i) * right.at(i))
 
 
 def joined(*vectors: Terms) -> Terms:
@@ -90,14 +106,6 @@ def add(*arguments: Expression) -> Expression:
 
 def times(*arguments: Expression) -> Expression:
     return Operation("·", arguments)
-
-
-def over(above: Expression, below: Expression) -> Expression:
-    return Operation("/", (above, below))
-
-
-def minus(left: Expression, right: Expression) -> Expression:
-    return Operation("-", (left, right))
 
 
 def apply(function: str, *arguments: Expression) -> Expression:

@@ -12,7 +12,7 @@ from translucid.core.catalogue import Variant, variant
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, add, times
+from translucid.parts.expression import Expression
 from translucid.parts.expression import activation as activated
 from translucid.parts.lora import linear
 from translucid.parts.switch import Switch, in_words
@@ -64,7 +64,7 @@ class Dense(nn.Module):
                 return activated(self.activation, at.number("preactivation", *index))
             case "skip":
                 return at.input(*index)
-        return add(at.number("skip", *index), at.number("activation", *index))
+        return at.number("skip", *index) + at.number("activation", *index)
 
 
 class _TwoLayers(nn.Module):
@@ -148,7 +148,7 @@ class GatedFeedForward(_TwoLayers):
             case "hidden":
                 return self._expanded(at, index, self.output.in_features, "W_1", "b_1")
             case "activated":
-                return times(at.number("gate", *index), at.number("hidden", *index))
+                return at.number("gate", *index) * at.number("hidden", *index)
         return super().terms(at, point, index)
 
     def switches(self, path: str) -> Iterator[Switch]:

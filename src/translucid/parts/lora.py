@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, constant, joined, times
+from translucid.parts.expression import Expression, constant, joined
 
 
 class LoRA(nn.Module):
@@ -33,7 +33,7 @@ class LoRA(nn.Module):
         *place, d = index
         if point == "up":
             added = at.linear("up", d, at.vector("down", *place, None), "B")
-            return times(constant("scale", self.scale), added)
+            return constant("scale", self.scale) * added
         source, _, read = at.run.reads(at.path).rpartition(".")
         if read == "mixed":  # of attention: concatenate the heads
             row, query = place

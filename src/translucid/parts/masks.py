@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, apply, constant, minus
+from translucid.parts.expression import Expression, apply, constant
 
 
 def causal(queries: Tensor, keys: Tensor) -> Tensor:
@@ -65,6 +65,6 @@ def terms(at: Scope, point: str, index: Index, reach: int | None) -> Expression:
         return apply("<=", constant("k", key), constant("q", query))
     if point == "window":
         assert reach is not None
-        ends = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
-        return apply("<", apply("abs", minus(*ends)), constant("w", reach))
+        p_q, p_k = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
+        return apply("<", apply("abs", p_q - p_k), constant("w", reach))
     return at.run.number(at.mask, at.mask, row, key)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, Terms, add, apply, constant
+from translucid.parts.expression import Expression, Terms, apply, constant
 from translucid.parts.switch import Switch, in_words
 
 
@@ -73,7 +73,7 @@ class NGramFeatures(nn.Module):
     def _feature_terms(self, at: Scope, row: int, out: int) -> Terms:
         """What each position adds to a class: its word and its bigram."""
         words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
-        return Terms(words.values + pairs.values, lambda i: add(words.at(i), pairs.at(i)))
+        return Terms(words.values + pairs.values, lambda i: words.at(i) + pairs.at(i))
 
 
 def make_ngram_features(

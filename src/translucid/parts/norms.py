@@ -15,16 +15,7 @@ from translucid.core.catalogue import Variant, variant
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, Edit, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    add,
-    apply,
-    constant,
-    minus,
-    over,
-    times,
-)
+from translucid.parts.expression import Expression, Terms, apply, constant
 
 NormName = Literal["layer", "rms", "batch", "none"]
 Placement = Literal["pre", "post"]
@@ -50,16 +41,16 @@ class Norm(nn.Module):
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         """The norm's output; subclasses add their statistics."""
-        scaled = times(at.weight("gain", "gain", index[-1]), at.number("normalised", *index))
+        scaled = at.weight("gain", "gain", index[-1]) * at.number("normalised", *index)
         if getattr(self, "shift", None) is None:
             return scaled
-        return add(scaled, at.weight("beta", "shift", index[-1]))
+        return scaled + at.weight("beta", "shift", index[-1])
 
     def _standardised(self, at: Scope, index: Index) -> Expression:
         """(x - mean) / sqrt(variance + eps)"""
-        centred = minus(at.input(*index), at.number("mean", *index))
-        variance = add(at.number("variance", *index), constant("epsilon", self.eps))
-        return over(centred, apply("sqrt", variance))
+        centred = at.input(*index) - at.number("mean", *index)
+        variance = at.number("variance", *index) + constant("epsilon", self.eps)
+        return centred / apply("sqrt", variance)
 
 
 class LayerNorm(Norm):
@@ -100,14 +91,14 @@ class LayerNorm(Norm):
         match point:
             case "mean":
                 x = at.inputs(*place, None)
-                return over(at.run.total(x), constant("n", len(x.values)))
+                return at.run.total(x) / constant("n", len(x.values))
             case "variance":
                 x, mean = at.inputs(*place, None), at.number("mean", *index)
                 squares = Terms(
                     (x.values - x.values.mean()) ** 2,
-                    lambda i: apply("^", minus(x.at(i), mean), constant("2", 2)),
+                    lambda i: apply("^", x.at(i) - mean, constant("2", 2)),
                 )
-                return over(at.run.total(squares), constant("n", len(x.values)))
+                return at.run.total(squares) / constant("n", len(x.values))
             case "normalised":
                 return self._standardised(at, index)
         return super().terms(at, point, index)
@@ -144,10 +135,10 @@ class RMSNorm(Norm):
             case "rms":
                 x = at.inputs(*place, None)
                 squares = Terms(x.values**2, lambda i: apply("^", x.at(i), constant("2", 2)))
-                mean = over(at.run.total(squares), constant("n", len(x.values)))
-                return apply("sqrt", add(mean, constant("epsilon", self.eps)))
+                mean = at.run.total(squares) / constant("n", len(x.values))
+                return apply("sqrt", mean + constant("epsilon", self.eps))
             case "normalised":
-                return over(at.input(*index), at.number("rms", *index))
+                return at.input(*index) / at.number("rms", *index)
         return super().terms(at, point, index)
 
 
@@ -255,7 +246,7 @@ class Standardise(nn.Module):
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         mean, deviation = (at.weight(name, name, index[-1]) for name in ("mean", "deviation"))
-        return over(minus(at.input(*index), mean), deviation)
+        return (at.input(*index) - mean) / deviation
 
 
 EPSILON: dict[NormName, float] = {"layer": 1e-5, "rms": 1e-6, "batch": 1e-5, "none": 0.0}
@@ -321,4 +312,4 @@ class Residual(nn.Module):
             case "branch":
                 sublayer = at.path.removesuffix("_residual")
                 return at.run.number("f", f"{sublayer}.output", *index)
-        return add(at.number("skip", *index), at.number("branch", *index))
+        return at.number("skip", *index) + at.number("branch", *index)

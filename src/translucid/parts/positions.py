@@ -22,7 +22,7 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.core.registry import Registry, place_of
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.parts.computation import Index, Scope
-from translucid.parts.expression import Expression, add, apply, constant, minus, over, times
+from translucid.parts.expression import Expression, apply, constant, times
 from translucid.parts.rotary_scaling import BY_PARTS, RotaryScaling
 from translucid.parts.rotary_scaling import frequencies as frequencies
 from translucid.parts.switch import Switch, in_words
@@ -106,7 +106,7 @@ class NoPositions(nn.Module):
         """How the numbers of its trace points are computed. A scheme that adds an `encoding` to
         the embeddings has the sum here, as `output`."""
         if point == "output":
-            return add(at.input(*index), at.number("encoding", *index))
+            return at.input(*index) + at.number("encoding", *index)
         return None
 
     def switches(self, path: str) -> Iterator[Switch]:
@@ -177,7 +177,7 @@ class Sinusoidal(NoPositions):
         power = pair / (half - 1) if self.layout == "fairseq" else 2 * pair / self.d_model
         slow = apply("^", constant("base", self.base), constant("2i/d", power))
         p = constant("p", at.position(row, place) + self.first)
-        return apply("cos" if cosine else "sin", over(p, slow))
+        return apply("cos" if cosine else "sin", p / slow)
 
 
 @position("learned")
@@ -321,9 +321,9 @@ class Alibi(NoPositions):
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         row, head, query, key = index
-        ends = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
+        p_q, p_k = constant("p_q", at.position(row, query)), constant("p_k", at.position(row, key))
         slope = at.weight("m_h", "slopes", head)
-        return times(constant("-1", -1), slope, apply("abs", minus(*ends)))
+        return times(constant("-1", -1), slope, apply("abs", p_q - p_k))
 
 
 @position("relative")

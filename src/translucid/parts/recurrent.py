@@ -20,17 +20,7 @@ from translucid.parts.activations import SYMBOLS
 from translucid.parts.cache import RecurrentState
 from translucid.parts.computation import Index, Scope
 from translucid.parts.dropout import make_dropout
-from translucid.parts.expression import (
-    Expression,
-    Terms,
-    add,
-    apply,
-    constant,
-    dot,
-    joined,
-    minus,
-    times,
-)
+from translucid.parts.expression import Expression, Terms, apply, constant, dot, joined
 from translucid.parts.recurrent_cells import (
     BLOCKS,
     GATES,
@@ -288,17 +278,17 @@ class Recurrent(nn.Module):
                 return apply(act, at.number("preactivation", *index))
             case "lstm", "cell":
                 before = self._state_before(at, index, "cell", "c_before").at(index[2])
-                old = times(at.number("forget_gate", *index), before)
-                new = times(at.number("input_gate", *index), at.number("candidate", *index))
-                return add(old, new)
+                old = at.number("forget_gate", *index) * before
+                new = at.number("input_gate", *index) * at.number("candidate", *index)
+                return old + new
             case "lstm", "hidden":
                 shown = apply("tanh", at.number("cell", *index))
-                return times(at.number("output_gate", *index), shown)
+                return at.number("output_gate", *index) * shown
             case "gru", "hidden":
                 stays = at.number("update_gate", *index)
-                new = times(minus(constant("1", 1), stays), at.number("candidate", *index))
+                new = (constant("1", 1) - stays) * at.number("candidate", *index)
                 before = self._state_before(at, index, "hidden", "h_before").at(index[2])
-                return add(new, times(stays, before))
+                return new + stays * before
             case _, "candidate":
                 return apply("tanh", at.number("candidate_sum", *index))
         return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
@@ -314,7 +304,7 @@ class Recurrent(nn.Module):
         if letter == "_n":
             other = at.weight("b_hn", f"fused.bias_hh_{end}", row)
             reset = at.number("reset_gate", *index)
-            return at.run.total(from_x, bias, times(reset, at.run.total(from_h, other)))
+            return at.run.total(from_x, bias, reset * at.run.total(from_h, other))
         other = at.weight(f"b{letter}", f"fused.bias_hh_{end}", row)
         return at.run.total(from_x, from_h, bias, other)
 

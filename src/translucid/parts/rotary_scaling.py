@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from translucid.parts.expression import Expression, add, apply, constant, minus, over, times
+from translucid.parts.expression import Expression, apply, constant
 
 ScalingName = Literal["linear", "dynamic", "llama3", "yarn"]
 BY_PARTS: dict[ScalingName, float] = {"llama3": 4.0, "yarn": 32.0}  # the default of `high`
@@ -66,14 +66,14 @@ class RotaryScaling:
         whole, power = constant("base", base), constant("2i/d", 2 * pair / d)
         if self.method == "dynamic":
             longer = constant("longer", max(1.0, (position + 1) / self.length))
-            stretched = add(minus(times(factor, longer), factor), one)
-            grown = times(whole, apply("^", stretched, constant("d/(d-2)", d / (d - 2))))
-            return over(p, apply("^", grown, power))
+            stretched = factor * longer - factor + one
+            grown = whole * apply("^", stretched, constant("d/(d-2)", d / (d - 2)))
+            return p / apply("^", grown, power)
         slow = apply("^", whole, power)
         if self.method in BY_PARTS:
             kept = constant("kept", float(self.kept(d, base)[pair]))
-            return over(times(p, add(kept, over(minus(one, kept), factor))), slow)
-        return over(p, slow) if self.factor == 1 else over(p, times(factor, slow))
+            return p * (kept + (one - kept) / factor) / slow
+        return p / slow if self.factor == 1 else p / (factor * slow)
 
     def kept(self, d: int, base: float, device: torch.device | None = None) -> Tensor:
         """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow."""

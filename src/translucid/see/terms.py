@@ -33,7 +33,6 @@ from translucid.parts.expression import (
     constant,
     evaluate,
     leaves,
-    times,
 )
 from translucid.parts.lora import AdaptedLinear
 from translucid.see.render.plain_math import one_line
@@ -233,7 +232,7 @@ def _loss(c: Computation, index: Index) -> OpenedNumber:
         address=written("loss", index), kind="point", value=-math.log(probability.value),
         symbol=LOSS.symbol, meaning=LOSS.meaning, formula=fill(LOSS.formula, "softmax"),
         symbols=_symbols(probability, "softmax"),
-        expression=times(constant("-1", -1), apply("log", probability)),
+        expression=constant('-1', -1) * apply('log', probability),
         python=f'-trace["{c.softmax_of(scope)}"].log_softmax(-1)'
         f"[{', '.join(map(str, (*index, target)))}]",
     )  # fmt: skip
