@@ -203,8 +203,8 @@ FAULTS = (
     Fault(
         BEAM,
         "the log-probabilities are those of the parent's place",
-        "token_log_probs=_append(beams.token_log_probs, chosen.parents, token_log_probs),",
-        "token_log_probs=_append(beams.token_log_probs, chosen.parents * 0, token_log_probs),",
+        "token_log_probs=append(beams.token_log_probs, chosen.parents, token_log_probs),",
+        "token_log_probs=append(beams.token_log_probs, chosen.parents * 0, token_log_probs),",
         "beam_search::scores",
     ),
     # traced = untraced
