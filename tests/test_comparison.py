@@ -55,7 +55,7 @@ def test_the_scores_are_those_of_evaluate(comparison: Comparison, files: list[st
     assert comparison.examples == FEW
 
 
-def test_the_other_way_round_differences_change_their_sign(
+def test_swapping_models_changes_the_sign_of_differences(
     comparison: Comparison, files: list[str]
 ) -> None:
     other = tl.compare([tl.load(name) for name in reversed(PAIR)], *files, samples=200)
@@ -81,7 +81,7 @@ def row(
     return Compared(model, score, None, difference, p)
 
 
-def test_what_follows_is_said_in_words() -> None:
+def test_conclusions_follow_from_p_values() -> None:
     def answers(higher: bool, *others: Compared) -> list[str]:
         rows = {
             "metric": [row("a", 5.0), *others],
@@ -116,16 +116,7 @@ def test_on_the_command_line(comparison: Comparison, files: list[str]) -> None:
     assert json.loads(done.stdout) == json.loads(json.dumps(comparison.as_dict()))
     shown = run("compare", *PAIR, "--data", *files, "--samples", "200", "--seed", "1").stdout
     lines = shown.splitlines()
-    assert lines[0].split() == [
-        "metric",
-        "model",
-        "score",
-        "95",
-        "%",
-        "interval",
-        "difference",
-        "p",
-    ]
+    assert " ".join(lines[0].split()) == "metric model score 95 % interval difference p"
     rows = [line.split() for line in lines if "demo:" in line]
     bleu = comparison.metrics["bleu"]
     assert [row[-1] for row in rows[1:2]] != [""]
@@ -136,7 +127,7 @@ def test_on_the_command_line(comparison: Comparison, files: list[str]) -> None:
     assert "200 samples, seed 1" in lines[-2]
 
 
-def test_decoding_options_hold_for_all(files: list[str]) -> None:
+def test_decoding_options_apply_to_all_models(files: list[str]) -> None:
     greedy = tl.compare(["demo:translate"] * 2, *files, samples=1, beam_size=3)
     score = tl.load("demo:translate").evaluate(*files, beam_size=3)
     assert greedy.metrics["loss"][1].score == score.numbers["loss"]
@@ -241,7 +232,7 @@ def test_what_cannot_be_resampled_has_no_interval(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared(tmp_path: Path, files: list[str]) -> None:
-    with pytest.raises(InputError, match=r"demo:tag is for task tag, but demo:classify for task c"):
+    with pytest.raises(InputError, match="demo:tag is for task tag"):
         tl.compare(["demo:classify", "demo:tag"])
     with pytest.raises(ConfigError, match="two models or more"):
         tl.compare("demo:classify")

@@ -145,7 +145,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     assert len(table.stdout.splitlines()) == 10
 
 
-def test_a_missing_value_is_called_one(tmp_path: Path) -> None:
+def test_missing_values_are_named_in_the_error(tmp_path: Path) -> None:
     for cell in ("", "NA", "?"):
         (tmp_path / "a.csv").write_text(
             "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n", "utf-8"

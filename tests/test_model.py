@@ -22,21 +22,21 @@ def test_predict_answers_lines_of_any_task() -> None:
     assert model("regress-mlp").predict(lines) == model("regress-mlp").predict(rows)
 
 
-def test_a_language_model_goes_on_as_it_generates() -> None:
+def test_predict_of_a_language_model_equals_greedy_generate() -> None:
     asked = model("language-transformer")
     wanted = asked.generate(TEXTS, max_length=100, temperature=0.0)
     assert asked.predict(TEXTS) == wanted
     assert model("regress-mlp").predict([]) == []
 
 
-def test_a_translator_reads_a_text_with_its_own_translation() -> None:
+def test_trace_uses_the_models_own_translation_by_default() -> None:
     asked = model("translate-transformer")
     own = asked.translate(TEXTS[:1])[0]
     assert asked.default_target(TEXTS[0]) == own
     assert asked.trace(TEXTS[0]).words == asked.trace(TEXTS[0], own).words
 
 
-def test_one_text_is_no_list() -> None:
+def test_a_text_in_place_of_a_list_is_refused() -> None:
     with pytest.raises(InputError, match=r"a list of texts is needed, not one text"):
         model("classify-gru").predict(TEXTS[0])
     with pytest.raises(InputError, match=r"this model is for task classify; use model.classify"):

@@ -45,10 +45,6 @@ def test_the_list_is_frozen() -> None:
     assert translucid.__all__ == PUBLIC
 
 
-def test_the_list_is_sorted() -> None:
-    assert translucid.__all__ == sorted(translucid.__all__)
-
-
 @pytest.mark.parametrize("name", PUBLIC)
 def test_each_name_can_be_used_and_seen(name: str) -> None:
     assert getattr(translucid, name) is not None

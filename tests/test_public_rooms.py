@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
-ROOMS = ("core", "data", "generate", "parts", "see", "tasks", "training")
+ROOMS = ("core", "data", "generate", "model", "parts", "see", "tasks", "training")
 LAB = [*(SOURCE / "translucid_lab").rglob("*.py"), SOURCE / "translucid_lab/engine/template.txt"]
 
 

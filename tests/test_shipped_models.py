@@ -20,7 +20,7 @@ QUICK = ("perceptron", "regress", "classify")
 LIMIT = 8_000_000  # bytes
 
 
-def test_they_are_small_and_their_weights_are_halves() -> None:
+def test_shipped_models_are_small_and_in_float16() -> None:
     total = 0
     for name in NAMES:
         folder = shipped_models.find(f"demo:{name}")
@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_manifest(name: str) -> None:
         assert score.numbers[key] == pytest.approx(value, rel=0.002, abs=2e-4), key
 
 
-def test_a_head_links_not_to_nicht() -> None:
+def test_a_cross_attention_head_links_not_to_nicht() -> None:
     model = tl.load("demo:translate")
     (text, *_) = shipped_models.manifest()["translate"]["texts"]
     trace = model.trace(text)
@@ -81,7 +81,7 @@ def test_an_unknown_name_lists_those_that_exist() -> None:
     assert "there are demo:translate, " in ran.stderr
 
 
-def test_commands_take_their_names() -> None:
+def test_commands_accept_demo_names() -> None:
     assert run("predict", "demo:perceptron", "-", stdin="1 1\n0 1\n").stdout == "1\n0\n"
     assert "float16" in run("info", "demo:perceptron").stdout
     walked = run("explain", "demo:regress", "1 0").stdout

@@ -148,7 +148,7 @@ def from_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", dealt(FORMS, share=3, rest=pytest.mark.slow))
-def test_whatever_holds_the_data_it_is_the_model_of_the_file(
+def test_data_in_memory_trains_the_same_model_as_a_file(
     form: str, from_file: Path, tmp_path: Path
 ) -> None:
     made = FORMS[form]
@@ -165,7 +165,7 @@ def test_whatever_holds_the_data_it_is_the_model_of_the_file(
     assert scored[0]["test"] == scored[1]["test"] == model.evaluate().numbers
 
 
-def test_files_are_taken_as_they_are(from_file: Path, tmp_path: Path) -> None:
+def test_files_are_read_in_place(from_file: Path, tmp_path: Path) -> None:
     """Also beside data that is none, by a name relative to here."""
     with chdir(from_file.parent):
         tl.train(
@@ -224,7 +224,7 @@ OTHERS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", dealt(OTHERS, share=3, rest=pytest.mark.slow))
-def test_rows_of_every_task(name: str, tmp_path: Path) -> None:
+def test_rows_of_every_task_train_the_same_model_as_a_file(name: str, tmp_path: Path) -> None:
     file, text, data, changes = OTHERS[name]
     (tmp_path / file).write_text(text, "utf-8")
     task = name.split()[0]
@@ -261,7 +261,7 @@ def test_a_recipe_by_name_is_changed_by_keywords(tmp_path: Path) -> None:
     same(tmp_path / "a", tmp_path / "c")
 
 
-def test_without_a_folder_there_is_one(tmp_path: Path) -> None:
+def test_the_default_run_folder_is_numbered(tmp_path: Path) -> None:
     with chdir(tmp_path):
         for name in ("regress", "regress-2"):
             model = tl.train("regress", toyland=60, hidden=[4], **TINY)
@@ -304,7 +304,7 @@ def stop_at(step: int, *, raises: bool) -> Callable[[dict[str, Any]], object]:
 
 
 @pytest.mark.parametrize(("step", "raises"), [(1, True), (3, False), (4, True)])
-def test_a_stopped_run_goes_on_to_the_bit(step: int, raises: bool, tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_to_the_bit(step: int, raises: bool, tmp_path: Path) -> None:
     """Stopped before the first evaluation, between two, and at one; then moved, and from
     elsewhere."""
     options = TINY | {"steps": 6, "train": REVIEWS, "test": REVIEWS, "model": NET}
@@ -327,13 +327,13 @@ def test_a_stopped_run_goes_on_to_the_bit(step: int, raises: bool, tmp_path: Pat
     )
 
 
-def test_what_a_callback_raises_is_raised(tmp_path: Path) -> None:
+def test_exceptions_of_callbacks_are_raised(tmp_path: Path) -> None:
     def fails(line: dict[str, Any]) -> None:
         raise ZeroDivisionError("of mine")
 
     with pytest.raises(ZeroDivisionError, match="of mine"):
         tl.train("regress", tmp_path / "run", toyland=60, hidden=[4], callbacks=fails, **TINY)
-    with pytest.raises(InputError, match=r"callbacks: 'look' cannot be called; give functions"):
+    with pytest.raises(InputError, match="callbacks: 'look'"):
         tl.train("regress", tmp_path / "run", toyland=60, callbacks=["look"], **TINY)
 
 
@@ -399,7 +399,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         ({"seed": "x", "steps": -1}, "2 mistakes:\n  training.steps = -1.*\n  training.seed = 'x'"),
     ],
 )  # fmt: skip
-def test_changes_that_are_none_are_explained(changes: dict[str, Any], message: str) -> None:
+def test_unknown_changes_are_explained(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         tl.train("classify", train=REVIEWS, **changes)
 

@@ -161,7 +161,9 @@ def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command:
     assert weights[0] == weights[1]
 
 
-def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> None:
+def test_an_own_task_is_traced_explained_and_ablated(
+    folder: Path, model: Model, command: Command
+) -> None:
     text = "the old dog sleeps ||| the old cat sleeps"
     reading: Any = model.trace(text)
     (answer,) = model.task.predict_lines(model.network, [text])
@@ -179,7 +181,7 @@ def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> No
 
 
 @pytest.mark.slow
-def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
+def test_own_positions_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
     run = tmp_path / "run"
     words = ["train", "classify", "--toyland", "60", "--out", run, *TINY, "training.steps=4"]
     _, said = command(*words, "model.positions=ramp", fails=True)

@@ -7,7 +7,7 @@ from translucid.generate.beam import choose
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_all_live(beams: int) -> None:
+def test_live_none_equals_all_live(beams: int) -> None:
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(5, beams, generator=generator)
     log_probs = torch.randn(5, beams, 9, generator=generator).log_softmax(dim=-1)

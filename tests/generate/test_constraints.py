@@ -49,11 +49,6 @@ def test_no_repeat(size: int, seed: int) -> None:
     same(constraints.no_repeat(size)(log_probs, tokens), log_probs, banned)
 
 
-def test_no_repeat_lets_a_short_text_alone() -> None:
-    log_probs, tokens = texts(0, length=1)
-    assert torch.equal(constraints.no_repeat(3)(log_probs, tokens), log_probs)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_repetition(seed: int) -> None:
     log_probs, tokens = texts(seed)
@@ -84,9 +79,14 @@ def test_forbid_run(run: list[int], seed: int) -> None:
     same(constraints.forbid_run(run)(log_probs, tokens), log_probs, banned)
 
 
-def test_a_run_longer_than_the_text_forbids_nothing() -> None:
-    log_probs, tokens = texts(0, length=4)
-    rule = constraints.forbid_run([0, 1, 2, 3, 4, 0])
+@pytest.mark.parametrize(
+    ("length", "rule"),
+    [(1, constraints.no_repeat(3)), (4, constraints.forbid_run([0, 1, 2, 3, 4, 0]))],
+)
+def test_a_text_shorter_than_the_run_is_not_constrained(
+    length: int, rule: constraints.Constraint
+) -> None:
+    log_probs, tokens = texts(0, length=length)
     assert torch.equal(rule(log_probs, tokens), log_probs)
 
 
@@ -102,7 +102,7 @@ def test_force() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_token_that_starts_a_text_is_no_text(seed: int) -> None:
+def test_behind_start_ignores_the_start_token(seed: int) -> None:
     log_probs, tokens = texts(seed, length=4)
     found = constraints.behind_start(constraints.no_repeat(1))(log_probs, tokens)
     banned = {place: set(text[1:]) for place, text in each(log_probs, tokens)}

@@ -80,12 +80,6 @@ def test_frequencies_are_the_probabilities(by: SamplingConfig) -> None:
     assert away <= degrees + 4 * math.sqrt(2 * max(degrees, 1))
 
 
-def test_temperature_0_takes_the_likeliest() -> None:
-    log_probs = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
-    found = pick(log_probs, torch.rand(4), SamplingConfig(temperature=0))
-    assert torch.equal(found, log_probs.argmax(dim=-1))
-
-
 def test_numbers_at_the_edge_point_at_tokens_that_may_be_drawn() -> None:
     log_probs = torch.tensor([[0.0, 0.5, 0.5, 0.0]]).log()
     edges = torch.tensor([0.0, 0.5, 1 - 1e-12, 1.0])
@@ -137,7 +131,7 @@ def test_a_text_is_the_same_alone_and_in_a_batch(name: str) -> None:
     assert len({len(text) for text in together}) > 1, "all of one length shows little"
 
 
-def test_no_end_before_the_least_and_none_after_the_most() -> None:
+def test_minimum_and_maximum_length() -> None:
     model = randomised(WRITERS["lstm"])
     numbers = torch.stack([uniforms(seed, [1], 0, 40) for seed in range(3)])
     for text in written(model, [0, 1, 2], numbers, least=30):
@@ -153,7 +147,7 @@ def test_no_end_before_the_least_and_none_after_the_most() -> None:
     assert [len(text) for text in texts] == [4, 7, 2]
 
 
-def test_where_nothing_may_be_written_the_text_ends() -> None:
+def test_a_text_ends_if_every_token_is_forbidden() -> None:
     model = randomised(WRITERS["lstm"])
     everything = forbid(list(range(model.config.vocab)))
     assert written(model, [0], uniforms(0, [1], 0, 5)[None], extra=[everything]) == [[EOS]]

@@ -70,7 +70,7 @@ def words(each: Hypothesis) -> list[int]:
 @pytest.mark.parametrize("source", [0, 2])
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_tree_is_the_search(name: str, how: str, source: int) -> None:
+def test_the_tree_agrees_with_the_search(name: str, how: str, source: int) -> None:
     setting = HOWS[how]
     tree, found, rounds, start = grown(name, setting, setting.min_length, source)
     assert tree.rounds == len(rounds)
@@ -102,7 +102,7 @@ def test_the_tree_is_the_search(name: str, how: str, source: int) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("name", MODELS)
-def test_who_was_pruned_was_worse_than_all_who_were_not(name: str, how: str) -> None:
+def test_pruned_prefixes_score_below_all_kept_ones(name: str, how: str) -> None:
     setting = HOWS[how]
     tree, *_ = grown(name, setting, setting.min_length, 0)
     pruned = [n for n in tree.nodes if n.fate == "pruned"]
@@ -124,7 +124,7 @@ def test_who_was_pruned_was_worse_than_all_who_were_not(name: str, how: str) -> 
         assert parent.fate == "followed"
 
 
-def test_each_beam_lists_its_best_and_those_it_was_denied() -> None:
+def test_each_beam_lists_its_best_and_its_forbidden_tokens() -> None:
     how = GenerationConfig(beam_size=9, no_repeat_ngram=1)
     tree, _, rounds, _ = grown("lstm", how, 3, 0)
     forbidden = [n for n in tree.nodes if n.fate == "forbidden"]
@@ -183,13 +183,13 @@ def test_the_reasons_by_hand() -> None:
     assert {n.fate for n in tree.nodes} == {"followed", "ended", "pruned"}
 
 
-def test_places_that_ended_texts_hold_are_told() -> None:
+def test_pruned_prefixes_count_the_places_of_finished_texts() -> None:
     _, tree = table_tree(beam_size=3, n_best=3, alpha=0.0)
     told = {n.why for n in tree.nodes if n.fate == "pruned" and n.length == 3}
     assert told == {"-2.51 is below -1.67, the last of 2 places (1 text has ended)"}
 
 
-def test_what_is_stopped_could_not_win_any_more() -> None:
+def test_stopped_prefixes_could_not_win() -> None:
     _, tree = table_tree(beam_size=2, alpha=0.0)
     (stopped,) = [n for n in tree.nodes if n.fate == "stopped"]
     assert stopped.why == "could still reach -1.31 at best, and -1.20 has ended"

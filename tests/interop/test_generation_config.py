@@ -77,7 +77,7 @@ class Folder:
             return [one.texts[0].tokens for one in model.decode(TEXTS, **options)]
         tokens = []
         for text in TEXTS:
-            by = model.text_generator._sampling()
+            _, by = model.text_generator._language_settings({})
             if by is None:
                 (decoded,) = model.decode([text], **options)
             else:

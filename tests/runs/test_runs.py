@@ -178,7 +178,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(InputError, match=r"model.safetensors is missing; copy the folder again"):
         model_folder.load(tmp_path / "run")
-    with pytest.raises(InputError, match=r"is no model folder: it holds no config.json"):
+    with pytest.raises(InputError, match=r"not a model folder: .*config.json"):
         model_folder.load(tmp_path)
 
 

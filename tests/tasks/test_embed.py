@@ -159,7 +159,7 @@ def test_a_run_resumes_exactly_and_is_scored_as_it_was(tmp_path: Path) -> None:
     assert f"a vector of {NET['d_model']} dimensions" in str(whole.explain(PAIRS[0][0]))
 
 
-def test_pairs_that_moved(tmp_path: Path) -> None:
+def test_compare_embeddings_lists_pairs_that_changed(tmp_path: Path) -> None:
     before, after = tl.load(embedder()), tl.load(embedder())
     draw = torch.Generator().manual_seed(0)
     for weight in after.network.parameters():
@@ -228,7 +228,7 @@ def test_spearman_is_pearson_of_ranks() -> None:
     assert spearman([1, 1], [0, 2]) == 0
 
 
-def test_data_that_holds_no_pairs(tmp_path: Path) -> None:
+def test_data_without_pairs_is_refused(tmp_path: Path) -> None:
     scores = "sentence1,sentence2,score"
     for name, text, words in (
         ("a.txt", "a dog\n", "one text per line"),
@@ -246,7 +246,7 @@ def test_data_that_holds_no_pairs(tmp_path: Path) -> None:
             tl.train("embed", tmp_path / "run", train=str(tmp_path / name), **TINY)
 
 
-def test_scores_are_everywhere_or_nowhere(tmp_path: Path) -> None:
+def test_held_out_pairs_must_have_scores_if_training_has(tmp_path: Path) -> None:
     scored = write_scored(tmp_path / "scored.tsv")
     records = list(read_similar(scored))
     assert [record.score for record in records] == [score for *_, score in SCORED]

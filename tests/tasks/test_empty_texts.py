@@ -78,7 +78,7 @@ def test_empty_texts_are_scored_and_learnt_from(task: str, family: str) -> None:
 
 
 @pytest.mark.parametrize(("task", "family"), CASES)
-def test_an_empty_text_is_seen_into_or_refused_in_words(task: str, family: str) -> None:
+def test_an_empty_text_is_traced_or_refused(task: str, family: str) -> None:
     model = trained(task, family)
     for text in ("", " ", "\t"):
         if task == "tag":
@@ -88,7 +88,7 @@ def test_an_empty_text_is_seen_into_or_refused_in_words(task: str, family: str) 
         assert list(model.trace(text))
 
 
-def test_an_empty_row_of_numbers_is_refused_in_words(tmp_path: Path) -> None:
+def test_an_empty_row_of_numbers_is_refused(tmp_path: Path) -> None:
     values = {
         "task": {"kind": "regress"}, "data": {"toyland": 60}, "model": {"hidden": [4]},
         "training": {"steps": 2, "device": "cpu"},

@@ -12,7 +12,7 @@ def _hear(line: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["translate", "classify", "tag", "language", "embed"])
-def test_together_is_one_by_one(name: str) -> None:
+def test_encode_all_equals_encode(name: str) -> None:
     recipe = small(name, "transformer")
     task = set_up(recipe, _hear).task
     records = load_examples(recipe, _hear).train[:40]

@@ -97,7 +97,7 @@ def network_of(name: str, spare: int = 0) -> Any:
 
 
 @every
-def test_other_numbers_write_the_same(name: str) -> None:
+def test_renumbered_tokens_generate_the_same_texts(name: str) -> None:
     theirs = Generator(task_of(name), network_of(name))
     prefix = "ab" if "translator" in name else ""
     for options in ({}, {"prefix": prefix}):
@@ -112,7 +112,7 @@ def test_other_numbers_write_the_same(name: str) -> None:
 
 
 @every
-def test_other_numbers_score_and_show_the_same(name: str) -> None:
+def test_renumbered_tokens_score_and_trace_the_same(name: str) -> None:
     theirs = Generator(task_of(name), network_of(name))
     targets = TEXTS[::-1] if "translator" in name else None
     for one, two in zip(
@@ -134,7 +134,7 @@ def test_other_numbers_score_and_show_the_same(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("beams", [1, 3])
-def test_spare_rows_are_never_written(name: str, beams: int) -> None:
+def test_unused_vocabulary_rows_are_never_generated(name: str, beams: int) -> None:
     """With them the sums differ, the choices among tokens do not where they weigh the same."""
     how = replace_config(HOW, beam_size=beams, n_best=1)
     theirs = Generator(task_of(name), network_of(name, spare=3))
@@ -152,7 +152,7 @@ def replace_config(config: GenerationConfig, **options: Any) -> GenerationConfig
 
 
 @every
-def test_what_is_never_written_is_not(name: str) -> None:
+def test_tokens_in_never_are_not_generated(name: str) -> None:
     likely = [i for d in ours(name).search(TEXTS, HOW) for i in d.texts[0].tokens]
     banned = ORDER[max(set(likely), key=likely.count)]
     special = replace(SOURCE if "translator" in name else ALONE, never=(banned,))
@@ -163,7 +163,7 @@ def test_what_is_never_written_is_not(name: str) -> None:
 
 
 @every
-def test_a_second_end_is_an_end(name: str) -> None:
+def test_further_end_tokens_end_a_text(name: str) -> None:
     """The likeliest of the ends counts: no text goes on behind one."""
     frequent = [i for d in ours(name).search(TEXTS, HOW) for i in d.texts[0].tokens]
     second = ORDER[max(set(frequent), key=frequent.count)]
@@ -182,7 +182,7 @@ def test_a_second_end_is_an_end(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["translator", "decoder"])
 @pytest.mark.parametrize("ends", [(), (ORDER[6],)])
-def test_the_fixed_search_leaves_out_the_same(name: str, ends: tuple[int, ...]) -> None:
+def test_captured_search_equals_plain_search(name: str, ends: tuple[int, ...]) -> None:
     """What graphs replay, against the plain search."""
     network, task = network_of(name, spare=2), task_of(name)
     items = Generator(task, network)._items(["abc", "gfe"], "")
@@ -267,7 +267,7 @@ def test_encoders_read_what_the_frame_says() -> None:
     assert item.tags == [-100, 0, -100, -100, 1, -100]
 
 
-def test_a_bundle_holds_it(tmp_path: Path) -> None:
+def test_a_bundle_keeps_imported_tokenizers(tmp_path: Path) -> None:
     network, task = network_of("decoder", spare=2), task_of("decoder")
     assert isinstance(task, Language)
     held = model_folder.Bundle(network, "language", {"tokenizer": task.tokenizer})
@@ -312,7 +312,7 @@ def test_dropped_words_become_their_unknown_token(tmp_path: Path) -> None:
     assert part.unknown == UNK
 
 
-def test_a_batch_is_learnt_by_heart_in_their_numbers() -> None:
+def test_the_overfitting_check_renumbers_special_tokens() -> None:
     """Numbered anew, the batch of both tokenizers is the same one but for the special tokens."""
     kept = []
     for tokenizer in (OURS, renumbered(SOURCE)):

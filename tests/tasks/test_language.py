@@ -56,7 +56,7 @@ def by_hand(model: Network, rows: list[LanguageItem], context: int, stretch: int
     return total / len(ids)
 
 
-def test_no_context_is_each_row_alone(model: Network) -> None:
+def test_without_context_each_row_is_scored_alone(model: Network) -> None:
     rows = Language(LETTERS).rows(RECORDS, 8)
     assert Language(LETTERS).with_context(rows) is rows
     assert loss(model, rows, 0) == pytest.approx(by_hand(model, rows, 0, 8), rel=1e-6)
@@ -72,7 +72,7 @@ def test_a_context_slides_within_a_row(model: Network, context: int) -> None:
 
 
 @pytest.mark.parametrize("context", [49, 1000])
-def test_a_context_as_long_as_the_text_is_the_text_at_once(model: Network, context: int) -> None:
+def test_a_context_as_long_as_the_text_equals_one_row(model: Network, context: int) -> None:
     rows = Language(LETTERS).rows(RECORDS, 8)
     (whole,) = Language(LETTERS).rows(RECORDS, 49)
     assert loss(model, rows, context) == pytest.approx(loss(model, [whole], 0), rel=1e-6)
@@ -114,5 +114,5 @@ def test_an_empty_line_is_a_text_for_benchmarks_of_words(tmp_path: Path) -> None
 
 
 def test_only_lines_can_be_empty() -> None:
-    with pytest.raises(ConfigError, match="keep_empty = true: only a line can be empty, not a fil"):
+    with pytest.raises(ConfigError, match="keep_empty = true"):
         DataConfig(keep_empty=True, unit="file")

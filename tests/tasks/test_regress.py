@@ -148,7 +148,7 @@ def small_model(folder: Path, **data: object) -> Model:
     return Model(train_recipe(recipe.parse(values), folder / "run", quiet=True))
 
 
-def test_statistics_go_with_the_model_and_are_undone_wherever_it_answers(tmp_path: Path) -> None:
+def test_answers_of_a_saved_model_are_in_the_units_of_the_data(tmp_path: Path) -> None:
     model = small_model(tmp_path)
     again = load(tmp_path / "run")
     text = "120 4 10"
@@ -169,7 +169,7 @@ def test_statistics_go_with_the_model_and_are_undone_wherever_it_answers(tmp_pat
     assert config["statistics"]["targets"]["deviation"][0] > 10000
 
 
-def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
+def test_without_standardising_the_network_reads_raw_numbers(tmp_path: Path) -> None:
     model = small_model(tmp_path, standardise=False)
     config = json.loads((tmp_path / "run/best/config.json").read_text("utf-8"))
     assert config["statistics"] == {}
@@ -178,7 +178,7 @@ def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
     assert model.trace("1 2 3").words.features == ("x1", "x2", "x3")
 
 
-def test_what_cannot_be_measured_is_refused() -> None:
+def test_columns_too_large_to_standardise_are_refused() -> None:
     with pytest.raises(InputError, match=r"input 2 is too large"):
         Scale.of([(1.0, 1e200), (2.0, -1e308), (3.0, 1e308)], "input")
 
@@ -216,9 +216,7 @@ def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
         {"inputs": {"mean": [0.0], "deviation": []}, "targets": {"mean": [0], "deviation": [1]}},
     ],
 )
-def test_statistics_that_no_run_measured_are_refused(
-    statistics: dict[str, Any], tmp_path: Path
-) -> None:
+def test_invalid_statistics_are_refused(statistics: dict[str, Any], tmp_path: Path) -> None:
     held = model_folder.load(small_model(tmp_path).folder or tmp_path / "run")
     with pytest.raises(InputError, match="needs more than its folder"):
         task_of(replace(held, statistics=statistics))

@@ -54,7 +54,7 @@ def exhaustive(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_as_exhaustive_search(scheme: str) -> None:
+def test_best_tags_equal_exhaustive_search(scheme: str) -> None:
     known = SCHEMES[scheme]
     torch.manual_seed(0)
     for length, rows in ((1, 20), (2, 20), (3, 20), (4, 3)):
@@ -66,7 +66,7 @@ def test_as_exhaustive_search(scheme: str) -> None:
             assert found[row] == (scores[row].argmax(-1).tolist() if wanted is None else wanted)
 
 
-def test_iob1_as_exhaustive_search() -> None:
+def test_best_iob1_tags_equal_exhaustive_search() -> None:
     torch.manual_seed(0)
     scores = torch.randn(40, 4, len(BIO), dtype=torch.float64)
     words = torch.ones(40, 4, dtype=torch.bool)
@@ -76,7 +76,7 @@ def test_iob1_as_exhaustive_search() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 9))
-def test_argmax_where_it_breaks_nothing(seed: int, length: int) -> None:
+def test_legal_argmax_is_kept(seed: int, length: int) -> None:
     """A gap above all others makes any legal sequence the likeliest."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(3, length, len(BIO), generator=generator)
@@ -90,7 +90,7 @@ def test_argmax_where_it_breaks_nothing(seed: int, length: int) -> None:
         assert chunks(tags) == chunks(tags, strict=True), "no span begins with I-"
 
 
-def test_what_is_between_words_is_passed_over() -> None:
+def test_positions_without_a_word_are_skipped() -> None:
     """Rows of unequal length and pieces without a tag give what the words alone give."""
     torch.manual_seed(0)
     scores = torch.randn(60, 9, len(BIO))
@@ -107,7 +107,7 @@ def test_what_is_between_words_is_passed_over() -> None:
         assert torch.equal(found[row][words[row]], wanted)
 
 
-def test_what_all_tags_of_a_word_share_changes_nothing() -> None:
+def test_logits_and_log_probabilities_give_the_same_tags() -> None:
     torch.manual_seed(0)
     scores = 3 * torch.randn(60, 7, len(BIO))
     words = torch.ones(60, 7, dtype=torch.bool)

@@ -25,7 +25,7 @@ class Told(nn.Module):
 
 
 @pytest.mark.parametrize(("spans", "wanted"), [("legal", ["B-A", "I-A"]), ("free", ["O", "I-A"])])
-def test_spans_are_whole_unless_freed(spans: SpanDecoding, wanted: list[str]) -> None:
+def test_legal_decoding_returns_no_broken_spans(spans: SpanDecoding, wanted: list[str]) -> None:
     scores = torch.tensor([[1.0, 0.9, 0.0], [0.0, 0.0, 2.0]])
     task = Tag(Tokenizer.train("space", TEXTS), TAGS, spans=spans)
     items = [task.encode_words(["New", "York"]), task.encode(Tagged(("the", "cat"), ("O", "O"), 1))]
@@ -33,7 +33,7 @@ def test_spans_are_whole_unless_freed(spans: SpanDecoding, wanted: list[str]) ->
     assert task.predict(Told(scores), [task.encode_words(["the"])]) == [["O"]]
 
 
-def test_pieces_between_words_have_no_say() -> None:
+def test_later_subwords_do_not_affect_tags() -> None:
     """By characters a word has several pieces and a space; only its first one counts."""
     task = Tag(Tokenizer.train("char", TEXTS), TAGS)
     item = task.encode_words(["at", "on"])  # a t _ o n
@@ -44,7 +44,7 @@ def test_pieces_between_words_have_no_say() -> None:
     assert task.predict(Told(scores), [item]) == [["B-A", "I-A"]]
 
 
-def test_parts_of_speech_are_free() -> None:
+def test_tags_without_spans_are_not_constrained() -> None:
     task = Tag(Tokenizer.train("space", TEXTS), ["NOUN", "I-odd"])
     assert not task.has_spans
     found = task.predict(Told(torch.tensor([[0.0, 1.0]])), [task.encode_words(["cat"])])
@@ -73,7 +73,7 @@ def test_without_characters_none_are_kept() -> None:
     assert set(task.collate([task.encode_words(["cat"])]).inputs) == {"ids", "mask"}
 
 
-def test_characters_stay_beside_their_words_when_a_sentence_is_cut() -> None:
+def test_windows_keep_the_characters_of_their_words() -> None:
     task = Tag(Tokenizer.train("char", TEXTS), TAGS, characters=True)
     words = ("the", "cat", "sat", "on")
     item = task.encode(Tagged(words, ("O", "B-A", "I-A", "O"), 1))

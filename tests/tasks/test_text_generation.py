@@ -53,7 +53,7 @@ def text_generator(name: str) -> Generator:
 
 
 @every
-def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
+def test_a_batch_equals_one_by_one(name: str) -> None:
     together = text_generator(name).search(TEXTS, HOW)
     for text, found in zip(TEXTS, together, strict=True):
         (alone,) = text_generator(name).search([text], HOW)
@@ -63,7 +63,7 @@ def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
 
 
 @every
-def test_what_is_told_fits_together(name: str) -> None:
+def test_candidates_are_consistent(name: str) -> None:
     for found in text_generator(name).search(
         TEXTS, GenerationConfig(beam_size=4, n_best=4, alpha=0.5, max_length=9)
     ):
@@ -83,7 +83,7 @@ def test_what_is_told_fits_together(name: str) -> None:
 
 
 @every
-def test_a_score_is_what_the_search_reported(name: str) -> None:
+def test_scores_equal_those_of_the_search(name: str) -> None:
     met = 0
     for text in TEXTS:
         (found,) = text_generator(name).search(
@@ -105,7 +105,7 @@ def test_a_score_is_what_the_search_reported(name: str) -> None:
 
 
 @every
-def test_scores_of_many_are_those_of_each(name: str) -> None:
+def test_scores_of_a_batch_equal_one_by_one(name: str) -> None:
     targets = ["b", "gfa", "", "aaaaaaa", "d"] if name in TRANSLATORS else None
     together = text_generator(name).scores(TEXTS, targets)
     for i, scored in enumerate(together):
@@ -117,7 +117,7 @@ def test_scores_of_many_are_those_of_each(name: str) -> None:
 
 
 @translators
-def test_a_prefix_is_a_search_from_there(name: str) -> None:
+def test_a_prefix_equals_forced_tokens(name: str) -> None:
     plain = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=8)
     longer = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=10)
     for text in TEXTS:
@@ -192,7 +192,7 @@ def test_shortest_and_longest(name: str, shortest: int) -> None:
 
 
 @every
-def test_groups_without_diversity_are_searches_of_their_own(name: str) -> None:
+def test_groups_without_penalty_are_independent_searches(name: str) -> None:
     small = text_generator(name).search(
         TEXTS, GenerationConfig(beam_size=2, n_best=2, max_length=9)
     )
@@ -264,7 +264,7 @@ POINTS = {
 
 @translators
 @pytest.mark.parametrize("prefix", ["", "ga"])
-def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -> None:
+def test_the_trace_of_a_text_equals_those_of_the_search_steps(name: str, prefix: str) -> None:
     """Beam by beam back from the best text, each step traced when it was taken."""
     model, keep = text_generator(name).network, POINTS[name]
     how, moved = GenerationConfig(beam_size=5, max_length=9, min_length=5), False
@@ -307,7 +307,7 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
 
 @language
 @pytest.mark.parametrize("stop", [(), ("ab", "c"), (" ",)])
-def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
+def test_a_stream_equals_the_sampled_text(name: str, stop: tuple[str, ...]) -> None:
     how = GenerationConfig(max_length=20)
     together = text_generator(name).sample(
         TEXTS, SamplingConfig(), how, seed=5, samples=2, stop=stop
@@ -342,7 +342,7 @@ def test_a_text_ends_before_the_first_stop(name: str) -> None:
 
 
 @every
-def test_drawn_texts_obey_the_rules(name: str) -> None:
+def test_sampled_texts_obey_constraints(name: str) -> None:
     how = GenerationConfig(max_length=15, min_length=4, no_repeat_ngram=1)
     for found in text_generator(name).sample(
         TEXTS, SamplingConfig(), how, WordConstraints(forbid=["a"]), samples=3
@@ -354,7 +354,7 @@ def test_drawn_texts_obey_the_rules(name: str) -> None:
 
 
 @every
-def test_the_log_probs_of_a_drawn_text_are_the_models_own(name: str) -> None:
+def test_log_probabilities_of_sampled_texts_are_the_models_own(name: str) -> None:
     for text in TEXTS:
         by = SamplingConfig(temperature=0.5, top_k=4)
         (found,) = text_generator(name).sample([text], by, GenerationConfig(max_length=9))
@@ -398,7 +398,7 @@ def test_half_a_character_is_held_back() -> None:
     assert pieces == ["ü", "n", "", "é", "", "", "€", "", "", "", "😀", "!", ""]
 
 
-def test_a_broken_character_is_told_at_the_end() -> None:
+def test_a_broken_character_is_sent_at_the_end() -> None:
     tokenizer = Tokenizer.train("bytes", ["a"])
     tokens = tokenizer.encode("a€")[:-1]
     assert list(told(TextStream(tokenizer, [], []), tokens)) == ["", "a", "", "", "\ufffd"]
@@ -447,7 +447,7 @@ def test_constraints_that_cannot_be_met(word_constraints: WordConstraints, messa
         text_generator("gru").search(["a"], HOW, word_constraints)
 
 
-def test_one_word_is_no_list() -> None:
+def test_a_word_in_place_of_a_list_is_refused() -> None:
     with pytest.raises(InputError, match=r"forbid = 'Hund': .*list of words.* write \['Hund'\]"):
         WordConstraints(forbid="Hund")
     with pytest.raises(InputError, match=r"stop = 'x': .*list of texts"):
@@ -456,7 +456,7 @@ def test_one_word_is_no_list() -> None:
         list(text_generator("gru").sample_stream("a", SamplingConfig(), HOW, stop=[""]))
 
 
-def test_as_many_beams_as_are_needed_unless_given() -> None:
+def test_the_beam_grows_with_n_best_and_groups_unless_given() -> None:
     assert settings(GenerationConfig(beam_size=4), {"n_best": 6}).beam_size == 6
     assert settings(GenerationConfig(beam_size=4), {"beam_groups": 3}).beam_size == 6
     assert settings(GenerationConfig(beam_size=4), {"n_best": 2}).beam_size == 4

@@ -20,7 +20,7 @@ def test_every_two_values_meet(sizes: tuple[int, ...], share: int) -> None:
     assert all(mark.name == "thorough" for case in cases for mark in case.marks)
 
 
-def test_those_that_are_chosen_stay_and_none_is_lost() -> None:
+def test_chosen_cases_are_unmarked_and_the_rest_marked() -> None:
     cases = chosen([("a", 1), ("b", 2), "c"], ("b", 2), rest=pytest.mark.slow)
     assert [case.values for case in cases] == [("a", 1), ("b", 2), ("c",)]
     assert [[mark.name for mark in case.marks] for case in cases] == [["slow"], [], ["slow"]]

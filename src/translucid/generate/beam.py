@@ -117,8 +117,8 @@ def beam_step(
         token_log_probs = token_log_probs.masked_fill(~live, 0.0)
         ended = beams.finished | (live & ended)
     after = Beams(
-        tokens=append_tokens(beams.tokens, chosen.parents, chosen.tokens),
-        token_log_probs=append_tokens(beams.token_log_probs, chosen.parents, token_log_probs),
+        tokens=append(beams.tokens, chosen.parents, chosen.tokens),
+        token_log_probs=append(beams.token_log_probs, chosen.parents, token_log_probs),
         scores=chosen.scores,
         lengths=lengths,
         finished=ended,
@@ -164,7 +164,7 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
     return bar >= live / most.to(live) ** alpha
 
 
-def append_tokens(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
+def append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
     """Append the newest entry to the past of each row's parent. past: (sources, beams, length)"""
     if parents.shape[1] > 1:
         past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from translucid.generate import constraints
-from translucid.generate.beam import append_tokens
+from translucid.generate.beam import append
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, looking_back
 from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
@@ -73,8 +73,8 @@ def pooled_search(
             _keep(pools[int(numbers[row])], text, beams)
         scores, places = best.masked_fill(ended, -torch.inf).topk(beams)
         parents, newest = parents.gather(1, places), newest.gather(1, places)
-        tokens = append_tokens(tokens, parents, newest)
-        gained = append_tokens(gained, parents, own.gather(1, places).to(gained))
+        tokens = append(tokens, parents, newest)
+        gained = append(gained, parents, own.gather(1, places).to(gained))
         state.follow(parents)
         done = [
             _done(pools[number], score, rounds, limit, config)

@@ -212,7 +212,6 @@ class Model:
         that change this, such as text_column or context. say: receives messages about what was
         read, what was left out, and the settings.
         """
-        from translucid.tasks.base import check_length
         from translucid.tasks.in_batches import reporting
 
         self.task.check_files()
@@ -222,9 +221,7 @@ class Model:
         task = self.task
         if settings.changed.keys() & {*task.traits.decoding_keys}:
             task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
-        for row in task.as_evaluated(items):
-            where = f"context = {settings.decoding.context}, row {row.line}"
-            check_length(max(task.sizes(row)), self.context_length, where)
+        task.check_evaluated(items, self.context_length, "held-out text")
         with reporting(say):
             return replace(task.evaluate(self.network, items), coverage=coverage)
 

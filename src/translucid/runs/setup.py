@@ -28,7 +28,7 @@ from translucid.runs.recipe.automatic_sizes import Amount
 from translucid.runs.recipe.examples import Examples, Part, load_examples, prepare
 from translucid.runs.recipe.recipe import DataConfig, Recipe
 from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_corpus
-from translucid.tasks.base import Task, check_length
+from translucid.tasks.base import Task
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.long_texts import limit_length
 from translucid.tasks.registry import TASKS
@@ -253,8 +253,7 @@ def _check_positions(
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
-        for item in task.as_evaluated(part):
-            check_length(max(task.sizes(item)), context_length, task.place_of(item, name))
+        task.check_evaluated(part, context_length, name)
 
 
 def _say_about(

@@ -336,13 +336,11 @@ class Task(ABC, Generic[Record, Item]):
         """Items of a token store, read from disk when they are used."""
         raise ConfigError(f"data.store: not for task {self.name}")
 
-    def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items as a model reads them in `evaluate`."""
-        return items
-
-    def place_of(self, item: Item, file: str) -> str:
-        """The file and line of an item, for messages."""
-        return f"{file}:{item.line}"  # type: ignore[attr-defined]  # every item has a line
+    def check_evaluated(self, items: Sequence[Item], context_length: int | None, file: str) -> None:
+        """Refuse held-out items that are longer in `evaluate` than the model can read."""
+        for item in items:
+            line: int = item.line  # type: ignore[attr-defined]  # every item has one
+            check_length(max(self.sizes(item)), context_length, f"{file}:{line}")
 
     def first_text(self, records: Sequence[Record], items: Sequence[Item]) -> str:
         """The question of the first example; empty if there is none."""

@@ -41,6 +41,12 @@ class Choices(Outputs):
         return cross_entropy(outputs, targets)
 
 
+def label_answer(labels: Sequence[str], outputs: Tensor, of: int | str | None) -> Answer:
+    """The label `of`, by default the one with the largest output."""
+    choice = int(outputs.argmax()) if of is None else place_of(of, labels, "the answers are")
+    return Answer(None, choice, labels[choice])
+
+
 class OneLabel(Choices):
     """One label for the whole text."""
 
@@ -60,9 +66,7 @@ class OneLabel(Choices):
         return f"give its label as target: {', '.join(self.labels)}"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        likeliest = int(outputs.argmax())
-        choice = likeliest if of is None else place_of(of, self.labels, "the answers are")
-        return Answer(None, choice, self.labels[choice])
+        return label_answer(self.labels, outputs, of)
 
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
         return [self.answer(example, outputs, choice) for choice in range(len(outputs))]

@@ -14,7 +14,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace, Trace
 from translucid.data.batching import pad
-from translucid.data.records import Text
+from translucid.data.records import Pair, Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.fast.attention_kernels import without_plans
 from translucid.fast.decode_graphs import DecodeGraphs
@@ -181,12 +181,8 @@ class Generator:
         if isinstance(self.task, Translate):
             if targets is None:
                 raise InputError("a translator scores a translation: give source and target")
-            items = [
-                TranslateItem(self.task.frame(ids), self.tokenizer.encode(target), line)
-                for line, (ids, target) in enumerate(
-                    zip(map(self.task.source.encode, sources), targets, strict=True)
-                )
-            ]
+            pairs = enumerate(zip(sources, targets, strict=True))
+            items = self.task.encode_all([Pair(*pair, line) for line, pair in pairs])
         else:
             if targets is not None:
                 raise InputError("a language model scores one text; leave the target out")
@@ -223,15 +219,12 @@ class Generator:
         the same text for a prompt, alone or among others. The text ends before the first of the
         `stop` texts. `SamplingConfig` and `GenerationConfig` describe the other options.
         """
-        expect(self.task, "language")
-        config = self.generation_config(
-            **_chosen(
-                max_length=max_length,
-                no_repeat_ngram=no_repeat_ngram,
-                repetition_penalty=repetition_penalty,
-            )
+        config, by = self._language_settings(
+            {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
+            max_length=max_length,
+            no_repeat_ngram=no_repeat_ngram,
+            repetition_penalty=repetition_penalty,
         )
-        by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         prompts = [prompt] if isinstance(prompt, str) else prompt
         words = WordConstraints(forbid)
         if by is None and (stop or samples > 1):
@@ -265,31 +258,32 @@ class Generator:
     ) -> Iterator[str]:
         """The text of `generate` in pieces, as they are generated, the prompt first. Beam search
         yields it at once. sample: the number of the text among the samples of the prompt."""
-        expect(self.task, "language")
-        config = self.generation_config(
-            **_chosen(
-                max_length=max_length,
-                no_repeat_ngram=no_repeat_ngram,
-                repetition_penalty=repetition_penalty,
-            )
+        config, by = self._language_settings(
+            {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
+            max_length=max_length,
+            no_repeat_ngram=no_repeat_ngram,
+            repetition_penalty=repetition_penalty,
         )
-        by = self._sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         words = WordConstraints(forbid)
         if by is None:
             (decoded,) = self.search([prompt], config, words)
             return iter([_best(1, decoded)])
         return self.sample_stream(prompt, by, config, words, seed=seed, sample=sample, stop=stop)
 
-    def _sampling(self, **options: float | None) -> SamplingConfig | None:
-        """How a language model samples; None: its folder asks for beam search."""
-        chosen = _chosen(**options)
+    def _language_settings(
+        self, sampling: Mapping[str, float | None], **options: float | None
+    ) -> tuple[GenerationConfig, SamplingConfig | None]:
+        """How a language model generates, and how it samples; None: its folder asks for beam
+        search. Options that are None keep their defaults."""
         task: Language = expect(self.task, "language")
-        own = task.sampling
-        if chosen or own is not None:
-            return SamplingConfig(**((own.model_dump() if own else {}) | chosen))
+        config = self.generation_config(**{k: v for k, v in options.items() if v is not None})
+        chosen = {name: value for name, value in sampling.items() if value is not None}
+        if chosen or task.sampling is not None:
+            own = {} if task.sampling is None else task.sampling.model_dump()
+            return config, SamplingConfig(**(own | chosen))
         if task.search is None:
-            return SamplingConfig()
-        return SamplingConfig(temperature=0.0) if task.search.beam_size == 1 else None
+            return config, SamplingConfig()
+        return config, SamplingConfig(temperature=0.0) if task.search.beam_size == 1 else None
 
     def logprob_difference(
         self, other: Generates, texts: Sequence[str], sources: Sequence[str] | None = None
@@ -326,9 +320,7 @@ class Generator:
         if tree and config.early_stopping is not None and config.beam_size > 1:
             note, config = TREE_NOTE, config.with_options(early_stopping=None)
         # These two become word constraints below, which know where a text starts.
-        plain = GenerationConfig(
-            **(config.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
-        )
+        plain = config.with_options(no_repeat_ngram=0, repetition_penalty=1.0)
         if not tree:
             hypotheses = self._find(items, config, plain, word_constraints, trace=trace)
             return [self._decoded(*result) for result in zip(texts, items, hypotheses, strict=True)]
@@ -578,10 +570,6 @@ def _best(number: int, decoded: Decoded) -> str:
             "loosen forbid, force, no_repeat_ngram or min_length"
         )
     return decoded.texts[0].text
-
-
-def _chosen(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_stop(stop: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.tasks.choices import OneLabel
+from translucid.tasks.choices import OneLabel, label_answer
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import (
     Answer,
@@ -23,7 +23,6 @@ from translucid.tasks.outputs import (
     Outputs,
     Values,
     floats,
-    place_of,
 )
 
 Function = Literal["softmax", "sigmoid", "none"]
@@ -205,9 +204,7 @@ class LabelValues(Values):
         raise _one_label_only("a loss", "several labels at once, or scores")
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        best = int(outputs.argmax())
-        choice = best if of is None else place_of(of, self.labels, "the answers are")
-        return Answer(None, choice, self.labels[choice])
+        return label_answer(self.labels, outputs, of)
 
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
         scores = self.reading.values(outputs.float())

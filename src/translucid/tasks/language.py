@@ -22,7 +22,7 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel, evaluating
 from translucid.models.recurrent import RecurrentDecoder
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, Traits, toy_sentences
+from translucid.tasks.base import Score, Task, Traits, check_length, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
@@ -134,11 +134,12 @@ class Language(Task[Text, LanguageItem]):
     def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:
         return self.rows(records, row) if records else []
 
-    def as_evaluated(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
-        return self.with_context(items)
-
-    def place_of(self, item: LanguageItem, file: str) -> str:
-        return f"decoding.context = {self.context}: {file}, row {item.line}"
+    def check_evaluated(
+        self, items: Sequence[LanguageItem], context_length: int | None, file: str
+    ) -> None:
+        for row in self.with_context(items):
+            where = f"decoding.context = {self.context}: {file}, row {row.line}"
+            check_length(len(row.ids), context_length, where)
 
     def first_text(self, records: Sequence[Text], items: Sequence[LanguageItem]) -> str:
         """The beginning of the first text, as a prompt."""
