@@ -133,9 +133,9 @@ def test_the_report() -> None:
 
 
 def test_impossible_budgets() -> None:
-    with pytest.raises(ConfigError, match="budget = 9: item 1 alone has 12 tokens; raise the budg"):
+    with pytest.raises(ConfigError, match="budget = 9: item 1 alone has 12 tokens"):
         plan_batches([(3, 3), (7, 5)], 9)
-    with pytest.raises(ConfigError, match="budget = 0, multiple = 1, max_items = None: each must"):
+    with pytest.raises(ConfigError, match="budget = 0"):
         plan_batches([1], 0)
 
 

@@ -26,7 +26,7 @@ def test_the_rows_are_the_documents(docs: list[list[int]], length: int) -> None:
 
 
 def test_what_cannot_be_packed() -> None:
-    with pytest.raises(InputError, match="there is no document to pack"):
+    with pytest.raises(InputError, match="no documents"):
         pack([], 4, bos=BOS, eos=EOS, pad_id=PAD)
-    with pytest.raises(ConfigError, match="length = 0: a row needs at least 1 token"):
+    with pytest.raises(ConfigError, match="length = 0"):
         pack([[5]], 0, bos=BOS, eos=EOS, pad_id=PAD)

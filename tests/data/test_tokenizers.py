@@ -209,7 +209,7 @@ def test_a_space_alone_belongs_to_no_word() -> None:
 
 
 def test_a_word_without_tokens_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="word 2 of 3 is '': nothing is left of it to tag"):
+    with pytest.raises(InputError, match="word 2 of 3 is ''"):
         tokenizer.encode_words(["a", "", "b"])
 
 
@@ -271,10 +271,10 @@ def test_impossible_sizes(kind: Kind, size: int | None, message: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_to_learn_from(kind: Kind) -> None:
-    with pytest.raises(InputError, match="0 texts with nothing to learn from"):
+    with pytest.raises(InputError, match="0 texts"):
         Tokenizer.train(kind, [])
     if kind in ("word", "space", "char"):
-        with pytest.raises(InputError, match="2 texts with nothing to learn from"):
+        with pytest.raises(InputError, match="2 texts"):
             Tokenizer.train(kind, ["", ""])
 
 
@@ -319,7 +319,7 @@ def test_documents_of_any_size(lines: list[str]) -> None:
 def test_what_is_no_text(tokenizer: Tokenizer, call: str) -> None:
     method = getattr(tokenizer, call)
     listed = call in ("encode_batch", "encode_words")
-    with pytest.raises(InputError, match="half of a surrogate pair at character 2"):
+    with pytest.raises(InputError, match="surrogate pair at character 2"):
         method(["a\ud800"] if listed else "a\ud800")
     with pytest.raises(InputError, match="is int, not text"):
         method([3] if listed else 3)
@@ -327,7 +327,7 @@ def test_what_is_no_text(tokenizer: Tokenizer, call: str) -> None:
 
 @pytest.mark.parametrize("bad", [-1, 10**6, 2**40])
 def test_ids_that_do_not_exist(tokenizer: Tokenizer, bad: int) -> None:
-    with pytest.raises(InputError, match=f"there is no token {bad}; the ids are 0 to"):
+    with pytest.raises(InputError, match=f"no token {bad}"):
         tokenizer.decode([5, bad])
 
 

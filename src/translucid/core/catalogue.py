@@ -1,16 +1,15 @@
-"""What every trace point means: its axes, its symbol, its formula. Written once, shown everywhere.
+"""The meaning of every trace point: axes, symbol and formula.
 
 A full name such as `decoder.layers.2.cross_attention.pattern` ends in a part and a point. The
 part is the last word of the scope (`cross_attention` is an `attention`, `final_norm` a `norm`),
 so the entry is `attention.pattern`.
 
-In a formula `<name>` stands for another point of the same part, for an input or for a weight. It is
-printed as a symbol, or as its numbers where they are few: one template serves the caption and the
-worked solution.
+In a formula, `<name>` is another point of the same part, an input or a weight. It is printed as a
+symbol in captions, and as numbers in worked solutions.
 
-A part may come in several variants (rotary positions, a gate, no bias). An entry then has a formula
-for each, `forms`, chosen by words that the part says of itself and by which other points of it the
-run has. A query that may see nothing has the shift 0 and a pattern of zeros.
+A part may have several variants (rotary positions, a gate, no bias). Its entries then have a
+formula for each, `forms`, chosen by words of the part and by its other points in the run. A query
+without visible keys has the shift 0 and a pattern of zeros.
 """
 
 import re
@@ -22,7 +21,7 @@ from translucid.core.errors import UnknownPointError, nearest
 
 @dataclass(frozen=True)
 class Point:
-    """One place where a model can be looked into."""
+    """One trace point."""
 
     symbol: str  # LaTeX, as textbooks write it
     axes: tuple[str, ...]
@@ -31,7 +30,7 @@ class Point:
     forms: Mapping[str, str] = field(default_factory=dict)  # its formula in variants of the part
 
     def template(self, words: Collection[str] = ()) -> str:
-        """The formula of a variant: of the first form all of whose words are given, if any."""
+        """The formula of a variant: the first form whose words are all present, if any."""
         for needed, form in self.forms.items():
             if all(word in words for word in needed.split()):
                 return form
@@ -40,17 +39,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a part says of itself, to choose and print the formulas of its points."""
+    """The variant of a part, to choose and print the formulas of its points."""
 
     words: Collection[str] = ()  # of forms: "grouped", "cross"
-    absent: Collection[str] = ()  # terms that it does not have: a bias
+    absent: Collection[str] = ()  # missing terms, such as a bias
     symbols: Mapping[str, str] = field(default_factory=dict)  # its activation, by name
 
 
 def variant(
     absent: Collection[str] = (), symbols: Mapping[str, str] | None = None, **words: bool
 ) -> Variant:
-    """A variant by yes and no: `variant(grouped=True, unscaled=False)`."""
+    """A variant from flags: `variant(grouped=True, unscaled=False)`."""
     return Variant({word for word, holds in words.items() if holds}, absent, symbols or {})
 
 
@@ -60,9 +59,7 @@ def _axes(text: str) -> tuple[str, ...]:
 
 _TOKENS = _axes("batch length d_model")
 _HIDDEN = _axes("batch length hidden")
-_PAIRS = _axes(
-    "batch heads queries keys"
-)  # an axis may have size 1 where all its entries are the same
+_PAIRS = _axes("batch heads queries keys")  # an axis with equal entries may have size 1
 _ONE_PER_QUERY = _axes("batch heads queries one")
 
 CATALOGUE: dict[str, Point] = {
@@ -187,7 +184,7 @@ CATALOGUE: dict[str, Point] = {
     "softmax.probabilities": Point("p", _axes("batch features"), "positive, and summing to 1", r"<exponentials> / <normaliser>"),
 }  # fmt: skip
 
-# How an input or weight is written, where its name is not its symbol.
+# Symbols of inputs and weights that differ from their names.
 SYMBOLS = {
     "act": r"\mathrm{act}",
     "angles": r"\theta",
@@ -223,7 +220,7 @@ SYMBOLS = {
     "deviation": "s",
     "b_hn": "b_{hn}",
 }
-# Of a cell that reads backwards: its step before is at the next position.
+# Of a cell that reads backwards, whose previous step is at the next position.
 BACKWARD_SYMBOLS = {"h_before": "h_{t+1}", "c_before": "c_{t+1}"}
 
 _PLACEHOLDER = re.compile(r"<(\w+)>")
@@ -252,9 +249,8 @@ def formula(
     absent: Collection[str] = (),
     words: Collection[str] = (),
 ) -> str:
-    """The right-hand side of an entry's formula, with symbols, or with `values` where they are
-    given; without the terms that this run does not have (`absent`: a bias, a shift); in the form
-    that `words` choose."""
+    """The right-hand side of an entry's formula, in the form that `words` choose, with symbols or
+    `values`, without `absent` terms (a bias, a shift)."""
     return fill(CATALOGUE[key].template(words), key.partition(".")[0], values, absent)
 
 
@@ -264,7 +260,7 @@ def fill(
     values: Mapping[str, str] | None = None,
     absent: Collection[str] = (),
 ) -> str:
-    """Any template whose `<name>`s are points, inputs or weights of a part, as in `formula`."""
+    """Fill a template of a part as `formula` does."""
     for name in absent:
         template = re.sub(rf"\s*[+-]\s*<{name}>", "", template)
 

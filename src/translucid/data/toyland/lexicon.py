@@ -168,8 +168,14 @@ def _verb(cells: list[str], options: dict[str, str]) -> Verb:
 def _name(cells: list[str], options: dict[str, str]) -> Name:
     text, tag, kind = cells
     english, _, german = text.partition("/")
-    words = tuple(english.split()), tuple((german or english).split())
-    return Name(*words, tag, kinds=frozenset({kind}), **options)
+    return Name(
+        english=tuple(english.split()),
+        german=tuple((german or english).split()),
+        tag=tag,
+        gender=options.get("gender", ""),
+        kinds=frozenset({kind}),
+        inside=options.get("inside", ""),
+    )
 
 
 def adverb(english: str, german: str, links: str = "") -> Adverb:
