@@ -12,13 +12,13 @@ import importlib.util
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError, TranslucidError
-from translucid.core.registry import Registry, SourceFile
+from translucid.core.registry import Registry
 
 _LOADED: dict[Path, str] = {}  # SHA-256 of each user's file that was loaded
 
@@ -124,11 +124,9 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
                 "import it first"
             ) from None
         if source is not None and source.sha256 != entry["sha256"]:
-            warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
-
-
-def _changed(where: str | Path, noted: Mapping[str, str], source: SourceFile) -> str:
-    return (
-        f"{where}: was trained with another {noted['file']} than {source.file} is now "
-        f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"
-    )
+            warnings.warn(
+                f"{where}: {entry['file']} has changed since training: another {source.file} is "
+                f"loaded (SHA-256 {entry['sha256'][:12]}, now {source.sha256[:12]})",
+                ChangedCode,
+                stacklevel=2,
+            )
