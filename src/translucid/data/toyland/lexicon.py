@@ -209,28 +209,11 @@ def _all(make: Callable[[list[str], dict[str, str]], T], section: str) -> tuple[
     return tuple(make(*row) for row in _SECTIONS[section])
 
 
-PEOPLE = _all(_noun, "people")
-SPECIAL = {noun.english: noun for noun in _all(_noun, "special")}
-NOUNS = (
-    *PEOPLE,
-    *(
-        noun
-        for name in ("animals", "food", "texts", "things", "places")
-        for noun in _all(_noun, name)
-    ),
-    *SPECIAL.values(),
-)
-
-DESCRIBING, JUDGING = _all(_adjective, "describing"), _all(_adjective, "judging")
-ADJECTIVES = {one.english: one for one in (*DESCRIBING, *JUDGING)}
-
+NOUNS = {noun.english: noun for noun in _all(_noun, "nouns")}
+ADJECTIVES = {one.english: one for one in _all(_adjective, "adjectives")}
 ADVERBS = {" ".join(one.english): one for one in _all(_adverb, "adverbs")}
-
-FIRST, LAST = _all(_name, "first names"), tuple(cells[0] for cells, _ in _SECTIONS["last names"])
-CITIES, COUNTRIES = _all(_name, "cities"), _all(_name, "countries")
-CONTINENTS, FIRMS = _all(_name, "continents"), _all(_name, "firms")
-AMBIGUOUS = _all(_name, "ambiguous names")
-NAMES = (*FIRST, *CITIES, *COUNTRIES, *CONTINENTS, *FIRMS, *AMBIGUOUS)
+NAMES, AMBIGUOUS = _all(_name, "names"), _all(_name, "ambiguous names")
+LAST_NAMES = tuple(cells[0] for cells, _ in _SECTIONS["last names"])
 
 ALONE, MOVING, DOING = _all(_verb, "alone"), _all(_verb, "moving"), _all(_verb, "doing")
 SPLITTING, HELPING = _all(_verb, "splitting"), _all(_verb, "helping")
