@@ -95,12 +95,12 @@ def test_the_same_axis_has_the_same_size_everywhere_in_a_part(traces: list[Trace
                     assert sizes.setdefault((scope, axis), size) == size, (name, axis)
 
 
-def test_no_entry_is_dead(traces: list[Trace]) -> None:
+def test_every_entry_is_a_point_of_some_model(traces: list[Trace]) -> None:
     written = {entry(name) for trace in traces for name in trace}
     assert set(CATALOGUE) - written == {"softmax.probabilities"}  # the caller of softmax has it
 
 
-def test_the_names_are_a_promise() -> None:
+def test_names_of_trace_points_do_not_change() -> None:
     """Renaming or removing a point breaks people's code: note it in CHANGELOG.md, then here."""
     parts: dict[str, str] = {}
     for key in CATALOGUE:
@@ -138,7 +138,7 @@ def test_the_names_are_a_promise() -> None:
     }
 
 
-def test_a_scope_gives_its_part_by_its_last_word() -> None:
+def test_the_last_word_of_a_scope_is_its_part() -> None:
     assert entry("decoder.layers.2.cross_attention.pattern") == "attention.pattern"
     assert entry("encoder.final_norm.mean") == "norm.mean"
     assert entry("encoder.recurrent.layers.0.backward.lstm.cell") == "lstm.cell"
@@ -149,7 +149,7 @@ def test_a_scope_gives_its_part_by_its_last_word() -> None:
 
 
 @pytest.mark.parametrize("key", CATALOGUE)
-def test_every_formula_is_whole(key: str) -> None:
+def test_formulas_have_no_open_placeholders(key: str) -> None:
     """All placeholders are replaced, and the braces of what remains are balanced."""
     for words in ("", *CATALOGUE[key].forms):
         written = formula(key, words=words.split())
@@ -164,7 +164,7 @@ def test_every_formula_is_whole(key: str) -> None:
         assert numbers.count("42") == len(names)
 
 
-def test_the_first_form_whose_words_all_hold_is_taken() -> None:
+def test_the_first_form_with_all_words_is_used() -> None:
     assert formula("attention.scores") == r"Q K^{\top}"
     assert formula("attention.scores", words=["rotated_query", "cross"]) == r"Q' K'^{\top}"
     both = formula("attention.scores", words=["grouped", "rotated_query"])

@@ -1,4 +1,4 @@
-"""Tasks and positions of one's own: how they become known, and what is said of mistakes in them.
+"""Users' own tasks and positions: registration, and errors in their files.
 
 Files are loaded as the command line loads them; tests/conftest.py forgets them after each test.
 """
@@ -68,9 +68,9 @@ def line_of(text: str, part: str) -> int:
     return next(n for n, line in enumerate(text.splitlines(), start=1) if part in line)
 
 
-def test_a_file_makes_its_task_known_to_recipes_and_schemas(tmp_path: Path) -> None:
+def test_a_file_registers_its_task_for_recipes_and_schemas(tmp_path: Path) -> None:
     assert "alike" not in TASKS.names()
-    with pytest.raises(ConfigError, match=r"task.kind = 'alike': no such task; .* --code FILE.py"):
+    with pytest.raises(ConfigError, match=r"'alike': no such task.*--code FILE.py"):
         recipe.parse({"task": {"kind": "alike"}})
     extensions.load(write(tmp_path))
     made = recipe.parse({"task": {"kind": "alike"}})
@@ -86,9 +86,9 @@ def test_a_file_makes_its_task_known_to_recipes_and_schemas(tmp_path: Path) -> N
 
 def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
     extensions.load(write(tmp_path))
-    with pytest.raises(ConfigError, match=r"other.py:\d+: class Alike: there is a task 'alike'"):
+    with pytest.raises(ConfigError, match=r"other.py:\d+: class Alike: .*'alike' already"):
         extensions.load(write(tmp_path, name="other.py"))
-    with pytest.raises(ConfigError, match="there is a task 'tag' already"):
+    with pytest.raises(ConfigError, match="task 'tag' already"):
         extensions.load(write(tmp_path, ('"alike"', '"tag"'), name="third.py"))
 
 
@@ -99,14 +99,14 @@ def test_a_class_of_a_notebook_may_be_defined_again() -> None:
         assert getattr(POSITIONS["again"], "number", None) == number
 
 
-def test_positions_of_ones_own_are_made_with_the_sizes_of_the_model() -> None:
-    with pytest.raises(ConfigError, match=r"positions = 'ramp': no such position; .*sinusoidal"):
+def test_own_positions_are_made_with_the_sizes_of_the_model() -> None:
+    with pytest.raises(ConfigError, match=r"'ramp': no such position.*sinusoidal"):
         recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
     extensions.load(EXAMPLES / "own_position.py")
     scheme: Any = POSITIONS["ramp"].make(PositionSetup(d_model=12, heads=2, d_head=6, max_length=8))
     assert scheme.w.shape == (12,)
     recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
-    with pytest.raises(ConfigError, match=r"class Wrong must derive from .*NoPositions"):
+    with pytest.raises(ConfigError, match=r"Wrong .*NoPositions"):
         tl.position("wrong")(type("Wrong", (), {}))  # type: ignore[type-var]
 
 
@@ -128,11 +128,11 @@ def test_targets_and_shorten_have_defaults(tmp_path: Path) -> None:
     assert made.shorten(item, 3).ids == item.ids[:3]
     assert made.shorten(item, 7) is item
     made.sizes = lambda item: (9,)
-    with pytest.raises(ConfigError, match=r"alike has no shorten\(item, max_length\)"):
+    with pytest.raises(ConfigError, match=r"alike .*shorten\("):
         made.shorten("an item without ids", 3)
 
 
-def test_an_installed_package_is_asked_for_a_name_nobody_knows(
+def test_unknown_names_are_looked_up_in_installed_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real distribution on the path, with its metadata."""
@@ -220,7 +220,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_in_the_file_is_told_with_its_line(
+def test_errors_in_the_file_are_reported_with_their_line(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change, message, place = MISTAKES[case]
@@ -242,13 +242,13 @@ def test_debug_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "none.py"], "--code none.py: there is no such Python file"),
-        (["info", "x", "--code", "data.tsv"], "--code data.tsv: there is no such Python file"),
-        (["train", "empty.py"], "empty.py: registers 0 tasks; a file that is trained registers"),
+        (["train", "none.py"], "--code none.py: no such Python file"),
+        (["info", "x", "--code", "data.tsv"], "--code data.tsv: no such Python file"),
+        (["train", "empty.py"], "empty.py: registers 0 tasks"),
         (["train", "alik"], "there is no recipe alik;"),
     ],
 )
-def test_files_that_are_none(
+def test_missing_files_and_files_without_a_task_are_refused(
     words: list[str],
     message: str,
     tmp_path: Path,
@@ -260,15 +260,13 @@ def test_files_that_are_none(
     assert message in said(capsys, *words)
 
 
-def test_a_folder_is_refused_without_its_code_and_warns_of_another(tmp_path: Path) -> None:
+def test_a_model_needs_its_code_and_warns_if_it_has_changed(tmp_path: Path) -> None:
     file = write(tmp_path)
     noted = [{"what": "task", "name": "alike", "file": "mine.py", "sha256": "0" * 64}]
-    with pytest.raises(
-        InputError, match=r"runs/x: its task 'alike' is defined in mine.py, .* --code mine.py"
-    ):
+    with pytest.raises(InputError, match=r"runs/x: .*'alike' .*--code mine.py"):
         extensions.require(noted, (TASKS, POSITIONS), "runs/x")
     extensions.load(file)
-    with pytest.warns(extensions.ChangedCode, match=r"another mine.py .*SHA-256 000000000000, now"):
+    with pytest.warns(extensions.ChangedCode, match=r"mine.py .*000000000000, now"):
         extensions.require(noted, (TASKS, POSITIONS), "runs/x")
     (used,) = extensions.used([(TASKS, "alike"), (TASKS, "tag"), (POSITIONS, "none")])
     extensions.require([vars(used)], (TASKS, POSITIONS), "runs/x")  # no warning
@@ -283,7 +281,7 @@ def test_a_file_finds_its_neighbours(tmp_path: Path) -> None:
     assert sys.path == before
 
 
-def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
+def test_steps_with_own_code_are_not_captured_as_cuda_graphs(tmp_path: Path) -> None:
     """Batches are filled up with rows whose targets do not count, which only we know of."""
     extensions.load(write(tmp_path))
     extensions.load(EXAMPLES / "own_position.py")

@@ -1,4 +1,4 @@
-"""The glass: what a Trace keeps, what it changes, and what it says when asked for too much."""
+"""Tracing: values that are kept and edited, the budget, and errors."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_keep_takes_globs_that_cross_dots() -> None:
     assert "decoder.layers.0.feedforward.hidden" not in trace
 
 
-def test_wants_looks_only_where_the_patterns_point() -> None:
+def test_wants_is_true_only_for_matching_points() -> None:
     trace = Trace(keep="decoder.layers.1.*", edit={"*.forget_gate@2": 1.0})
     assert trace.at("decoder.layers.1.self_attention").wants("scores", "pattern")
     assert not trace.at("decoder.layers.0.self_attention").wants("scores", "pattern")
@@ -118,9 +118,9 @@ def test_a_loop_is_read_whole_or_position_by_position() -> None:
     lstm()(IDS, trace=trace)
     name = "decoder.recurrent.layers.0.lstm.cell"
     same(trace[name], torch.stack([trace[f"{name}@{t}"] for t in range(5)], dim=1))
-    with pytest.raises(UnknownPointError, match=r"cell@5: the positions are 0 to 4"):
+    with pytest.raises(UnknownPointError, match=r"cell@5.* 0 to 4"):
         trace[f"{name}@5"]
-    with pytest.raises(UnknownPointError, match=r"head.logits is not written step by step"):
+    with pytest.raises(UnknownPointError, match=r"head.logits .*@0"):
         trace["head.logits@0"]
 
 
@@ -129,7 +129,7 @@ def test_gradients_flow_through_what_is_kept() -> None:
     logits = transformer()(IDS, trace=trace)
     (gradient,) = torch.autograd.grad(logits[0, 3].sum(), trace["decoder.embedding.scaled"])
     assert gradient[0, :4].abs().min() > 0
-    assert gradient[0, 4].abs().max() == 0  # the future has no part in it
+    assert gradient[0, 4].abs().max() == 0  # the future has no influence
     assert gradient[1].abs().max() == 0
 
 
@@ -140,10 +140,7 @@ def test_the_budget_is_counted_and_kept() -> None:
     assert everything.bytes == counted
     transformer()(IDS, trace=Trace(budget_bytes=counted))
     tight = Trace(budget_bytes=1000)
-    message = (
-        r"keeping .* would bring the trace to [\d,]+ bytes, over its budget of 1,000; keep fewer"
-    )
-    with pytest.raises(TraceBudgetError, match=message):
+    with pytest.raises(TraceBudgetError, match=r"budget of 1,000; keep fewer"):
         transformer()(IDS, trace=tight)
     assert tight.bytes <= 1000
 
@@ -154,38 +151,33 @@ def test_values_can_be_kept_elsewhere() -> None:
     assert trace["head.logits"].device.type == "meta"
 
 
-def test_one_trace_holds_one_run() -> None:
+def test_a_trace_accepts_one_run() -> None:
     trace = Trace()
     transformer()(IDS, trace=trace)
-    with pytest.raises(TraceError, match=r"is in this trace already; a Trace holds one run"):
+    with pytest.raises(TraceError, match=r"already.*one run"):
         transformer()(IDS, trace=trace)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_an_unknown_name_gets_a_suggestion() -> None:
     trace = Trace()
     transformer()(IDS, trace=trace)
-    with pytest.raises(
-        UnknownPointError, match=r"no point is called 'head.logit'. Did you mean head.logits"
-    ):
+    with pytest.raises(UnknownPointError, match=r"'head.logit'.*Did you mean head.logits"):
         trace["head.logit"]
-    with pytest.raises(UnknownPointError, match=r"the trace is empty, no model has run with it"):
+    with pytest.raises(UnknownPointError, match=r"empty"):
         Trace()["head.logits"]
 
 
-def test_a_point_that_was_not_kept_says_so() -> None:
+def test_points_that_were_not_kept_are_reported() -> None:
     trace = Trace(keep="head.*")
     transformer()(IDS, trace=trace)
-    with pytest.raises(UnknownPointError, match=r"was computed but not kept; add it to keep"):
+    with pytest.raises(UnknownPointError, match=r"not kept"):
         trace["decoder.final_norm.output"]
 
 
 def test_a_misspelt_edit_is_found() -> None:
     trace = Trace(edit={"*.patern": 0.0})
     transformer()(IDS, trace=trace)
-    with pytest.raises(
-        UnknownPointError,
-        match=r"'\*\.patern' matches no point of .* Did you mean \*\.pattern",
-    ):
+    with pytest.raises(UnknownPointError, match=r"'\*\.patern'.*Did you mean \*\.pattern"):
         trace.check()
     right = Trace(edit={"*.pattern": lambda a: a})
     transformer()(IDS, trace=right)
@@ -194,20 +186,16 @@ def test_a_misspelt_edit_is_found() -> None:
 
 def test_an_edit_must_keep_the_shape() -> None:
     trace = Trace(edit={"head.logits": lambda x: x[:, :1]})
-    with pytest.raises(
-        TraceError, match=r"the edit of head.logits returned shape \(2, 1, 8\); it must"
-    ):
+    with pytest.raises(TraceError, match=r"head.logits .*shape \(2, 1, 8\)"):
         transformer()(IDS, trace=trace)
 
 
-def test_after_the_at_sign_comes_a_number() -> None:
-    with pytest.raises(
-        TraceError, match=r"'\*\.cell@last': after @ comes one position, such as @3"
-    ):
+def test_a_position_must_be_a_number() -> None:
+    with pytest.raises(TraceError, match=r"'\*\.cell@last'.*such as @3"):
         Trace(keep="*.cell@last")
 
 
-def test_repr_says_how_much_is_held() -> None:
+def test_repr_shows_points_and_bytes() -> None:
     trace = Trace(keep="head.logits")
     transformer()(IDS, trace=trace)
     assert repr(trace) == "Trace(1 points, 640 bytes)"
@@ -220,18 +208,18 @@ def test_an_edit_may_be_a_value_and_must_be_one() -> None:
     name = "decoder.layers.0.self_attention.pattern"
     same(transformer()(IDS, trace=Trace([], edit={name: plain[name]})), before)
     for wrong in (lambda value: None, "zero"):
-        with pytest.raises(TraceError, match=r"pattern gives .*; give a tensor, a number"):
+        with pytest.raises(TraceError, match=r"pattern .*give a tensor, a number"):
             transformer()(IDS, trace=Trace([], edit={name: wrong}))
-    with pytest.raises(TraceError, match=r"keep = 5: give one pattern or a list"):
+    with pytest.raises(TraceError, match="keep = 5"):
         Trace(5)
 
 
-def test_a_model_says_what_a_trace_is() -> None:
-    with pytest.raises(InputError, match=r"trace = True: give a Trace, such as trace=Trace\(\)"):
+def test_models_refuse_anything_but_a_trace() -> None:
+    with pytest.raises(InputError, match=r"trace = True.*trace=Trace\(\)"):
         transformer()(IDS, trace=True)
 
 
-def test_what_a_hook_returns_is_kept_and_goes_on() -> None:
+def test_values_returned_by_a_hook_are_kept_and_used() -> None:
     class Doubled(Trace):
         def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
             return 2 * value if name.endswith("mixed") else value
@@ -259,7 +247,7 @@ def test_a_hook_passes_after_the_edits_at_every_position() -> None:
     assert not len(seen)
 
 
-def test_by_hand_meets_every_point_and_keeps_what_it_was_told_to() -> None:
+def test_by_hand_computes_every_point_and_keeps_the_chosen() -> None:
     for model in (transformer(), lstm()):
         everything, some = Trace(), Trace("head.logits", by_hand=True)
         whole = model(IDS, trace=everything)
@@ -268,7 +256,7 @@ def test_by_hand_meets_every_point_and_keeps_what_it_was_told_to() -> None:
         assert some.met == set(everything)
 
 
-def test_what_was_written_can_be_gone_through_and_forgotten() -> None:
+def test_kept_values_can_be_iterated_and_cleared() -> None:
     trace = Trace("*.lstm.cell")
     lstm()(IDS, trace=trace)
     (name,) = trace

@@ -189,7 +189,7 @@ def test_data_where_keys_stand_names_the_option_with_all_files(tmp_path: Path) -
     for name in ("a.en", "a.de"):
         (tmp_path / name).write_text("a\n")
     told = run("check", "translate", "a.en", "a.de", cwd=tmp_path)
-    assert told.stderr.endswith("Then give it as --train a.en a.de\n")
+    assert told.stderr.endswith("give it as --train a.en a.de\n")
     assert "--train FILE ..., or --toyland" in run("check", "translate", cwd=tmp_path).stderr
 
 

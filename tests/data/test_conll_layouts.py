@@ -61,7 +61,7 @@ def test_a_layout_is_read_as_with_its_columns_chosen(make: Make, case: str) -> N
     assert f"gives words = {first.words[0]!r}, tags = {first.tags[0]!r}" in note
 
 
-def test_ranges_empty_nodes_and_documents_are_no_words(make: Make) -> None:
+def test_ranges_empty_nodes_and_documents_are_skipped(make: Make) -> None:
     assert list(read_tagged(make("a.conllu", CONLLU))) == [
         Tagged(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"), 4),
         Tagged(("10 000",), ("NUM",), 9),
@@ -84,7 +84,7 @@ def test_other_columns_of_conll_2003_by_name(make: Make) -> None:
     assert next(read_tagged(path, words="word", tags="chunk")).tags == ("B-NP", "B-VP", "I-NP")
 
 
-def test_the_columns_that_a_model_was_trained_on_come_first(make: Make) -> None:
+def test_columns_of_the_training_data_come_first(make: Make) -> None:
     loading = Loading(expected={"words": "form", "tags": "xpos"})
     assert next(read_tagged(make("a.conllu", CONLLU), loading=loading)).tags[0] == "APPR"
     assert loading.columns == {"words": "form", "tags": "xpos"}
@@ -93,7 +93,7 @@ def test_the_columns_that_a_model_was_trained_on_come_first(make: Make) -> None:
     assert other.columns == {"words": "word", "tags": "tag"}
 
 
-def test_what_is_not_known_is_asked_for(make: Make) -> None:
+def test_unknown_layouts_and_columns_are_refused(make: Make) -> None:
     path = make("a.conll", "dogs dog NOUN Plur\nbark bark VERB Pres\n")
     with pytest.raises(InputError, match=r"the tags\? There are 4.*data\.tags_"):
         list(read_tagged(path))

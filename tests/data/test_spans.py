@@ -1,4 +1,4 @@
-"""Words, subwords and characters: labels go down and come back where they were."""
+"""Labels of words on subwords, and spans of characters."""
 
 import re
 
@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.core.errors import InputError
-from translucid.data.spans import (
-    Span,
-    chunks,
-    first_subwords,
-    split_words,
-    tag_spans,
-)
+from translucid.data.spans import Span, chunks, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 word = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
@@ -30,11 +24,6 @@ def test_every_word_has_a_first_subword(words: list[str]) -> None:
         firsts = first_subwords(index)
         assert [index[place] for place in firsts] == list(range(len(words)))
         assert all(word not in index[:place] for word, place in enumerate(firsts))
-
-
-def test_the_first_subwords_of_an_index() -> None:
-    index = [0, 0, None, 1, 1, 1, None, 2]
-    assert first_subwords(index) == [0, 3, 7]
 
 
 @given(st.text())

@@ -41,7 +41,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_hubs_library_reads_it(tmp_path: Path, kind: Kind) -> None:
+def test_the_tokenizers_library_reads_the_file(tmp_path: Path, kind: Kind) -> None:
     tokenizer = Tokenizer.train(kind, TEXTS)
     tokenizer.save(tmp_path)
     hub = Backend.from_file(str(tmp_path / "tokenizer.json"))
@@ -55,7 +55,7 @@ def test_the_hubs_library_reads_it(tmp_path: Path, kind: Kind) -> None:
 
 def test_another_tokenizer_is_named(folder: Path) -> None:
     other = Tokenizer.train("char", TEXTS)
-    message = r"this bpe tokenizer \(fingerprint .*\) is not the one the model was trained with"
+    message = r"bpe tokenizer \(fingerprint .*\) is not the one"
     with pytest.raises(TokenizerMismatchError, match=message):
         Tokenizer.load(folder, expect=other.fingerprint)
 
@@ -68,7 +68,7 @@ def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 
 def test_a_changed_file_is_noticed(folder: Path) -> None:
     change(folder / "tokenizer.json", lambda data: data.update(normalizer={"type": "Lowercase"}))
-    with pytest.raises(TokenizerMismatchError, match=r"tokenizer\.json: the file is not the one"):
+    with pytest.raises(TokenizerMismatchError, match=r"tokenizer\.json.*sha256"):
         Tokenizer.load(folder)
 
 
@@ -85,11 +85,11 @@ def test_a_changed_vocabulary_is_noticed(folder: Path) -> None:
         vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
 
     forge(folder, swap)
-    with pytest.raises(TokenizerMismatchError, match="does not have the fingerprint"):
+    with pytest.raises(TokenizerMismatchError, match="fingerprint"):
         Tokenizer.load(folder)
 
 
-def test_rules_from_the_file_are_never_run(folder: Path) -> None:
+def test_rules_of_the_file_are_ignored(folder: Path) -> None:
     expected = Tokenizer.load(folder).encode("The dog")
 
     def plant(data: dict[str, Any]) -> None:
@@ -104,31 +104,22 @@ def test_rules_from_the_file_are_never_run(folder: Path) -> None:
 
 
 BAD: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
-    "format": ("meta", lambda meta: meta.update(format=99), "format 99, kind 'bpe'; this version"),
-    "kind": ("meta", lambda meta: meta.update(kind="magic"), "kind 'magic'; this version reads"),
-    "no digest": ("meta", lambda meta: meta.pop("sha256"), "the file is not the one that was"),
-    "no model": ("file", lambda data: data.pop("model"), "holds no BPE model"),
-    "other model": (
-        "file",
-        lambda data: data["model"].update(type="WordLevel"),
-        "holds no BPE model, as a bpe one should",
-    ),
+    "format": ("meta", lambda meta: meta.update(format=99), "format 99"),
+    "kind": ("meta", lambda meta: meta.update(kind="magic"), "kind 'magic'"),
+    "no digest": ("meta", lambda meta: meta.pop("sha256"), "sha256"),
+    "no model": ("file", lambda data: data.pop("model"), "no BPE model"),
+    "other model": ("file", lambda data: data["model"].update(type="WordLevel"), "no BPE model"),
     "special tokens elsewhere": (
-        "file",
-        lambda data: data["model"].update(vocab={"a": 0, "<pad>": 1}, merges=[]),
-        "fingerprint|must number its tokens",
-    ),
-    "merges that cannot be": (
-        "file",
-        lambda data: data["model"].update(merges=[["x", "nowhere"]]),
-        "failed in the tokenizers library",
-    ),
-    "vocab that is no vocab": (
-        "file",
-        lambda data: data["model"].update(vocab=[1, 2]),
-        "failed in the tokenizers library",
-    ),
-}
+        "file", lambda data: data["model"].update(vocab={"a": 0, "<pad>": 1}, merges=[]),
+        "fingerprint|number its tokens"),
+    "impossible merges": (
+        "file", lambda data: data["model"].update(merges=[["x", "nowhere"]]), "tokenizers library"),
+    "a vocabulary of numbers": (
+        "file", lambda data: data["model"].update(vocab=[1, 2]), "tokenizers library"),
+    "a merge into an unknown piece, on which the library panics": (
+        "file", lambda data: data["model"].update(vocab={"a": 0, "b": 1}, merges=[["a", "b"]]),
+        "tokenizers library"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -142,31 +133,19 @@ def test_bad_folders(folder: Path, case: str) -> None:
         Tokenizer.load(folder)
 
 
-def test_a_panic_in_the_library_is_an_input_error(folder: Path) -> None:
-    # The product of the merge is not in the vocabulary, and the library does not look.
-    def cut(data: dict[str, Any]) -> None:
-        data["model"].update(vocab={"a": 0, "b": 1}, merges=[["a", "b"]])
-
-    forge(folder, cut)
-    with pytest.raises(InputError, match=r"failed in the tokenizers library"):
-        Tokenizer.load(folder)
-
-
 def test_missing_and_broken_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(InputError, match=r"tokenizer_meta\.json: cannot be read .*Tokenizer\.save"):
+    with pytest.raises(InputError, match=r"tokenizer_meta\.json cannot be read.*Tokenizer\.save"):
         Tokenizer.load(empty)
     (folder / "tokenizer_meta.json").write_text("{")
-    with pytest.raises(InputError, match=r"tokenizer_meta\.json.* is not JSON"):
+    with pytest.raises(InputError, match=r"tokenizer_meta\.json.* JSON"):
         Tokenizer.load(folder)
     (folder / "tokenizer_meta.json").write_text("[]")
-    with pytest.raises(InputError, match=r"tokenizer_meta\.json: holds list, not an object"):
+    with pytest.raises(InputError, match=r"tokenizer_meta\.json.* list"):
         Tokenizer.load(folder)
 
 
 def test_a_huge_file_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_FILE", 1000)
-    with pytest.raises(
-        InputError, match=r"tokenizer\.json has [\d,]+ bytes, above the limit of 1,000"
-    ):
+    with pytest.raises(InputError, match=r"tokenizer\.json.*limit of 1,000"):
         Tokenizer.load(folder)

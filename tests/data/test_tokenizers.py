@@ -1,9 +1,10 @@
-"""Text to ids and back: nothing is lost, nothing is forged, nothing depends on the day."""
+"""Tokenizers trained here: round trips, special tokens, offsets, training, errors."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from translucid.data.tokenizers.pipelines import (
     WORDS,
     Kind,
 )
-from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer, WordPieces
 
 CORPUS = [
     "The dog runs. The dogs don't run!",
@@ -62,7 +63,7 @@ def test_byte_level_kinds_give_back_any_text(text: str) -> None:
 
 
 @given(dangerous)
-def test_no_text_gives_a_special_id(text: str) -> None:
+def test_text_never_produces_a_special_id(text: str) -> None:
     for kind, tokenizer in TOKENIZERS.items():
         ids = tokenizer.encode(text)
         forged = set(ids) & {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
@@ -89,14 +90,14 @@ def test_special_ids_are_fixed(tokenizer: Tokenizer) -> None:
 
 
 @given(dangerous, st.lists(st.text(max_size=8)))
-def test_a_batch_is_one_by_one(text: str, more: list[str]) -> None:
+def test_encode_batch_equals_encode(text: str, more: list[str]) -> None:
     for tokenizer in TOKENIZERS.values():
         texts = [text, *more]
         assert tokenizer.encode_batch(texts) == [tokenizer.encode(t) for t in texts]
 
 
 @given(st.text(max_size=30))
-def test_our_decoder_is_the_hubs(text: str) -> None:
+def test_decode_equals_the_library(text: str) -> None:
     for kind in BYTE_LEVEL:
         tokenizer = TOKENIZERS[kind]
         ids = tokenizer.encode(text)
@@ -131,7 +132,7 @@ def test_tokens_are_readable() -> None:
     assert " dog" in TOKENIZERS["bpe"].tokens("The dog runs")
 
 
-def test_words_are_joined_as_they_stood() -> None:
+def test_word_tokens_are_joined_with_the_original_spaces() -> None:
     tokenizer = TOKENIZERS["word"]
     for text in ("The dogs don't run!", "Ein Hund rennt, und </s> stehen im Text;"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
@@ -169,7 +170,7 @@ def test_bytes_are_numbered_by_value() -> None:
     assert len(set(BYTE_CHARACTERS)) == len(TOKENIZERS["bytes"]) - 4 == 256
 
 
-def test_half_characters_decode_to_a_sign() -> None:
+def test_incomplete_characters_decode_to_the_replacement_character() -> None:
     tokenizer = TOKENIZERS["bytes"]
     assert tokenizer.decode(tokenizer.encode("😀")[:2] + tokenizer.encode("a")) == "�a"
 
@@ -209,8 +210,28 @@ def test_a_space_alone_belongs_to_no_word() -> None:
 
 
 def test_a_word_without_tokens_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="word 2 of 3 is '': nothing is left of it to tag"):
+    with pytest.raises(InputError, match="word 2 of 3 is ''"):
         tokenizer.encode_words(["a", "", "b"])
+
+
+def test_words_are_remembered_and_read_once() -> None:
+    tokenizer = Tokenizer.train("bpe", CORPUS)
+    read: list[str] = []
+
+    def encode(texts: list[str]):  # type: ignore[no-untyped-def]
+        read.extend(texts)
+        return tokenizer._backend.encode_batch(texts, add_special_tokens=False)
+
+    pieces = WordPieces(encode, most=3)
+    first = pieces.of(["New", "York", "York", "New"])
+    assert read == ["New", " York", " New"]  # the first word has no space before it
+    assert pieces.of(["New", "York"]) == first[:2]
+    assert len(read) == 3
+    pieces.of(["the"])
+    pieces.of(["mat,"])  # more than three, so all are forgotten
+    assert len(read) == 5
+    assert pieces.of(["New", "York"]) == first[:2]
+    assert len(read) == 7
 
 
 # Training
@@ -227,7 +248,7 @@ def test_the_same_texts_give_the_same_tokenizer() -> None:
     assert there.stdout.decode() == f"{[t.fingerprint for t in TOKENIZERS.values()]}\n"
 
 
-def test_fingerprints_tell_tokenizers_apart() -> None:
+def test_fingerprints_of_different_tokenizers_differ() -> None:
     prints = {t.fingerprint for t in TOKENIZERS.values()}
     prints.add(Tokenizer.train("bpe", CORPUS, 301).fingerprint)
     prints.add(Tokenizer.train("char", ["another alphabet"]).fingerprint)
@@ -243,7 +264,7 @@ def test_sizes() -> None:
     assert len(Tokenizer.train("unigram", ["a"], 300)) >= 260
 
 
-def test_progress_is_told_on_request() -> None:
+def test_progress_is_reported() -> None:
     told: list[int] = []
     Tokenizer.train("char", (f"text {i}" for i in range(2500)), progress=told.append)
     assert told == [1000, 2000, 2500]
@@ -252,16 +273,12 @@ def test_progress_is_told_on_request() -> None:
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
-        ("bep", None, "kind = 'bep': no such kind of tokenizer; did you mean bpe?"),
-        ("wordpiece", 100, "kind = 'wordpiece': no such kind"),
-        (
-            "bpe",
-            259,
-            r"vocab_size = 259: a bpe tokenizer needs at least 260 \(4 special tokens and",
-        ),
-        ("unigram", 0, "vocab_size = 0: a unigram tokenizer needs at least 260"),
-        ("bytes", 8000, "vocab_size = 8000: a bytes tokenizer needs 260"),
-        ("word", 4, "vocab_size = 4: a word tokenizer needs at least 5"),
+        ("bep", None, "'bep'.*did you mean bpe"),
+        ("wordpiece", 100, "'wordpiece'"),
+        ("bpe", 259, "vocab_size = 259.*at least 260"),
+        ("unigram", 0, "vocab_size = 0.*at least 260"),
+        ("bytes", 8000, "vocab_size = 8000.* 260"),
+        ("word", 4, "vocab_size = 4.*at least 5"),
     ],
 )
 def test_impossible_sizes(kind: Kind, size: int | None, message: str) -> None:
@@ -271,10 +288,10 @@ def test_impossible_sizes(kind: Kind, size: int | None, message: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_to_learn_from(kind: Kind) -> None:
-    with pytest.raises(InputError, match="0 texts with nothing to learn from"):
+    with pytest.raises(InputError, match="0 texts"):
         Tokenizer.train(kind, [])
     if kind in ("word", "space", "char"):
-        with pytest.raises(InputError, match="2 texts with nothing to learn from"):
+        with pytest.raises(InputError, match="2 texts"):
             Tokenizer.train(kind, ["", ""])
 
 
@@ -287,14 +304,13 @@ def test_errors_of_the_texts_pass_through() -> None:
         Tokenizer.train("bpe", texts())
 
 
-# What the library must not see, and what it must not throw
+# Inputs that the library must not see, and its errors
 
 
-def test_too_much_text_is_refused_before_it_is_read() -> None:
+def test_texts_above_the_limit_are_refused() -> None:
     tokenizer = Tokenizer.train("bpe", CORPUS, max_bytes=100)
     assert tokenizer.encode("a" * 100)
-    message = "the text has 102 bytes in one piece, above the limit of 100; split it"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"102 bytes.*limit of 100"):
         tokenizer.encode("é" * 51)  # bytes count, not characters
     with pytest.raises(InputError, match="text 2 has 101 bytes"):
         tokenizer.encode_batch(["a", "a" * 101])
@@ -316,18 +332,18 @@ def test_documents_of_any_size(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("call", ["encode", "encode_batch", "offsets", "encode_words", "tokens"])
-def test_what_is_no_text(tokenizer: Tokenizer, call: str) -> None:
+def test_inputs_that_are_not_text_are_refused(tokenizer: Tokenizer, call: str) -> None:
     method = getattr(tokenizer, call)
     listed = call in ("encode_batch", "encode_words")
-    with pytest.raises(InputError, match="half of a surrogate pair at character 2"):
+    with pytest.raises(InputError, match="surrogate pair at character 2"):
         method(["a\ud800"] if listed else "a\ud800")
-    with pytest.raises(InputError, match="is int, not text"):
+    with pytest.raises(InputError, match="int"):
         method([3] if listed else 3)
 
 
 @pytest.mark.parametrize("bad", [-1, 10**6, 2**40])
 def test_ids_that_do_not_exist(tokenizer: Tokenizer, bad: int) -> None:
-    with pytest.raises(InputError, match=f"there is no token {bad}; the ids are 0 to"):
+    with pytest.raises(InputError, match=f"no token {bad}"):
         tokenizer.decode([5, bad])
 
 
@@ -346,17 +362,16 @@ def test_panics_become_input_errors(monkeypatch: pytest.MonkeyPatch, error: Base
     tokenizer = Tokenizer.train("char", ["abc"])
     monkeypatch.setattr(tokenizer, "_backend", Broken())
     for call in (tokenizer.encode, tokenizer.encode_batch, tokenizer.encode_words):
-        with pytest.raises(InputError, match=f"failed in the tokenizers library: {error}"):
+        with pytest.raises(InputError, match=f"tokenizers library: {error}"):
             call("abc")
 
 
 def test_an_interrupt_stays_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopped:
-        def encode(self, *args: object, **options: object) -> None:
-            raise KeyboardInterrupt
+    def stop(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
 
     tokenizer = Tokenizer.train("char", ["abc"])
-    monkeypatch.setattr(tokenizer, "_backend", Stopped())
+    monkeypatch.setattr(tokenizer, "_backend", SimpleNamespace(encode=stop))
     with pytest.raises(KeyboardInterrupt):
         tokenizer.encode("abc")
 

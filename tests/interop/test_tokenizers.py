@@ -234,7 +234,7 @@ def test_t5_ends_and_starts_with_padding(tmp_path: Path) -> None:
     assert list(made.vocab)[-1] == "<extra_id_0>"
     rows = len(made) + 3
     assert made.never_generated(rows) == (0, rows - 3, rows - 2, rows - 1)
-    with pytest.raises(InputError, match=r"has 3 embedding rows, but the tokenizer 36 tokens"):
+    with pytest.raises(InputError, match=r"3 embedding rows.*36 tokens"):
         made.never_generated(3)
 
 

@@ -40,7 +40,7 @@ def shown(*words: str, cwd: Path, stdin: str = "") -> str:
     return out.getvalue() + err.getvalue()
 
 
-def test_everything_that_controls_is_made_visible() -> None:
+def test_control_characters_are_escaped() -> None:
     for number in [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x2028, 0xD800]:
         text = f"a{chr(number)}b"
         if chr(number) in "\n\t":
@@ -52,7 +52,7 @@ def test_everything_that_controls_is_made_visible() -> None:
         assert visible(text) == text
 
 
-def test_what_is_piped_on_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_output_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe, messages = io.StringIO(), io.StringIO()
     monkeypatch.setattr("sys.stdout", pipe)
     monkeypatch.setattr("sys.stderr", messages)
@@ -76,7 +76,7 @@ def test_what_is_piped_on_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> Non
         ("regress", ["predict", "model"]),
     ],
 )  # fmt: skip
-def test_no_command_sends_a_terminal_what_it_was_given(
+def test_commands_escape_control_characters_of_their_input(
     tmp_path: Path, task: str, words: list[str]
 ) -> None:
     good = once("models to attack", train)

@@ -172,9 +172,7 @@ def test_what_cannot_be_shown_is_said() -> None:
         neighbours(language, small.SOURCE, "old dog")
     with pytest.raises(InputError, match="'': there is no word; give one"):
         neighbours(language, small.SOURCE, "")
-    with pytest.raises(
-        InputError, match="the model's table has 12 embedding rows, but the tokenizer 13"
-    ):
+    with pytest.raises(InputError, match=r"12 embedding rows.*13 tokens"):
         neighbours(translate, small.TARGET, "Hund")
     with pytest.raises(InputError, match="k = 0"):
         neighbours(language, small.SOURCE, "dog", 0)

@@ -1,4 +1,4 @@
-"""What every room uses: errors, configuration, registries, the trace, files, progress."""
+"""Used everywhere: errors, configuration, registries, tracing, files, progress."""
 
 from typing import TYPE_CHECKING
 

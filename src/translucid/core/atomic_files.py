@@ -1,5 +1,5 @@
-"""Files and folders that are whole or not there: written aside, flushed, renamed; a folder with a
-digest per file."""
+"""Atomic writes: files and folders are written under a temporary name, flushed and renamed. A
+folder has a manifest with a digest per file."""
 
 import hashlib
 import json
@@ -17,38 +17,48 @@ from translucid.core.errors import InputError, SaveError
 from translucid.core.untrusted_files import entries, inside, open_regular, read_object
 
 MANIFEST = "manifest.json"
-CARD = "README.md"  # has no digest: it is for people, who may write in it
+CARD = "README.md"  # has no digest, since people may edit it
 _ASIDE, _OLD = ".writing", ".old"
 
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """What the system refuses becomes a SaveError that names the path and the cause."""
+    """Raise errors of the system as a SaveError with the path and the cause."""
     try:
         yield
     except OSError as error:
         raise SaveError(f"{path} could not be written: {error.strerror or error}") from error
-    except SafetensorError as error:  # its writer's way to report a full disk
+    except SafetensorError as error:  # how its writer reports a full disk
         raise SaveError(f"{path} could not be written: {error}") from error
 
 
 def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
-    """`fill` writes the files; then the folder takes the place of one that may be there.
+    """Write a folder with `fill`, and replace an old one.
 
-    A process that dies leaves the old folder or the new one. What a failure left aside is removed,
-    so that a full disk is not filled with halves.
+    A process that dies leaves the old folder or the new one. After an error, incomplete files are
+    removed.
     """
     with saving(folder), _halves_removed(folder):
-        remove(aside(folder))
-        aside(folder).mkdir(parents=True)
-        fill(aside(folder))
-        put_in_place(folder)
+        place, before = aside(folder), old(folder)
+        remove(place)
+        place.mkdir(parents=True)
+        fill(place)
+        write_manifest(place)
+        _as_usual(place)
+        for path in [*place.rglob("*"), place]:
+            flush(path)
+        recover(folder)
+        if folder.exists():
+            folder.rename(before)
+        place.rename(folder)
+        flush(folder.parent)
+        remove(before)
 
 
 def write_text(file: Path, text: str) -> None:
-    """A file that is the old one or the new one, whenever the process dies."""
+    """Write a file; a process that dies leaves the old file or the new one."""
     with saving(file), _halves_removed(file):
-        remove(aside(file))  # a half of before; or a link, which would be written through
+        remove(aside(file))  # incomplete; or a link, which would be followed
         with aside(file).open("x", encoding="utf-8") as half:
             half.write(text)
         flush(aside(file))
@@ -57,8 +67,8 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unshare(file: Path) -> None:
-    """Give a file that has a second name (a hard link, as `cp -al` makes them) a content of its
-    own, so that to write in it changes nothing elsewhere."""
+    """Replace a hard link (as `cp -al` makes them) by a copy, so that writing to it does not change
+    the other file."""
     if file.is_file() and file.stat().st_nlink > 1:
         with saving(file), _halves_removed(file):
             remove(aside(file))
@@ -77,7 +87,7 @@ def _halves_removed(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """A file, a folder or a link, not what it points to; as far as the system allows."""
+    """Remove a file, a folder or a link, but not its target; errors are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -85,23 +95,8 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def put_in_place(folder: Path) -> None:
-    """What was written aside gets its digests, is flushed, and takes the folder's place."""
-    place, before = aside(folder), old(folder)
-    write_manifest(place)
-    _as_usual(place)
-    for path in [*place.rglob("*"), place]:
-        flush(path)
-    recover(folder)
-    if folder.exists():
-        folder.rename(before)
-    place.rename(folder)
-    flush(folder.parent)
-    remove(before)
-
-
 def recover(folder: Path) -> None:
-    """If a process died between the two renames, the old folder goes back to its place."""
+    """Restore the old folder if a process died between the two renames."""
     before = old(folder)
     if before.exists():
         if folder.exists():
@@ -111,15 +106,14 @@ def recover(folder: Path) -> None:
 
 
 def standing(folder: Path) -> Path:
-    """Where to read a folder: a process that died between the two renames left only the old one.
-
-    Reading changes nothing on disk, so that it never meets a save that is going on.
+    """The folder to read: the old one, if a process died between the two renames. Nothing changes
+    on disk, so that reading does not interfere with a save.
     """
     return old(folder) if old(folder).exists() and not folder.exists() else folder
 
 
 def sweep(parent: Path) -> None:
-    """Put right what a process that died left here: halves go, old folders go back."""
+    """Clean up after a process that died: remove incomplete files, restore old folders."""
     for half in parent.glob(f".*{_ASIDE}"):
         remove(half)
     for before in parent.glob(f".*{_OLD}"):
@@ -127,11 +121,11 @@ def sweep(parent: Path) -> None:
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with a folder, in words; None if every file is the one that was written."""
+    """Why a folder is damaged; None if every file is as it was written."""
     path = folder / MANIFEST
     try:
         wanted = read_object(path)
-        with open_regular(path) as file:  # the text, too: cut or changed where JSON does not care
+        with open_regular(path) as file:  # the exact text, since JSON ignores some changes
             if file.read() != _manifest(wanted).encode("utf-8", "replace"):
                 return f"{path} is damaged or was changed"
     except (InputError, OSError) as error:
@@ -171,7 +165,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def _as_usual(folder: Path) -> None:
-    """The mode that the user's files usually have: a writer of tensors lets only its user read."""
+    """Set the user's usual file mode: the writer of tensors makes files private."""
     usual = stat.S_IMODE((folder / MANIFEST).stat().st_mode)
     for entry in entries(folder):
         if entry.is_file(follow_symlinks=False):
@@ -183,12 +177,12 @@ def _manifest(wanted: dict[str, str]) -> str:
 
 
 def aside(path: Path) -> Path:
-    """Where a file or folder is written before it is whole."""
+    """The temporary name of a file or folder that is being written."""
     return _neighbour(path, _ASIDE)
 
 
 def old(folder: Path) -> Path:
-    """Where a folder stands while another takes its place."""
+    """The temporary name of a folder that is being replaced."""
     return _neighbour(folder, _OLD)
 
 

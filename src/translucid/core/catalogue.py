@@ -1,16 +1,15 @@
-"""What every trace point means: its axes, its symbol, its formula. Written once, shown everywhere.
+"""The meaning of every trace point: axes, symbol and formula.
 
 A full name such as `decoder.layers.2.cross_attention.pattern` ends in a part and a point. The
 part is the last word of the scope (`cross_attention` is an `attention`, `final_norm` a `norm`),
 so the entry is `attention.pattern`.
 
-In a formula `<name>` stands for another point of the same part, for an input or for a weight. It is
-printed as a symbol, or as its numbers where they are few: one template serves the caption and the
-worked solution.
+In a formula, `<name>` is another point of the same part, an input or a weight. It is printed as a
+symbol in captions, and as numbers in worked solutions.
 
-A part may come in several variants (rotary positions, a gate, no bias). An entry then has a formula
-for each, `forms`, chosen by words that the part says of itself and by which other points of it the
-run has. A query that may see nothing has the shift 0 and a pattern of zeros.
+A part may have several variants (rotary positions, a gate, no bias). Its entries then have a
+formula for each, `forms`, chosen by words of the part and by its other points in the run. A query
+without visible keys has the shift 0 and a pattern of zeros.
 """
 
 import re
@@ -22,7 +21,7 @@ from translucid.core.errors import UnknownPointError, nearest
 
 @dataclass(frozen=True)
 class Point:
-    """One place where a model can be looked into."""
+    """One trace point."""
 
     symbol: str  # LaTeX, as textbooks write it
     axes: tuple[str, ...]
@@ -31,7 +30,7 @@ class Point:
     forms: Mapping[str, str] = field(default_factory=dict)  # its formula in variants of the part
 
     def template(self, words: Collection[str] = ()) -> str:
-        """The formula of a variant: of the first form all of whose words are given, if any."""
+        """The formula of a variant: the first form whose words are all present, if any."""
         for needed, form in self.forms.items():
             if all(word in words for word in needed.split()):
                 return form
@@ -40,17 +39,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a part says of itself, to choose and print the formulas of its points."""
+    """The variant of a part, to choose and print the formulas of its points."""
 
     words: Collection[str] = ()  # of forms: "grouped", "cross"
-    absent: Collection[str] = ()  # terms that it does not have: a bias
+    absent: Collection[str] = ()  # missing terms, such as a bias
     symbols: Mapping[str, str] = field(default_factory=dict)  # its activation, by name
 
 
 def variant(
     absent: Collection[str] = (), symbols: Mapping[str, str] | None = None, **words: bool
 ) -> Variant:
-    """A variant by yes and no: `variant(grouped=True, unscaled=False)`."""
+    """A variant from flags: `variant(grouped=True, unscaled=False)`."""
     return Variant({word for word, holds in words.items() if holds}, absent, symbols or {})
 
 
@@ -60,31 +59,29 @@ def _axes(text: str) -> tuple[str, ...]:
 
 _TOKENS = _axes("batch length d_model")
 _HIDDEN = _axes("batch length hidden")
-_PAIRS = _axes(
-    "batch heads queries keys"
-)  # an axis may have size 1 where all its entries are the same
+_PAIRS = _axes("batch heads queries keys")  # an axis with equal entries may have size 1
 _ONE_PER_QUERY = _axes("batch heads queries one")
 
 CATALOGUE: dict[str, Point] = {
     # From words to vectors
     "embedding.lookup": Point("E", _TOKENS, "the row of the embedding table for each id", r"\mathrm{table}[<ids>]"),
-    "embedding.scaled": Point("X", _TOKENS, "the embedding, scaled to meet the positions", r"\sqrt{<d_model>}\,<lookup>"),
+    "embedding.scaled": Point("X", _TOKENS, "the embedding, scaled to the size of the positions", r"\sqrt{<d_model>}\,<lookup>"),
     "characters.lookup": Point("E", _axes("batch length characters d_character"), "the row of the characters' table for each character of each word", r"[\,<characters> > 0\,] \cdot \mathrm{table}[<characters>]"),
-    "characters.convolved": Point("a", _axes("batch length windows filters"), "what each filter says to each few characters in a row", r"<W> * <lookup> + <b>"),
-    "characters.activated": Point("r", _axes("batch length windows filters"), "the same without denials; 0 behind the word's end", r"[\,w \text{ holds a character}\,] \cdot \max(0, <convolved>)"),
-    "characters.loudest": Point("m", _axes("batch length filters"), "each filter's loudest answer, wherever in the word", r"\max_w <activated>"),
-    "characters.output": Point("y", _TOKENS, "the word as its characters have it", r"<V> <loudest> + <c>"),
+    "characters.convolved": Point("a", _axes("batch length windows filters"), "the response of each filter to each window of characters", r"<W> * <lookup> + <b>"),
+    "characters.activated": Point("r", _axes("batch length windows filters"), "the positive responses; 0 after the end of the word", r"[\,w \text{ holds a character}\,] \cdot \max(0, <convolved>)"),
+    "characters.loudest": Point("m", _axes("batch length filters"), "the largest response of each filter in the word", r"\max_w <activated>"),
+    "characters.output": Point("y", _TOKENS, "the word, computed from its characters", r"<V> <loudest> + <c>"),
     "characters.sum": Point("x + y", _TOKENS, "the word's embedding with its characters added", r"<x> + <output>"),
     "segments.lookup": Point("s", _TOKENS, "the row of the segment table for each token", r"\mathrm{table}[<segments>]"),
     "segments.sum": Point("x + s", _TOKENS, "the embedding with its segment added", r"<x> + <lookup>"),
     "positions.encoding": Point(r"\mathrm{PE}", _TOKENS, "one vector for each position", r"\mathrm{PE}(<p>)", {"sinusoidal": r"[\sin(<p> / <base>^{2i/d}), \cos(<p> / <base>^{2i/d})]", "halves": r"[\sin(<p> / <base>^{2i/d}); \cos(<p> / <base>^{2i/d})]", "fairseq": r"[\sin(<p> / <base>^{i/(d/2-1)}); \cos(<p> / <base>^{i/(d/2-1)})]", "learned": r"\mathrm{table}[<p>]"}),
     "positions.output": Point(r"\tilde{X}", _TOKENS, "the embedding with its position added", r"<x> + <encoding>"),
     "positions.angles": Point(r"\theta", _axes("batch length pairs"), "by how much each pair is turned", r"<p> / <base>^{2i/d}", {"interpolated": r"<p> / (<scaling> \cdot <base>^{2i/d})", "by_parts": r"<p> \cdot (<kept> + (1 - <kept>) / <scaling>) / <base>^{2i/d}", "dynamic": r"<p> / (<base> \cdot (<scaling> \cdot \max(1, (<p> + 1) / <original_length>) - <scaling> + 1)^{d/(d-2)})^{2i/d}"}),
-    "positions.bias": Point("B", _PAIRS, "what distance adds to a score, or takes off", r"-m_h\,|p_q - p_k|", {"relative": r"\mathrm{table}[\mathrm{bucket}(p_k - p_q)]_h"}),
+    "positions.bias": Point("B", _PAIRS, "the distance bias of a score", r"-m_h\,|p_q - p_k|", {"relative": r"\mathrm{table}[\mathrm{bucket}(p_k - p_q)]_h"}),
     # Who may see whom
     "masks.causal": Point(r"M_{\mathrm{causal}}", _PAIRS, "a query sees no later key", r"[\,k \le q\,]"),
     "masks.window": Point(r"M_{\mathrm{window}}", _PAIRS, "a query sees only near keys", r"[\,|p_q - p_k| < w\,]"),
-    "masks.padding": Point(r"M_{\mathrm{pad}}", _PAIRS, "nobody sees padding", r"[\,k \text{ is real}\,]"),
+    "masks.padding": Point(r"M_{\mathrm{pad}}", _PAIRS, "no query sees padding", r"[\,k \text{ is real}\,]"),
     # Attention
     "attention.query": Point("Q", _axes("batch heads queries d_head"), "what each position seeks", r"<x> <W_Q> + <b_Q>"),
     "attention.key": Point("K", _axes("batch kv_heads keys d_head"), "what each position offers", r"<x> <W_K> + <b_K>", {"cross": r"<encoder_output> <W_K> + <b_K>"}),
@@ -93,48 +90,48 @@ CATALOGUE: dict[str, Point] = {
     "attention.normed_key": Point(r"\hat{K}", _axes("batch kv_heads keys d_head"), "the key of each head at size 1, with a trained gain", r"<gain_K> \odot <key> / \sqrt{\frac{1}{n} \sum <key>^2 + \epsilon}"),
     "attention.rotated_query": Point("Q'", _axes("batch heads queries d_head"), "the query, its pairs turned by its position", r"R(<angles>)\,<query>", {"normed_query": r"R(<angles>)\,<normed_query>"}),
     "attention.rotated_key": Point("K'", _axes("batch kv_heads keys d_head"), "the key, its pairs turned by its position", r"R(<angles>)\,<key>", {"normed_key": r"R(<angles>)\,<normed_key>"}),
-    "attention.scale": Point("s", (), "keeps the scores from growing with d_k", r"1 / \sqrt{<d_head>}", {"unscaled": r"1", "factored": r"<factor> / \sqrt{<d_head>}"}),
+    "attention.scale": Point("s", (), "the factor that keeps scores from growing with d_k", r"1 / \sqrt{<d_head>}", {"unscaled": r"1", "factored": r"<factor> / \sqrt{<d_head>}"}),
     "attention.scores": Point("S", _PAIRS, "how well each query matches each key", r"<query> <key>^{\top}", {"rotated_query grouped": r"<rotated_query>_h {<rotated_key>}_{g(h)}^{\top}", "rotated_query": r"<rotated_query> <rotated_key>^{\top}", "normed_query grouped": r"<normed_query>_h {<normed_key>}_{g(h)}^{\top}", "normed_query": r"<normed_query> <normed_key>^{\top}", "grouped": r"<query>_h <key>_{g(h)}^{\top}"}),
-    "attention.scaled": Point("S'", _PAIRS, "the scores at a size the softmax can work with", r"<scale> \cdot <scores>"),
-    "attention.biased": Point(r"\tilde{S}", _PAIRS, "the scores, with what the distance adds", r"<scaled> + <bias>"),
+    "attention.scaled": Point("S'", _PAIRS, "the scores in a range that suits the softmax", r"<scale> \cdot <scores>"),
+    "attention.biased": Point(r"\tilde{S}", _PAIRS, "the scores with the distance bias added", r"<scaled> + <bias>"),
     "attention.mask": Point("M", _PAIRS, "which keys each query may see", ""),
-    "attention.masked": Point("S''", _PAIRS, "the scores, with minus infinity where a query may not look", r"\mathrm{where}(<mask>, <scaled>, -\infty)", {"biased": r"\mathrm{where}(<mask>, <biased>, -\infty)"}),
-    "attention.shift": Point("m", _ONE_PER_QUERY, "the largest score of a row, taken off so that nothing overflows", r"\max_k <masked>"),
+    "attention.masked": Point("S''", _PAIRS, "the scores, with minus infinity at masked keys", r"\mathrm{where}(<mask>, <scaled>, -\infty)", {"biased": r"\mathrm{where}(<mask>, <biased>, -\infty)"}),
+    "attention.shift": Point("m", _ONE_PER_QUERY, "the largest score of a row, subtracted to avoid overflow", r"\max_k <masked>"),
     "attention.exponentials": Point(r"\mathcal{E}", _PAIRS, "the scores, made positive", r"\exp(<masked> - <shift>)"),
     "attention.normaliser": Point("Z", _ONE_PER_QUERY, "the sum of a row", r"\textstyle\sum_k <exponentials>"),
-    "attention.pattern": Point("A", _PAIRS, "how much each query takes from each key; rows sum to 1", r"<exponentials> / <normaliser>"),
+    "attention.pattern": Point("A", _PAIRS, "how much each query attends to each key; rows sum to 1", r"<exponentials> / <normaliser>"),
     "attention.mixed": Point("Y", _axes("batch heads queries d_head"), "the mean of the values, weighted by the pattern", r"<pattern> <value>", {"grouped": r"<pattern>_h <value>_{g(h)}"}),
     "attention.output": Point("O", _axes("batch queries d_model"), "all heads side by side, mixed", r"\mathrm{concat}(<mixed>)\,<W_O> + <b_O>"),
     # Attention of a recurrent decoder
-    "alignment.query": Point("q", _axes("batch queries d_query"), "the decoder's state as a question", r"<W_q> <hidden> + <b_q>", {"dot": r"<hidden>"}),
-    "alignment.key": Point("k", _axes("batch keys d_query"), "the source positions as answers", r"<W_k> <encoder_output>"),
+    "alignment.query": Point("q", _axes("batch queries d_query"), "the decoder's state as a query", r"<W_q> <hidden> + <b_q>", {"dot": r"<hidden>"}),
+    "alignment.key": Point("k", _axes("batch keys d_query"), "the source positions as keys", r"<W_k> <encoder_output>"),
     "alignment.scores": Point("e", _axes("batch queries keys"), "how well each target state fits each source position", r"a(<query>, <key>)", {"additive": r"<v>^{\top} \tanh(<query> + <key>)", "dot": r"<query> <key>^{\top}"}),
     "alignment.shift": Point("m", _axes("batch queries one"), "the largest score of a row", r"\max_{k \text{ real}} <scores>"),
     "alignment.exponentials": Point(r"\mathcal{E}", _axes("batch queries keys"), "the scores, made positive", r"[\,k \text{ is real}\,] \cdot \exp(<scores> - <shift>)"),
     "alignment.normaliser": Point("Z", _axes("batch queries one"), "the sum of a row", r"\textstyle\sum_k <exponentials>"),
-    "alignment.pattern": Point(r"\alpha", _axes("batch queries keys"), "how much each target position takes from each source position", r"<exponentials> / <normaliser>"),
+    "alignment.pattern": Point(r"\alpha", _axes("batch queries keys"), "how much each target position attends to each source position", r"<exponentials> / <normaliser>"),
     "alignment.context": Point("c", _axes("batch queries d_encoder"), "the source, as seen from this target position", r"<pattern> <encoder_output>"),
     "alignment.output": Point(r"\tilde{h}", _axes("batch queries hidden"), "context and state, joined", r"\tanh(<W> [<context>; <hidden>] + <b>)"),
     # Low-rank adaptation
     "lora.down": Point("d", _axes("batch length rank"), "the input in the few dimensions of an adapter", r"<A> <x>"),
-    "lora.up": Point("u", _axes("batch length features"), "what the adapter adds to its layer", r"<scale> \cdot <B> <down>"),
+    "lora.up": Point("u", _axes("batch length features"), "the output of the adapter, added to its layer", r"<scale> \cdot <B> <down>"),
     # Normalisation and the residual stream
-    "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is taken off", r"\frac{1}{n} \sum <x>", {"running": r"\text{running mean}"}),
-    "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the spread that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2", {"running": r"\text{running variance}"}),
-    "norm.rms": Point(r"\mathrm{rms}", _axes("batch length features"), "the size that is divided out", r"\sqrt{\frac{1}{n} \sum <x>^2 + \epsilon}"),
-    "norm.normalised": Point(r"\hat{x}", _TOKENS, "at mean 0 and spread 1 (RMS norm: at size 1)", r"(<x> - <mean>) / \sqrt{<variance> + \epsilon}", {"rms": r"<x> / <rms>"}),
+    "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is subtracted", r"\frac{1}{n} \sum <x>", {"running": r"\text{running mean}"}),
+    "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the variance that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2", {"running": r"\text{running variance}"}),
+    "norm.rms": Point(r"\mathrm{rms}", _axes("batch length features"), "the root mean square that is divided out", r"\sqrt{\frac{1}{n} \sum <x>^2 + \epsilon}"),
+    "norm.normalised": Point(r"\hat{x}", _TOKENS, "scaled to mean 0 and variance 1 (RMS norm: to root mean square 1)", r"(<x> - <mean>) / \sqrt{<variance> + \epsilon}", {"rms": r"<x> / <rms>"}),
     "norm.output": Point("y", _TOKENS, "with the trained gain and shift", r"<gain> \odot <normalised> + <beta>", {"none": r"<x>"}),
-    "residual.skip": Point("x", _TOKENS, "what goes past the sub-layer", r"<x>"),
-    "residual.branch": Point("f(x)", _TOKENS, "what the sub-layer adds", r"f(<x>)"),
+    "residual.skip": Point("x", _TOKENS, "the input, which bypasses the sub-layer", r"<x>"),
+    "residual.branch": Point("f(x)", _TOKENS, "the output of the sub-layer", r"f(<x>)"),
     "residual.sum": Point("x + f(x)", _TOKENS, "the residual stream after the sub-layer", r"<skip> + <branch>"),
     # Layers on one position
     "feedforward.hidden": Point("u", _axes("batch length d_ff"), "the hidden layer before its activation", r"<W_1> <x> + <b_1>"),
     "feedforward.gate": Point("g", _axes("batch length d_ff"), "how much of each hidden unit passes", r"<act>(<W_g> <x> + <b_g>)"),
     "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"<act>(<hidden>)", {"gate": r"<gate> \odot <hidden>", "identity": r"<hidden>"}),
-    "feedforward.output": Point("y", _TOKENS, "back at the model's width", r"<W_2> <activated> + <b_2>"),
+    "feedforward.output": Point("y", _TOKENS, "the output, in the dimension of the model", r"<W_2> <activated> + <b_2>"),
     "dense.preactivation": Point("z", _axes("batch features"), "the weighted sum", r"<W> <x> + <b>"),
-    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"<act>(<preactivation>)", {"identity": r"<preactivation>"}),
-    "dense.skip": Point("x", _axes("batch features"), "what goes past the layer", r"<x>"),
+    "dense.activation": Point("h", _axes("batch features"), "the output of the layer", r"<act>(<preactivation>)", {"identity": r"<preactivation>"}),
+    "dense.skip": Point("x", _axes("batch features"), "the input, which bypasses the layer", r"<x>"),
     "dense.sum": Point("x + h", _axes("batch features"), "the layer's output with its input added", r"<skip> + <activation>"),
     "standardise.output": Point(r"\hat{x}", _axes("batch features"), "each feature at mean 0 and deviation 1", r"(<x> - <mean>) / <deviation>"),
     "perceptron.sum": Point("z", _axes("batch"), "on which side of the line the input lies", r"<w> \cdot <x> + <b>"),
@@ -149,45 +146,45 @@ CATALOGUE: dict[str, Point] = {
     "lstm.output_sum": Point("a_o", _HIDDEN, "the output gate before its sigmoid", r"<W_o> <x> + <U_o> <h_before> + <b_o>"),
     "lstm.forget_gate": Point("f", _HIDDEN, "the fraction of the old cell that is kept", r"\sigma(<forget_sum>)"),
     "lstm.input_gate": Point("i", _HIDDEN, "the fraction of the candidate that is written", r"\sigma(<input_sum>)"),
-    "lstm.candidate": Point("g", _HIDDEN, "what could be written", r"\tanh(<candidate_sum>)"),
-    "lstm.output_gate": Point("o", _HIDDEN, "the fraction of the cell that is shown", r"\sigma(<output_sum>)"),
-    "lstm.cell": Point("c", _HIDDEN, "the cell state, part of it old and part of it new", r"<forget_gate> \odot <c_before> + <input_gate> \odot <candidate>"),
-    "lstm.hidden": Point("h", _HIDDEN, "what the cell shows of its state", r"<output_gate> \odot \tanh(<cell>)"),
+    "lstm.candidate": Point("g", _HIDDEN, "the new content that could be written", r"\tanh(<candidate_sum>)"),
+    "lstm.output_gate": Point("o", _HIDDEN, "the fraction of the cell that is visible", r"\sigma(<output_sum>)"),
+    "lstm.cell": Point("c", _HIDDEN, "the cell state, partly old and partly new", r"<forget_gate> \odot <c_before> + <input_gate> \odot <candidate>"),
+    "lstm.hidden": Point("h", _HIDDEN, "the visible part of the cell state", r"<output_gate> \odot \tanh(<cell>)"),
     "gru.reset_sum": Point("a_r", _HIDDEN, "the reset gate before its sigmoid", r"<W_r> <x> + <U_r> <h_before> + <b_r>"),
     "gru.update_sum": Point("a_z", _HIDDEN, "the update gate before its sigmoid", r"<W_z> <x> + <U_z> <h_before> + <b_z>"),
-    "gru.reset_gate": Point("r", _HIDDEN, "how much the candidate hears of the old state", r"\sigma(<reset_sum>)"),
+    "gru.reset_gate": Point("r", _HIDDEN, "the fraction of the old state that the candidate reads", r"\sigma(<reset_sum>)"),
     "gru.update_gate": Point("z", _HIDDEN, "the fraction of the old state that stays", r"\sigma(<update_sum>)"),
     "gru.candidate_sum": Point("a_n", _HIDDEN, "the candidate before its tanh", r"<W_n> <x> + <b_n> + <reset_gate> \odot (<U_n> <h_before> + <b_hn>)"),
     "gru.candidate": Point("n", _HIDDEN, "what the new state could be", r"\tanh(<candidate_sum>)"),
     "gru.hidden": Point("h", _HIDDEN, "part candidate, part old state", r"(1 - <update_gate>) \odot <candidate> + <update_gate> \odot <h_before>"),
-    "bridge.hidden": Point("h_0", _axes("batch hidden"), "where the decoder starts", r"\tanh(<W_h> <h> + <b_h>)"),
-    "bridge.cell": Point("c_0", _axes("batch hidden"), "the cell state with which the decoder starts", r"<W_c> <c> + <b_c>"),
-    "bridge.copied_hidden": Point("h_0", _axes("batch layers hidden"), "where each layer of the decoder starts: its encoder layer's last state", r"<h>", {"top bidirectional": r"[<h_forward>; <h_backward>]_{\mathrm{top}}", "bidirectional": r"[<h_forward>; <h_backward>]", "top": r"<h>_{\mathrm{top}}"}),
-    "bridge.copied_cell": Point("c_0", _axes("batch layers hidden"), "the cell state with which each layer of the decoder starts", r"<c>", {"top bidirectional": r"[<c_forward>; <c_backward>]_{\mathrm{top}}", "bidirectional": r"[<c_forward>; <c_backward>]", "top": r"<c>_{\mathrm{top}}"}),
-    "feeding.input": Point("x'", _axes("batch length d_fed"), "the embedding, and what attention gave at the token before", r"[<x>; <output_before>]"),
+    "bridge.hidden": Point("h_0", _axes("batch hidden"), "the initial state of the decoder", r"\tanh(<W_h> <h> + <b_h>)"),
+    "bridge.cell": Point("c_0", _axes("batch hidden"), "the initial cell state of the decoder", r"<W_c> <c> + <b_c>"),
+    "bridge.copied_hidden": Point("h_0", _axes("batch layers hidden"), "the initial state of each decoder layer: the last state of its encoder layer", r"<h>", {"top bidirectional": r"[<h_forward>; <h_backward>]_{\mathrm{top}}", "bidirectional": r"[<h_forward>; <h_backward>]", "top": r"<h>_{\mathrm{top}}"}),
+    "bridge.copied_cell": Point("c_0", _axes("batch layers hidden"), "the initial cell state of each decoder layer", r"<c>", {"top bidirectional": r"[<c_forward>; <c_backward>]_{\mathrm{top}}", "bidirectional": r"[<c_forward>; <c_backward>]", "top": r"<c>_{\mathrm{top}}"}),
+    "feeding.input": Point("x'", _axes("batch length d_fed"), "the embedding and the attention output of the previous token", r"[<x>; <output_before>]"),
     # Heads
     "head.pool_scores": Point("e", _axes("batch length"), "how much each token matters for the label", r"<w> \cdot <x>"),
     "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the weight of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)", {"mean": r"[\,t \text{ is real}\,] / n", "first": r"[\,t \text{ is the first}\,]", "last": r"[\,t \text{ is the last}\,]", "attention": r"\mathrm{softmax}(<pool_scores>)"}),
     "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", {"pool_pattern": r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", "last": r"<h>"}),
     "head.dense": Point("u", _axes("batch d_dense"), "the pooled vector through a dense layer", r"<act>(<W_d> <pooled> + <b_d>)", {"identity": r"<W_d> <pooled> + <b_d>"}),
-    "head.embedding": Point("v", _axes("batch d_embedding"), "the vector that stands for the text", r"<pooled>", {"dense normalised": r"<dense> / \sqrt{\sum_i <dense>_i^2}", "dense": r"<dense>", "normalised": r"<pooled> / \sqrt{\sum_i <pooled>_i^2}"}),
-    "head.hidden": Point("H", _TOKENS, "what the encoder makes of each token", r"<x>"),
-    "head.transformed": Point("u", _TOKENS, "each token, ready for the norm before its logits", r"<act>(<W_d> <x> + <b_d>)"),
+    "head.embedding": Point("v", _axes("batch d_embedding"), "the embedding of the text", r"<pooled>", {"dense normalised": r"<dense> / \sqrt{\sum_i <dense>_i^2}", "dense": r"<dense>", "normalised": r"<pooled> / \sqrt{\sum_i <pooled>_i^2}"}),
+    "head.hidden": Point("H", _TOKENS, "the encoder's output for each token", r"<x>"),
+    "head.transformed": Point("u", _TOKENS, "each token before the norm of the output layer", r"<act>(<W_d> <x> + <b_d>)"),
     "head.logits": Point(r"\ell", _axes("batch length vocab"), "a score for every word or tag, at every position", r"<W> <x> + <b>", {"scaled": r"<W> (<logit_scale> <x>) + <b>", "fill": r"<W> <normed> + <b>"}),
     "head.class_logits": Point(r"\ell", _axes("batch outputs"), "a score for every class", r"<W> <pooled> + <b>", {"dense": r"<W> <dense> + <b>"}),
-    "ngrams.words": Point("u", _axes("batch length outputs"), "what each word has to say for each class", r"\mathrm{table}[<ids>]"),
-    "ngrams.pairs": Point("v", _axes("batch length outputs"), "what each word has to say together with the word before it", r"\mathrm{table}[\mathrm{hash}(<ids>_{t-1}, <ids>_t)]"),
+    "ngrams.words": Point("u", _axes("batch length outputs"), "the score of each word for each class", r"\mathrm{table}[<ids>]"),
+    "ngrams.pairs": Point("v", _axes("batch length outputs"), "the score of each pair of adjacent words for each class", r"\mathrm{table}[\mathrm{hash}(<ids>_{t-1}, <ids>_t)]"),
     "ngrams.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with the n-gram features added", r"<class_logits> + \textstyle\sum_t (<words>_t + <pairs>_t)"),
     "ensemble.logits": Point(r"\bar\ell", _axes("batch length vocab"), "the logarithm of the members' mean probability, at every position", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     "ensemble.class_logits": Point(r"\bar\ell", _axes("batch outputs"), "the logarithm of the members' mean probability", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     # Softmax by itself
-    "softmax.shift": Point("m", _axes("batch one"), "the largest entry, taken off so that nothing overflows", r"\max <x>"),
+    "softmax.shift": Point("m", _axes("batch one"), "the largest entry, subtracted to avoid overflow", r"\max <x>"),
     "softmax.exponentials": Point("e", _axes("batch features"), "the entries, made positive", r"\exp(<x> - <shift>)"),
     "softmax.normaliser": Point("Z", _axes("batch one"), "their sum", r"\textstyle\sum <exponentials>"),
     "softmax.probabilities": Point("p", _axes("batch features"), "positive, and summing to 1", r"<exponentials> / <normaliser>"),
 }  # fmt: skip
 
-# How an input or weight is written, where its name is not its symbol.
+# Symbols of inputs and weights that differ from their names.
 SYMBOLS = {
     "act": r"\mathrm{act}",
     "angles": r"\theta",
@@ -223,7 +220,7 @@ SYMBOLS = {
     "deviation": "s",
     "b_hn": "b_{hn}",
 }
-# Of a cell that reads backwards: its step before is at the next position.
+# Of a cell that reads backwards, whose previous step is at the next position.
 BACKWARD_SYMBOLS = {"h_before": "h_{t+1}", "c_before": "c_{t+1}"}
 
 _PLACEHOLDER = re.compile(r"<(\w+)>")
@@ -252,9 +249,8 @@ def formula(
     absent: Collection[str] = (),
     words: Collection[str] = (),
 ) -> str:
-    """The right-hand side of an entry's formula, with symbols, or with `values` where they are
-    given; without the terms that this run does not have (`absent`: a bias, a shift); in the form
-    that `words` choose."""
+    """The right-hand side of an entry's formula, in the form that `words` choose, with symbols or
+    `values`, without `absent` terms (a bias, a shift)."""
     return fill(CATALOGUE[key].template(words), key.partition(".")[0], values, absent)
 
 
@@ -264,7 +260,7 @@ def fill(
     values: Mapping[str, str] | None = None,
     absent: Collection[str] = (),
 ) -> str:
-    """Any template whose `<name>`s are points, inputs or weights of a part, as in `formula`."""
+    """Fill a template of a part as `formula` does."""
     for name in absent:
         template = re.sub(rf"\s*[+-]\s*<{name}>", "", template)
 

@@ -1,8 +1,8 @@
 """Configuration: frozen, strict, and explained.
 
-Every configuration is a pydantic model that stands beside what it configures and derives from
-`Config`. A mistake becomes one ConfigError that lists all mistakes: the key, what was given,
-what is allowed, and the nearest valid name.
+Every configuration is a pydantic model that derives from `Config`, in the file of what it
+configures. One ConfigError lists all mistakes: the key, its value, what is allowed, and the nearest
+valid name.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ MAX_SHOWN = 200  # characters of a key or a value in a message
 
 
 class Config(BaseModel):
-    """The base of every configuration: no unknown keys, no silent conversion, no change later."""
+    """Base of every configuration: strict types, no unknown keys, immutable."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -35,23 +35,22 @@ class Config(BaseModel):
 
 
 def key(default: Any, meaning: str, **limits: Any) -> Any:
-    """A key of a configuration: its default, what it means, and the limits of its value.
+    """A key of a configuration: its default, its meaning, and the limits of its value.
 
-    The meaning is read by people who have not seen the code: it stands beside the key in every
-    recipe, in the tables of the documentation and in the JSON schema.
+    The meaning is printed in recipes, in the tables of the documentation and in the JSON schema.
     """
     return Field(default=default, description=meaning, **limits)
 
 
 def _explain(detail: Any, config: type[BaseModel]) -> str:
-    """One mistake in words."""
+    """The message for one mistake."""
     key = ".".join(str(part) for part in detail["loc"])
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         return unknown_key(key, config.model_fields)
     if detail["type"] == "missing":
         return f"{key}: must be given"
-    if not key:  # a rule over several keys names them itself
+    if not key:  # a rule for several keys names them itself
         return str(message)
     return f"{key[:MAX_SHOWN]} = {_shown(detail['input'])}: {message[:1].lower()}{message[1:]}"
 
@@ -77,13 +76,13 @@ def with_overrides(
     overrides: Iterable[str],
     full_name: Callable[[str], str | None] = lambda key: None,
 ) -> dict[str, Any]:
-    """Nested values with `section.key=value` laid over them; a value is TOML, or else text.
-    full_name: the section and key that a key alone may stand for, for the message."""
+    """Nested values, overridden by `section.key=value`; a value is TOML, or else text.
+    full_name: suggests section and key for a key without a section."""
     overrides = list(overrides)
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
-        if not override.isascii() and _half_a_character(override):
-            raise ConfigError(f"{override!r}: is not UTF-8; type it again")
+        if any("\ud800" <= character <= "\udfff" for character in override):
+            raise ConfigError(f"{override!r} is not UTF-8; type it again")
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")
         if not (equals and dot and section and key):
@@ -91,19 +90,10 @@ def with_overrides(
             hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
             if Path(override).is_file():
                 data = " ".join(file for file in overrides if Path(file).is_file())
-                hint = f"; the file {override} is data? Then give it as --train {data}"
+                hint = f"; if {override} is data, give it as --train {data}"
             raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result
-
-
-def _half_a_character(text: str) -> bool:
-    """How Python hands on bytes of the command line that are no text; no file could hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def _toml_value(text: str) -> Any:

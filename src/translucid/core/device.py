@@ -13,7 +13,7 @@ from translucid.core.untrusted_files import ram_bytes
 
 
 def pick_device(wanted: str, name: str = "device") -> torch.device:
-    """auto: a CUDA GPU if there is one, else the CPU. `name`: what the caller calls its choice."""
+    """auto: a CUDA GPU if there is one, else the CPU. name: of the option, for the message."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
@@ -26,12 +26,12 @@ def pick_device(wanted: str, name: str = "device") -> torch.device:
 
 @lru_cache
 def has_triton() -> bool:
-    """Can kernels of our own be made for a GPU?"""
+    """Whether Triton kernels can be compiled."""
     return find_spec("triton") is not None
 
 
 def available_bytes(device: torch.device) -> int | None:
-    """Memory that can still be taken on a device, where the system tells."""
+    """Free memory of a device, if known."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
@@ -42,7 +42,7 @@ def available_bytes(device: torch.device) -> int | None:
 
 
 def _free_ram() -> int | None:
-    """With what is swapped out; of Linux."""
+    """Free memory and swap, on Linux."""
     try:
         lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         values = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
@@ -51,10 +51,8 @@ def _free_ram() -> int | None:
         return None
 
 
-def _left_to_group(
-    root: Path = Path("/sys/fs/cgroup"),
-) -> int | None:
-    """What a container may still take, caches of files not counted."""
+def _left_to_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Memory left to a container, not counting file caches."""
     for limit, used, stat, cache in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat",

@@ -1,26 +1,26 @@
-"""What can go wrong, as a tree.
+"""All errors, as a tree.
 
     TranslucidError                 everything raised on purpose
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
-    │   ├── RowError                one row of several that cannot be used
+    │   ├── RowError                one of several rows that cannot be used
     │   ├── TokenizerMismatchError  a tokenizer other than the one the model was trained with
     │   └── WrongTaskError          a model that was trained for something else
-    ├── TrainingError               a run that cannot go on
-    │   ├── Interrupted             a run that was asked to stop, and is saved
+    ├── TrainingError               a run that cannot continue
+    │   ├── Interrupted             a run that was stopped and saved
     │   └── SaveError               a file or folder that could not be written
-    └── TraceError                  a trace that was asked for something it cannot give
+    └── TraceError                  a request that a trace cannot fulfil
         ├── UnknownPointError       no such name, or a pattern that matched nothing
-        └── TraceBudgetError        keeping this would take more memory than allowed
+        └── TraceBudgetError        keeping a value would exceed the memory budget
 
-A message says what was given, what is allowed, and what to do.
+A message contains what was given, what is allowed, and what to do.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
-LONGEST_NAME, MOST_NAMES = 200, 5000  # that are compared: it takes the square of their length
+LONGEST_NAME, MOST_NAMES = 200, 5000  # compared names, in quadratic time
 
 
 class TranslucidError(Exception):
@@ -41,8 +41,8 @@ class InputError(TranslucidError, ValueError):
 
 
 class RowError(InputError):
-    """One row of several that cannot be used. row: counted from 0; who knows its file and line can
-    name them instead."""
+    """One of several rows that cannot be used. row: from 0, so that callers can name file and line
+    instead."""
 
     def __init__(self, row: int, fact: str) -> None:
         self.row, self.fact = row, fact
@@ -50,7 +50,7 @@ class RowError(InputError):
 
 
 class WrongTaskError(InputError):
-    """A model that was trained for something else. command: by which such models are asked."""
+    """A model that was trained for something else. command: the method for its task."""
 
     def __init__(self, task: str, command: str) -> None:
         self.task, self.command = task, command
@@ -62,15 +62,15 @@ class TokenizerMismatchError(InputError):
 
 
 class TrainingError(TranslucidError):
-    """A run that cannot go on."""
+    """A run that cannot continue."""
 
 
 class Interrupted(TrainingError):
-    """A run that was asked to stop, and is saved; the message says how to go on."""
+    """A run that was stopped and saved; the message contains the command to resume it."""
 
 
 class StopTraining(Exception):
-    """Raised by a callback of the user's: training ends after this step, and is saved."""
+    """Raised by a user's callback to save and end training after this step."""
 
 
 class SaveError(TrainingError):
@@ -78,7 +78,7 @@ class SaveError(TrainingError):
 
 
 class CutText(UserWarning):
-    """Texts were longer than a model reads: their beginning was read. count: how many texts."""
+    """Texts were truncated to the length that a model reads. count: of texts."""
 
     def __init__(self, words: str, count: int = 1) -> None:
         super().__init__(words)
@@ -86,7 +86,7 @@ class CutText(UserWarning):
 
 
 class TraceError(TranslucidError):
-    """A trace that was asked for something it cannot give."""
+    """A request that a trace cannot fulfil."""
 
 
 class UnknownPointError(TraceError, KeyError):
@@ -97,8 +97,8 @@ class UnknownPointError(TraceError, KeyError):
 
 
 class TraceBudgetError(TraceError, MemoryError):
-    """Keeping a value would go over the trace's byte budget. fact: which value, and by how much;
-    what to do depends on what was asked."""
+    """Keeping a value would exceed the byte budget of the trace. fact: the value and the sizes;
+    remedy: depends on the request."""
 
     def __init__(self, fact: str, remedy: str) -> None:
         self.fact = fact
@@ -106,7 +106,7 @@ class TraceBudgetError(TraceError, MemoryError):
 
 
 def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
-    """The allowed names closest to the given one, best first; for `did you mean`."""
+    """The allowed names closest to this one, best first, for `did you mean`."""
     if len(name) > LONGEST_NAME:
         return []
     near = [one for one in islice(allowed, MOST_NAMES) if len(one) <= LONGEST_NAME]

@@ -12,27 +12,27 @@ import importlib.util
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError, TranslucidError
-from translucid.core.registry import Registry, SourceFile
+from translucid.core.registry import Registry
 
 _LOADED: dict[Path, str] = {}  # SHA-256 of each user's file that was loaded
 
 
 class ChangedCode(UserWarning):
-    """A model is used with other code than it was trained with."""
+    """The code of a model has changed since training."""
 
 
 def load(file: str | Path) -> Path:
-    """Run a user's file, once; the names that it registers are known afterwards."""
+    """Run a user's file, once, so that it registers its classes."""
     path = Path(file).resolve()
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
-            f"--code {file}: there is no such Python file; give the file that registers your task "
+            f"--code {file}: no such Python file; give the file that registers your task "
             "or positions, such as my_task.py"
         )
     if path in _LOADED:
@@ -111,7 +111,7 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
         texts = isinstance(entry, dict) and all(isinstance(entry.get(part), str) for part in parts)
         if not texts or entry["what"] not in known:
             raise InputError(
-                f"{where}: what it notes of code is {str(entry)[:80]!r}, not a list of objects "
+                f"{where}: its list of code files contains {str(entry)[:80]!r}, not an object "
                 f"with {', '.join(sorted(parts))}"
             )
         registry = known[entry["what"]]
@@ -120,15 +120,13 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
         except TranslucidError:
             raise InputError(
                 f"{where}: its {entry['what']} {entry['name']!r} is defined in {entry['file']}, "
-                f"which is not loaded by itself; name it: --code {entry['file']}, or in Python "
-                "import it before"
+                f"which is not loaded automatically; use --code {entry['file']}, or in Python "
+                "import it first"
             ) from None
         if source is not None and source.sha256 != entry["sha256"]:
-            warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
-
-
-def _changed(where: str | Path, noted: Mapping[str, str], source: SourceFile) -> str:
-    return (
-        f"{where}: was trained with another {noted['file']} than {source.file} is now "
-        f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"
-    )
+            warnings.warn(
+                f"{where}: {entry['file']} has changed since training: another {source.file} is "
+                f"loaded (SHA-256 {entry['sha256'][:12]}, now {source.sha256[:12]})",
+                ChangedCode,
+                stacklevel=2,
+            )

@@ -17,7 +17,7 @@ def lazy_exports(
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
         value = getattr(import_module(places[name]), name)
-        setattr(sys.modules[package], name, value)  # found directly the next time
+        setattr(sys.modules[package], name, value)  # next time, it is found directly
         return value
 
     def names_of_package() -> list[str]:

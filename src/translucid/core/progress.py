@@ -1,5 +1,4 @@
-"""How far a long piece of work is: a live bar on a terminal or in a notebook, a line now and then
-elsewhere."""
+"""Progress of long work: a live bar in a terminal or notebook, otherwise a line now and then."""
 
 import sys
 import time
@@ -14,7 +13,7 @@ PAUSE = 0.2  # seconds between two updates: each is a message to the browser
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of one; IPython on a terminal is none."""
+    """Whether this process is the kernel of a notebook, not IPython in a terminal."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel")
@@ -24,7 +23,7 @@ class NotebookBar:
     """Rows of label, count, bar and note."""
 
     def __init__(self) -> None:
-        self.console = self  # which prints, beside the bar
+        self.console = self  # has `print`, as rich's console does
         self._rows: list[dict[str, Any]] = []
         self._handle: Any = None
         self._began = self._last = time.monotonic()
@@ -50,7 +49,7 @@ class NotebookBar:
             self._show()
 
     def print(self, line: str, **options: Any) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print_line(line)
 
     def _show(self) -> None:
         self._last = time.monotonic()
@@ -80,16 +79,15 @@ class NotebookBar:
 
 
 def print_line(line: str) -> None:
-    """To standard error, where all that is no result goes."""
+    """Print to standard error, which is for everything but results."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Counts up to a total, and knows from what is done how fast it goes and how long the rest is.
+    """Counts up to a total, with rate and remaining time.
 
-    live=False: no bar, also on a terminal. every: without a bar, one line in so many seconds (none
-    unless given), the first with the first count if `at_once`. stays: the bar is left on the
-    screen at the end.
+    live: show a bar in a terminal. every: without a bar, seconds between two lines (default: no
+    lines); at_once: print the first line immediately. stays: keep the bar at the end.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class Progress:
             self._bar.stop()
 
     def restart(self) -> None:
-        """Another piece of the same work begins; when the last line was said is remembered."""
+        """Begin another part of the work; the pause between lines continues."""
         self._began = self._clock()
 
     @property
@@ -138,18 +136,18 @@ class Progress:
         return self._clock() - self._began
 
     def rate(self, done: int) -> float:
-        """So many a second."""
+        """Items per second."""
         return (done - self.start) / max(self.seconds, 1e-9)
 
     def left(self, done: int) -> str:
-        """`  3 min 5 s left`, once that can be told."""
+        """`  3 min 5 s left`; empty while the rate is unknown."""
         rate = self.rate(done)
         if self.total is None or rate <= 0:
             return ""
         return f"  {duration((self.total - done) / rate)} left"
 
     def move(self, done: int, note: str | None = None) -> None:
-        """So far now; `note` stands behind it, the rate and the time left unless given."""
+        """Set the count. note: text after it (default: the rate and the time left)."""
         if note is None:
             note = f"{self.rate(done):,.1f} {self.label}/s{self.left(done)}"
         if self._bar is not None:
@@ -159,7 +157,7 @@ class Progress:
             self.remark(f"{done:,}{of} {self.label}  {note}".rstrip())
 
     def move_part(self, name: str, done: int, total: int, *, visible: bool) -> None:
-        """A bar of its own for a part of the work, below the first."""
+        """A second bar for a part of the work."""
         if self._bar is None:
             return
         if name not in self._tasks:
@@ -167,13 +165,13 @@ class Progress:
         self._bar.update(self._tasks[name], completed=done, visible=visible)
 
     def remark(self, line: str) -> None:
-        """A line where no bar is, unless the last was just now."""
+        """Print a line if there is no bar and the last line is old enough."""
         if self._every is not None and self._clock() - self._last >= self._every:
             self._last = self._clock()
             self._say(line)
 
     def say(self, line: str) -> None:
-        """A line that must be seen, above the bar."""
+        """Print a line above the bar."""
         if self._bar is not None:
             self._bar.console.print(visible(line), highlight=False, markup=False)
         else:
@@ -181,7 +179,7 @@ class Progress:
 
 
 def _bar(stays: bool) -> Any:
-    """Where one can be seen: a notebook's, or rich's, which is imported here only."""
+    """A bar for a notebook or a terminal; None elsewhere."""
     if in_notebook():
         return NotebookBar()
     if not sys.stderr.isatty():
@@ -198,7 +196,7 @@ def _bar(stays: bool) -> Any:
         progress.TimeElapsedColumn(),
         console=Console(file=raw(sys.stderr)),
         transient=not stays,
-        redirect_stdout=sys.stdout.isatty(),  # what goes to a file is not for the screen
+        redirect_stdout=sys.stdout.isatty(),  # output to a file is not shown on the screen
     )
 
 

@@ -8,67 +8,33 @@ from typing import Any, TypeVar
 
 from translucid.core.errors import InputError
 
-# Names that other tools use, each with our names for it; the first that is allowed is suggested.
-OTHER_TOOLS: dict[str, tuple[str, ...]] = {
-    "accumulate_grad_batches": ("accumulate",),
-    "activation_function": ("activation",),
-    "batch_size": ("batch_tokens",),
-    "beam": ("beam_size",),
-    "beam_width": ("beam_size",),
-    "beams": ("beam_size",),
-    "bf16": ("precision",),
-    "checkpoint_every": ("save_every",),
-    "dim": ("d_model",),
-    "dtype": ("precision",),
-    "early_stopping": ("patience",),
-    "emb_size": ("d_model",),
-    "embed_dim": ("d_model",),
-    "embedding_size": ("d_model",),
-    "epochs": ("steps",),
-    "eval_every": ("evaluate_every",),
-    "eval_steps": ("evaluate_every",),
-    "ffn_dim": ("d_ff",),
-    "fp16": ("precision",),
-    "from_pretrained": ("start_from",),
-    "grad_clip": ("clip_norm",),
-    "gradient_accumulation_steps": ("accumulate",),
-    "hidden_dim": ("hidden", "d_model"),
-    "hidden_size": ("hidden", "d_model"),
-    "init_from": ("start_from",),
-    "intermediate_size": ("d_ff",),
-    "length_penalty": ("alpha",),
-    "log_steps": ("log_every",),
-    "logging_steps": ("log_every",),
-    "lr": ("learning_rate",),
-    "lr_scheduler": ("schedule",),
-    "max_epochs": ("steps",),
-    "max_grad_norm": ("clip_norm",),
-    "max_steps": ("steps",),
-    "n_embd": ("d_model",),
-    "n_epochs": ("steps",),
-    "n_head": ("heads",),
-    "n_heads": ("heads",),
-    "n_layer": ("layers",),
-    "n_layers": ("layers",),
-    "nbest": ("n_best",),
-    "nhead": ("heads",),
-    "num_attention_heads": ("heads",),
-    "num_beams": ("beam_size",),
-    "num_epochs": ("steps",),
-    "num_heads": ("heads",),
-    "num_hidden_layers": ("layers",),
-    "num_layers": ("layers",),
-    "num_return_sequences": ("n_best",),
-    "num_steps": ("steps",),
-    "num_train_epochs": ("steps",),
-    "pretrained": ("start_from",),
-    "save_steps": ("save_every",),
-    "scheduler": ("schedule",),
-    "val_every": ("evaluate_every",),
-    "warmup_steps": ("warmup",),
+# Our keys, each with the names that other tools use for it; the first allowed key is suggested.
+OTHER_TOOLS = {
+    "accumulate": "accumulate_grad_batches gradient_accumulation_steps",
+    "activation": "activation_function",
+    "alpha": "length_penalty",
+    "batch_tokens": "batch_size",
+    "beam_size": "beam beam_width beams num_beams",
+    "clip_norm": "grad_clip max_grad_norm",
+    "d_ff": "ffn_dim intermediate_size",
+    "hidden": "hidden_dim hidden_size",
+    "d_model": "dim emb_size embed_dim embedding_size hidden_dim hidden_size n_embd",
+    "evaluate_every": "eval_every eval_steps val_every",
+    "heads": "n_head n_heads nhead num_attention_heads num_heads",
+    "layers": "n_layer n_layers num_hidden_layers num_layers",
+    "learning_rate": "lr",
+    "log_every": "log_steps logging_steps",
+    "n_best": "nbest num_return_sequences",
+    "patience": "early_stopping",
+    "precision": "bf16 dtype fp16",
+    "save_every": "checkpoint_every save_steps",
+    "schedule": "lr_scheduler scheduler",
+    "start_from": "from_pretrained init_from pretrained",
+    "steps": "epochs max_epochs max_steps n_epochs num_epochs num_steps num_train_epochs",
+    "warmup": "warmup_steps",
 }
 
-# Keys that count something else than the name in another tool suggests.
+# Keys whose unit differs from that of the name in another tool.
 UNITS = {"steps": "updates of the weights, not epochs", "batch_tokens": "tokens, not examples"}
 
 # Values that other tools use, by the last part of the key, each with our value.
@@ -79,29 +45,29 @@ Value = TypeVar("Value")
 
 
 class OtherName(UserWarning):
-    """A value was given by the name that another tool has for it, and was accepted."""
+    """A value with the name that another tool has for it was accepted."""
 
 
 class Missing(InputError):
-    """Something that is needed was not given. `names` are the arguments that the message names."""
+    """A required argument is missing. names: the arguments in the message."""
 
     def __init__(self, message: str, names: Collection[str]) -> None:
         self.message, self.names = message, tuple(names)
         super().__init__(message)
 
     def as_options(self) -> str:
-        """The message for those who type options: x becomes --x."""
+        """The message with options: x becomes --x."""
         names = "|".join(re.escape(name) for name in self.names)
         return re.sub(rf"(?<![\w-])({names})(?![\w-])", r"--\1", self.message)
 
 
 def bare(name: str) -> str:
-    """What all spellings of a name share: W_Q, w_q, wq and --wq are one."""
+    """The common form of all spellings of a name: W_Q, w_q, wq and --wq are equal."""
     return name.lower().replace("_", "").replace("-", "")
 
 
 def spelt(name: str, known: Collection[str]) -> str:
-    """The known name of which this is another spelling, if it is of exactly one."""
+    """The known name that this is another spelling of, if there is exactly one."""
     if name in known:
         return name
     same = [other for other in known if bare(other) == bare(name)]
@@ -109,7 +75,7 @@ def spelt(name: str, known: Collection[str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """A word of a command; in double quotes where it needs any, which every shell reads."""
+    """Quote a word for the shell if necessary, in double quotes if possible."""
     if re.fullmatch(r"[\w.,:/=+-]+", word):
         return word
     return shlex.quote(word) if re.search(r'["$`!\\]', word) else f'"{word}"'
@@ -117,9 +83,9 @@ def quoted(word: str) -> str:
 
 def our_name(name: str, known: Iterable[str]) -> str | None:
     """The known name for what other tools call `name`, in any spelling."""
-    names = OTHER_TOOLS.get(name.lower().replace("-", "_"), ())
-    allowed = {*known}
-    return next((key for key in names if key in allowed), None)
+    theirs, allowed = name.lower().replace("-", "_"), {*known}
+    keys = (key for key, names in OTHER_TOOLS.items() if theirs in names.split())
+    return next((key for key in keys if key in allowed), None)
 
 
 def unit_note(name: str, key: str) -> str:

@@ -1,8 +1,8 @@
-"""What reaches a terminal: text as it is, and control characters in writing.
+"""Escape control characters in terminal output.
 
-Data, labels and names may hold sequences that set a terminal's title, clear its screen, answer in
-the user's name or turn text around. The command line makes them visible in one place, where it
-writes; what is piped on is not changed, since it is data.
+Data, labels and names may contain sequences that set a terminal's title, clear its screen, simulate
+input or reverse text. The command line escapes them in one place, where it writes; piped output is
+data and is not changed.
 """
 
 import re
@@ -19,17 +19,17 @@ _SHOWN = {
     if chr(number) not in "\n\t"
 }
 
-# Bold, dim, green and plain, as our own texts are printed: they move nothing and hide nothing.
+# Bold, dim, green and plain, used in our own output, are harmless.
 _STYLES = re.compile(r"(\x1b\[(?:0|1|2|32|1;32)m)")
 
 
 def visible(text: str) -> str:
-    """ESC becomes the four characters \\x1b; lines and tabs stay."""
+    """Escape control characters, such as ESC as \\x1b; line ends and tabs stay."""
     return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
 
 
 class _Visible:
-    """A stream that writes what is visible; in all else the stream that it wraps."""
+    """A stream that escapes what it writes; otherwise the stream that it wraps."""
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
@@ -44,13 +44,13 @@ class _Visible:
 
 
 def raw(stream: Any) -> Any:
-    """The stream itself, for what draws with control sequences of its own."""
+    """The wrapped stream, for output that uses control sequences."""
     return stream.raw if isinstance(stream, _Visible) else stream
 
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Messages are always for people; results are data unless a terminal shows them."""
+    """Escape standard error always, and standard output if it is a terminal."""
     before = {"stdout": sys.stdout, "stderr": sys.stderr}
     ours = {"stderr": _Visible(sys.stderr)}
     if sys.stdout is not None and sys.stdout.isatty():
@@ -61,5 +61,5 @@ def visible_output() -> Iterator[None]:
         yield
     finally:
         for name, stream in ours.items():
-            if getattr(sys, name) is stream:  # typer puts another there when a reader has left
+            if getattr(sys, name) is stream:  # typer replaces it when the pipe is closed
                 setattr(sys, name, before[name])

@@ -1,16 +1,16 @@
-"""The glass: how every intermediate of every model is read and replaced.
+"""Tracing: read and replace every intermediate value of a model.
 
-A part writes `x = trace("pattern", x)`. With `NO_TRACE` that is the identity and vanishes under
+A part calls `x = trace("pattern", x)`. With `NO_TRACE` that is the identity and vanishes under
 `torch.compile`. With a `Trace` the value is kept under its full name, such as
-`decoder.layers.2.cross_attention.pattern`, and may be replaced on the way. What each name means
-stands in `core/catalogue.py`.
+`decoder.layers.2.cross_attention.pattern`, and may be replaced. `core/catalogue.py` explains the
+names.
 
 Patterns are shell globs over full names: `*` crosses dots, so `*.pattern` is every attention
 pattern. A recurrent loop writes the same name once per position; reading joins the positions
 along axis 1, and `name@3` means position 3 alone, in patterns and in look-ups.
 
-A class of your own may override three hooks: `passes` (every value on its way), `keeps` (every
-value that matches `keep`) and `missing` (what is said about a name that is not there).
+Your own class may override three hooks: `passes` (every value), `keeps` (every value that matches
+`keep`) and `missing` (the message about an unknown name).
 """
 
 import re
@@ -26,19 +26,19 @@ from translucid.core.errors import TraceBudgetError, TraceError, UnknownPointErr
 
 Edit = Callable[[Tensor], Tensor] | Tensor | float
 
-DEFAULT_BUDGET = 2**30  # bytes: a small model is seen whole, a large one does not fill the machine
+DEFAULT_BUDGET = 2**30  # bytes: enough for all values of a small model
 
 
 class NoTrace:
-    """Nobody looks: every call is the identity."""
+    """Tracing is off: every call is the identity."""
 
-    scope = ""  # of the part that writes, such as decoder.layers.2
+    scope = ""  # of the calling part, such as decoder.layers.2
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return value
 
     def at(self, scope: str) -> "NoTrace":
-        """The same trace, for a part that stands under `scope`."""
+        """The same trace, for a part with the name `scope`."""
         return self
 
     def step(self, position: int) -> "NoTrace":
@@ -46,7 +46,7 @@ class NoTrace:
         return self
 
     def wants(self, *names: str) -> bool:
-        """Will anyone look at one of these points? If not, a part may use a fused kernel."""
+        """Whether one of these points is kept or edited; if not, a part may use a fused kernel."""
         return False
 
     def __repr__(self) -> str:
@@ -57,15 +57,15 @@ NO_TRACE = NoTrace()
 
 
 class Trace(NoTrace):
-    """What one run of a model computed, by name; and what to change while it runs.
+    """The values of one run of a model by name, and edits to make while it runs.
 
     keep: patterns of the points to keep.
     edit: pattern -> a function of the value, another value, or a number that fills it. Edits come
     before keeping.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
-    device: where to keep the values, such as "cpu"; by default where they were made.
-    by_hand: every part computes step by step, also where nobody looks inside: fused kernels give
-    the same numbers, but round differently.
+    device: where to keep the values, such as "cpu"; by default on their own device.
+    by_hand: compute every part step by step, also if it is not traced: fused kernels give the same
+    numbers, but round differently.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Trace(NoTrace):
         self._by_hand = by_hand
         self.bytes = 0
 
-    # ---- writing, by the parts ----
+    # ---- called by the parts ----
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return self._meet(name, None, value)
@@ -119,15 +119,15 @@ class Trace(NoTrace):
                 break
         return value
 
-    # ---- hooks, for classes of your own ----
+    # ---- hooks for subclasses ----
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-        """Every value that a part computes, after the edits; what is returned is kept and goes on
-        into the model. `position` is the place within a loop over time, None outside of one."""
+        """Called with every value after the edits; the model continues with the returned value,
+        which is kept. position: within a loop over time, None outside of one."""
         return value
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
-        """Every value whose name matches `keep`: by default it is stored, within the budget."""
+        """Called with every value that matches `keep`; by default stores it, within the budget."""
         size = value.numel() * value.element_size()
         if self._budget is not None and self.bytes + size > self._budget:
             raise TraceBudgetError(
@@ -148,7 +148,7 @@ class Trace(NoTrace):
         self.bytes += size
 
     def missing(self, name: str) -> str:
-        """What is said about a name that is asked for and not there."""
+        """The message about a name that is not in the trace."""
         if name in self._met:
             return f"{name} was computed but not kept; add it to keep"
         if not self._met:
@@ -162,8 +162,8 @@ class Trace(NoTrace):
             )
 
     def edits(self) -> NoTrace:
-        """A trace for the steps of a search that makes the same edits and keeps nothing; without
-        edits, nobody looks."""
+        """A trace for the steps of a search, with the same edits and without keeping; NO_TRACE if
+        there are none."""
         if not self._edit:
             return NO_TRACE
         edit = self.edit
@@ -175,20 +175,20 @@ class Trace(NoTrace):
             )
         return Trace([], edit=edit)
 
-    # ---- reading, by people ----
+    # ---- reading ----
 
     @property
     def edit(self) -> dict[str, Edit]:
-        """What is changed while the model runs, by pattern."""
+        """The edits by pattern."""
         return {pattern.glob: change for pattern, change in self._edit}
 
     @property
     def met(self) -> Set[str]:
-        """The names of all points that the model has computed so far, kept or not."""
+        """The names of all points computed so far, kept or not."""
         return self._met
 
     def written(self) -> Iterator[tuple[str, int | None, Tensor]]:
-        """What is kept, as the model wrote it: name, position within a loop or None, value."""
+        """The kept values in order: name, position within a loop or None, value."""
         for name, kept in self._values.items():
             if isinstance(kept, Tensor):
                 yield name, None, kept
@@ -196,14 +196,14 @@ class Trace(NoTrace):
                 yield from ((name, position, value) for position, value in kept.items())
 
     def drop(self, name: str) -> None:
-        """Forget one point that is kept."""
+        """Remove one kept point."""
         kept = self._values.pop(name)
         values = [kept] if isinstance(kept, Tensor) else kept.values()
         self.bytes -= sum(value.numel() * value.element_size() for value in values)
 
     def complete(self, other: "Trace") -> None:
-        """Take what is not kept here from another run of the same model on inputs of the same
-        shapes, in its order."""
+        """Add values that are not kept here from another run of the same model on inputs of the
+        same shapes, in its order."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):
@@ -211,7 +211,7 @@ class Trace(NoTrace):
         self._values, self._met, self.bytes = kept, self._met | other._met, other.bytes
 
     def clear(self) -> None:
-        """Forget what is kept: the trace can take another run."""
+        """Remove all kept values, so that the trace can be used for another run."""
         self._values, self.bytes = {}, 0
 
     def __getitem__(self, name: str) -> Tensor:
@@ -247,8 +247,7 @@ class Trace(NoTrace):
         return list(matching(tuple(self._values), pattern))
 
     def check(self) -> None:
-        """Raise if a pattern met no point: a misspelt edit must not pass for an edit without
-        effect."""
+        """Raise if a pattern matches no point, such as a misspelt edit."""
         for pattern in (*self._keep, *(glob for glob, _ in self._edit)):
             if pattern.glob != "*" and not any(pattern.covers(name) for name in self._met):
                 raise UnknownPointError(
@@ -261,7 +260,7 @@ class Trace(NoTrace):
 
 
 class _Scope(NoTrace):
-    """A trace as one part sees it: names get a prefix, and within a loop a position."""
+    """The trace of one part: adds a prefix to names, and the position within a loop."""
 
     def __init__(self, root: Trace, prefix: str, position: int | None) -> None:
         self._root, self._prefix, self._position = root, prefix, position
@@ -293,7 +292,7 @@ class _Pattern:
         self._position = int(position) if position else None
 
     def covers(self, name: str) -> bool:
-        """May the pattern match this name at some position?"""
+        """Whether the pattern matches this name at some position."""
         return self._all or self._regex.match(name) is not None
 
     def matches(self, name: str, position: int | None) -> bool:
@@ -302,13 +301,12 @@ class _Pattern:
         return self._all or self._regex.match(name) is not None
 
 
-# The same few patterns meet the names of the same few models again and again.
 _pattern = lru_cache(1024)(_Pattern)
 
 
 @lru_cache(256)
 def matching(names: tuple[str, ...], pattern: str) -> tuple[str, ...]:
-    """Those of the names that a pattern covers."""
+    """The names that a pattern matches."""
     glob = _pattern(pattern)
     return tuple(name for name in names if glob.matches(name, None))
 
@@ -331,14 +329,14 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
 
 
 def _ends(names: set[str]) -> list[str]:
-    """The last words of all points of the parts that were met: a fused kernel passes over some."""
+    """The last words of all points of these parts, also those that a fused kernel skips."""
     parts = {entry(name).partition(".")[0] for name in names}
     points = (key.split(".") for key in CATALOGUE)
     return sorted({point for part, point in points if part in parts})
 
 
 def _suggest(asked: str, names: set[str]) -> str:
-    """The nearest names; a pattern such as `*.patern` is compared with the last words alone."""
+    """Suggest names; a pattern such as `*.patern` is compared with the last words."""
     if "*" in asked:
         met, word = sorted({name.rpartition(".")[2] for name in names}), asked.rpartition(".")[2]
         close = [f"*.{end}" for end in nearest(word, met) or nearest(word, _ends(names))]

@@ -1,4 +1,4 @@
-"""The tensors of a network on disk: each once, in a file that is the same for the same weights."""
+"""Save and load the tensors of a network, each once; equal weights give equal files."""
 
 from math import prod
 from pathlib import Path
@@ -14,7 +14,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def own_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Parameters and what else the network saves; a table that two parts share has one name."""
+    """Parameters and saved buffers; a table shared by two parts has one name."""
     saved = network.state_dict()
     buffers = {name: value for name, value in network.named_buffers() if name in saved}
     return {name: p.data for name, p in network.named_parameters()} | buffers
@@ -25,7 +25,7 @@ def save_weights(network: nn.Module, path: Path) -> None:
 
 
 def declared_sizes(path: Path) -> list[int]:
-    """How many values each tensor of a file has, from its header alone, which fits the file."""
+    """The number of values of each tensor of a file, from its header."""
     try:
         with safe_open(str(path), "pt") as file:
             return [prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
@@ -53,15 +53,15 @@ def load_weights(network: nn.Module, path: Path) -> None:
 
 
 def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
-    """Refuse what would be another number in the network, or no number."""
+    """Refuse values that would change in the network or are not finite."""
     fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
     if not fits:
         raise InputError(
-            f"{path}: {name} holds {tensor.dtype}, but {wanted} is wanted; weights are floating "
-            "point numbers and nothing else becomes one silently"
+            f"{path}: {name} contains {tensor.dtype}, but {wanted} is needed; only floating point "
+            "numbers are converted"
         )
     if tensor.is_floating_point() and not tensor.isfinite().all():
         raise InputError(
-            f"{path}: {name} holds values that are not finite (NaN or infinity), so that nothing "
-            "this model says could be right; use an earlier checkpoint, or train it again"
+            f"{path}: {name} contains values that are not finite (NaN or infinity), so that all "
+            "results would be wrong; use an earlier checkpoint, or train it again"
         )

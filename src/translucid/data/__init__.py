@@ -1,4 +1,4 @@
-"""What models learn from: readers, tokenizers, batches, and toyland, the embedded world."""
+"""Data for models: readers, tokenizers, batches, and Toyland, the embedded world."""
 
 from typing import TYPE_CHECKING
 

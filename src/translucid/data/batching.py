@@ -1,8 +1,7 @@
-"""Batches of equal cost: similar lengths together, a token budget, little padding; also rows of
-one long text in order, and words as characters.
+"""Batches of similar lengths within a token budget; rows of one long text in order; padding.
 
 The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run continues with
-the batch it would have seen. Shapes: ids and mask (batch, length), True at real tokens.
+the same batches. Shapes: ids and mask (batch, length), True at tokens.
 """
 
 import math
@@ -19,25 +18,25 @@ from translucid.core.errors import ConfigError
 
 Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
 _MASK = (1 << 64) - 1
-_LITTLE = 0.02  # padding that is not worth looking for another way
-_FEW = 4  # batches in a neighbourhood, whose last one is seldom full
-_FILL = 0.9  # the share of the budget that real tokens take, about
-_OVERHEAD = 0.05  # of a batch, in slots per budget
+_LITTLE = 0.02  # fraction of padding that needs no improvement
+_FEW = 4  # batches in a neighbourhood, the last of which is seldom full
+_FILL = 0.9  # approximate fraction of the budget without padding
+_OVERHEAD = 0.05  # cost of a batch, as a fraction of the budget
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """Batches as arrays of item numbers, all views of one: a corpus may have millions of items.
-    `tokens` are real ones; `slots` counts padding too."""
+    """Batches as arrays of item numbers, all views of one array, for millions of items. tokens:
+    without padding; slots: with padding."""
 
     batches: list[NDArray[np.int64]]
     tokens: int
     slots: int
-    shapes: int  # how many different tensor shapes occur
+    shapes: int  # number of different tensor shapes
 
     @property
     def padding(self) -> float:
-        """The fraction of all slots that is padding."""
+        """The fraction of padding."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
     def lines(self) -> list[str]:
@@ -59,12 +58,11 @@ def plan_batches(
     max_items: int | None = None,
     shuffle: bool = True,
 ) -> BatchPlan:
-    """Every item exactly once, in batches whose padded size stays within the budget.
+    """Every item exactly once, in batches whose padded size is within the budget.
 
-    An item has one length, or several (source and target); the padded size of a batch is its
-    number of items times the longest length of each side, summed over the sides. Lengths are
-    padded to a `multiple`, for fewer shapes. Without `shuffle` the longest come first, as decoding
-    likes it.
+    An item has one length, or several (source and target). The padded size of a batch is its number
+    of items times the sum of the longest length of each side. Lengths are padded to a `multiple`,
+    for fewer shapes. Without `shuffle`, the longest come first, for decoding.
     """
     if budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
         raise ConfigError(
@@ -77,7 +75,7 @@ def plan_batches(
     sides = sides.reshape(len(sides), -1)  # (items, sides)
     padded = -(-sides // multiple) * multiple
     _check_fits(padded, budget)
-    # Shuffled before they are sorted, items of equal lengths meet others in every epoch.
+    # Shuffle before sorting, so that items of equal lengths are mixed anew in every epoch.
     items = permutation(len(sides), seed, epoch) if shuffle else np.arange(len(sides))
     most = max_items or len(sides)
     ways = [_cut(items[_serpentine(padded[items])], padded, budget, most)]
@@ -107,8 +105,8 @@ def _check_fits(padded: NDArray[np.int64], budget: int) -> None:
 
 
 def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort by the last side, longest first (the first item of a batch then decides its shape);
-    within equal ones by the others, up and down in turn, so that nothing jumps in between."""
+    """Sort by the last side, longest first (so that the first item decides the shape of a batch);
+    then by the other sides, alternately up and down, so that lengths change gradually."""
     last = padded[:, -1]
     others = padded[:, :-1].sum(axis=1)
     ranks = np.unique(last, return_inverse=True)[1]
@@ -118,8 +116,8 @@ def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
 def _neighbourhoods(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int
 ) -> list[NDArray[np.int64]]:
-    """Items of similar lengths on all sides: halve the set along the side where it saves most
-    padding, until a part makes a few batches. Better than sorting where batches are large."""
+    """Sets of items with similar lengths on all sides: halve the set along the side that saves most
+    padding, until a part is a few batches. Better than sorting for large batches."""
     batches = math.ceil(padded[items].sum() / (_FILL * budget))
     if batches <= _FEW:
         return [items]
@@ -137,7 +135,7 @@ def _neighbourhoods(
 def _cut_best(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
-    """Longest first, by the side that leaves less padding."""
+    """Longest first, by the side with less padding."""
     ways = []
     for side in range(padded.shape[1]):
         rest = padded[items].sum(axis=1) - padded[items, side]
@@ -149,10 +147,10 @@ def _cut_best(
 def _cut(
     order: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
-    """As many items as the budget holds, again and again."""
+    """Split into batches, each with as many items as the budget allows."""
     batches = []
     start = 0
-    one_side = padded.shape[1] == 1  # then the first of a batch is its longest, and all is said
+    one_side = padded.shape[1] == 1  # then the first item is the longest
     while start < len(order):
         most = min(max_items, budget // max(1, int(padded[order[start]].sum())))
         block = order[start : start + most]
@@ -173,7 +171,7 @@ def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
 
 
 def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of every batch: its items, and the longest of each side. (batches, 1 + sides)"""
+    """Number of items and longest length of each side, (batches, 1 + sides)."""
     items = np.array([len(batch) for batch in batches])
     starts = items.cumsum() - items
     max_lengths = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
@@ -188,15 +186,13 @@ def _slots_per_batch(
 
 
 def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
-    """Padding costs time, and so does one more batch."""
+    """Slots of all batches, plus an overhead for each batch."""
     return sum((_slots_per_batch(batches, padded) + _OVERHEAD * budget).tolist())
 
 
 def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
-    """0 to n - 1 in an order that depends on nothing else, not even on a library's version.
-
-    Each number gets a key by splitmix64 (https://prng.di.unimi.it/splitmix64.c); the keys are
-    sorted.
+    """0 to n - 1 in an order that does not depend on the version of a library: sorted by keys of
+    splitmix64 (https://prng.di.unimi.it/splitmix64.c).
     """
     start = 0
     for part in (seed, epoch, stream):
@@ -216,7 +212,7 @@ def pad(
     sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Right-padded ids and their mask, True at tokens, both (batch, length)."""
-    # By numpy: torch reads a list of numbers several times as slowly, and a GPU waits for batches.
+    # With numpy, since torch is several times slower at reading lists.
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     max_length = int(lengths.max()) if len(sequences) else 0
     length = -(-max_length // multiple) * multiple
@@ -226,18 +222,18 @@ def pad(
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
-MAX_BYTES = 20  # characters of a word; where it begins and how it ends tell the most
+MAX_BYTES = 20  # of a word; its beginning and end are the most informative
 
 
 def spell(word: str) -> bytes:
-    """The word's bytes; of a long one its beginning and its end."""
+    """The bytes of a word; for a long one, its beginning and end."""
     characters = word.encode()
     half = MAX_BYTES // 2
     return characters if len(characters) <= MAX_BYTES else characters[:half] + characters[-half:]
 
 
 def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
-    """(batch, length, characters), as long as the longest row and as wide as the longest word."""
+    """Padded bytes plus 1, (batch, length, characters); 0 is padding."""
     length = max((len(row) for row in rows), default=0)
     width = max((len(word) for row in rows for word in row), default=0)
     padded = np.zeros((len(rows), length, max(width, 1)), dtype=np.int64)
@@ -251,11 +247,10 @@ def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
 def plan_streams(
     lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0
 ) -> BatchPlan:
-    """Every row exactly once. lengths: (rows, 1), all alike but the last of the text.
+    """Every row exactly once. lengths: (rows, 1), equal except for the last row of the text.
 
-    An epoch begins at a row of its own, and behind the last row of the text comes the first: so
-    rows meet others in every epoch. The last streams may end before the others; then batches have
-    fewer rows.
+    An epoch begins at a random row and wraps around, so that batches differ between epochs. The
+    last streams may be shorter; then batches have fewer rows.
     """
     rows, max_length = len(lengths), int(lengths.max())
     streams = max(min(budget // max_length, rows), 1)

@@ -1,10 +1,10 @@
-"""Sequence packing: several texts in one row of a batch, so that hardly any of it is padding.
+"""Sequence packing: several texts in one row of a batch, with hardly any padding.
 
-For language models, documents are cut into full rows. For pairs and labelled texts, which lengths
-share a row is found once: texts are placed, longest first, into the first row with room for all
-their sides (first-fit decreasing, Johnson 1973). In every epoch, texts of equal lengths change
-places and rows are combined anew, which takes no time. Token masks hold the number of each token's
-text, counted from 1, and 0 at padding: see `parts.masks`.
+For language models, documents are cut into full rows. For pairs and labelled texts, lengths are
+assigned to rows once: longest first, to the first row with room for all sides (first-fit
+decreasing, Johnson 1973). In every epoch, texts of equal lengths swap places and rows are combined
+anew, which takes no time. Token masks contain the number of each token's text, from 1, and 0 at
+padding: see `parts.masks`.
 """
 
 from array import array
@@ -20,23 +20,23 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import BatchPlan, permutation
 
-ROW = 64  # tokens of a row, unless a text is longer: attention is cheap up to there
-MULTIPLE = 8  # of which the lengths of rows are
-CHUNK = 4096  # texts that are laid into rows together
+ROW = 64  # tokens of a row, unless a text is longer; attention is cheap up to 64
+MULTIPLE = 8  # of the lengths of rows
+CHUNK = 4096  # texts packed together
 
 
 @dataclass(frozen=True, eq=False)
 class PackedPlan(BatchPlan):
     """Batches in which each row has several items."""
 
-    rows: list[list[NDArray[np.int64]]]  # of every batch, the items of each row
+    rows: list[list[NDArray[np.int64]]]  # the items of each row, for every batch
 
 
 class Packing:
     """Rows for items of these sizes (items, sides)."""
 
     def __init__(self, sizes: NDArray[np.int64], budget: int) -> None:
-        """budget: tokens of a batch, padding and all sides counted."""
+        """budget: tokens of a batch, with padding, of all sides."""
         self.lengths = row_lengths(sizes)
         self._sizes = sizes
         chosen = permutation(len(sizes), 0, 0)
@@ -48,7 +48,7 @@ class Packing:
         self._kinds = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
 
     def plan(self, seed: int, epoch: int) -> PackedPlan:
-        """Every item exactly once: a function of the sizes, the seed and the epoch alone."""
+        """Every item exactly once; a pure function of sizes, seed and epoch."""
         moved = np.empty(len(self._sizes), np.int64)
         order = permutation(len(self._sizes), seed, epoch)
         moved[np.argsort(self._kinds, kind="stable")] = order[
@@ -67,7 +67,7 @@ class Packing:
 
 
 def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
-    """Of each side: as much room as its tokens need beside those of the longest side."""
+    """The row length of each side, in proportion to its tokens."""
     max_lengths, tokens = sizes.max(axis=0), sizes.sum(axis=0)
     wanted = np.maximum(np.ceil(ROW * tokens / tokens.max()).astype(np.int64), max_lengths)
     return tuple((-(-wanted // MULTIPLE) * MULTIPLE).tolist())
@@ -76,14 +76,14 @@ def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
 def _fill(
     items: NDArray[np.int64], sizes: NDArray[np.int64], lengths: tuple[int, ...]
 ) -> list[NDArray[np.int64]]:
-    """First-fit decreasing, by the side that takes more of its row."""
+    """First-fit decreasing, by the side that fills more of its row."""
     fractions = (sizes[items] / np.array(lengths)).max(axis=1)
     order = items[np.argsort(-fractions, kind="stable")]
     left = np.repeat(np.array(lengths)[:, None], len(items), axis=1)  # (sides, rows)
     rows: list[list[int]] = []
     for item, size in zip(order.tolist(), sizes[order], strict=True):
         fits = (left[:, : len(rows) + 1] >= size[:, None]).all(axis=0)
-        row = int(fits.argmax())  # the last of these rows is empty: there is always one
+        row = int(fits.argmax())  # the last of these rows is empty, so one always fits
         if row == len(rows):
             rows.append([])
         rows[row].append(item)
@@ -92,7 +92,7 @@ def _fill(
 
 
 class PackedTexts:
-    """Many texts as one array of ids: rows are put together without a loop over tokens."""
+    """Many texts as one array of ids, to join rows without a loop over tokens."""
 
     def __init__(self, texts: Iterable[Sequence[int]], count: int) -> None:
         lengths = array("q")
@@ -110,8 +110,8 @@ class PackedTexts:
     def join(
         self, rows: Sequence[NDArray[np.int64]], pad_id: int, *, count: int, length: int
     ) -> tuple[Tensor, Tensor]:
-        """The texts of each row one after the other: ids, and the number of each token's text, both
-        (count, length). Rows that are not there are padding."""
+        """Concatenate the texts of each row: ids and the number of each token's text, both
+        (count, length). Missing rows are padding."""
         chosen = np.concatenate(rows)
         lengths = self.lengths[chosen]
         per_row = np.array([len(row) for row in rows])
@@ -143,15 +143,14 @@ def pack(
 ) -> Packed:
     """All documents, each ended by eos, as one stream cut into full rows.
 
-    The stream begins with bos, so that every token of every document is a target exactly once, and
-    an input exactly once but for the last eos. Rows share one token: the last target of a row is
-    the first input of the next. Only the last row is padded.
+    The stream begins with bos, so that every token of every document is a target exactly once. The
+    last target of a row is the first input of the next. Only the last row is padded.
     """
     if length < 1:
         raise ConfigError(f"length = {length}: a row needs at least 1 token")
     parts = [torch.tensor([*document, eos]) for document in documents]
     if not parts:
-        raise InputError("there is no document to pack")
+        raise InputError("there are no documents to pack")
     stream = torch.cat([torch.tensor([bos]), *parts])
     targets = len(stream) - 1
     rows = -(-targets // length)

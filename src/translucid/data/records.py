@@ -1,8 +1,7 @@
-"""What users bring, one record at a time; `line` is where it stands in its file, from 1 on.
+"""Records: examples of users' files, each with its line number, from 1.
 
-A record says what of it is text, what is a label and what makes it the same example as another.
-Whoever counts, compares or tokenizes records asks for that and needs no list of their kinds, so
-that a record of a task of one's own works as these do: derive it from `Record`.
+A record defines its texts, its labels and when it equals another one, so that code that counts,
+compares or tokenizes records works for every kind. Records of your own tasks derive from `Record`.
 """
 
 from collections.abc import Hashable
@@ -11,67 +10,67 @@ from typing import ClassVar
 
 
 class Record:
-    """One example as it stands in a file. A class of one's own is a frozen dataclass."""
+    """One example of a file. Your own class is a frozen dataclass."""
 
     __slots__ = ()
-    sides: ClassVar[tuple[str, ...]] = ("text",)  # what its texts are called
-    # Running text: short lines repeat by nature, and empty ones are kept on purpose.
+    sides: ClassVar[tuple[str, ...]] = ("text",)  # names of its texts
+    # Running text, in which short lines repeat and empty lines may be kept.
     running: ClassVar[bool] = False
 
     line: int
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that a tokenizer reads of it, one for each side."""
+        """The texts to tokenize, one for each side."""
         return ()
 
     def texts_of(self, side: str) -> tuple[str, ...]:
-        """The text of one side; all of them if no side is called so."""
+        """The text of one side; all texts if there is no such side."""
         if side not in self.sides:
             return self.texts
         return (self.texts[self.sides.index(side)],)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes or tags that stand in it."""
+        """Its classes or tags."""
         return ()
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The numbers that a model reads of it."""
+        """Its numeric inputs."""
         return ()
 
     @property
     def question(self) -> str | None:
-        """The part that is asked, where its answer is a text of its own."""
+        """The input, if the answer is a text of its own."""
         return None
 
     @property
     def asked(self) -> str:
-        """As people would type it to ask for an answer."""
+        """The input as people would type it."""
         return self.texts[0]
 
     @property
     def answer(self) -> str | None:
-        """The right answer, as people would type it; None where there is none."""
+        """The right answer as people would type it; None if there is none."""
         return None
 
     @property
     def stratum(self) -> Hashable:
-        """Of what kind it is, for parts of the data that each have as much of every kind: its
-        labels, else the length of its texts; a float is put into quantiles."""
+        """The key for stratified splits: its labels, else the length of its texts; a float is put
+        into quantiles."""
         if self.labels:
             return frozenset(self.labels)
         return sum(map(len, self.texts)).bit_length()
 
     @property
     def inputs_key(self) -> Hashable:
-        """Equal for two records if a model reads the same."""
+        """Equal for two records with the same inputs."""
         return self.values or self.texts
 
     @property
     def whole_key(self) -> Hashable:
-        """Equal for two records if all but their lines is the same."""
+        """Equal for two records that differ only in their lines."""
         return tuple(getattr(self, f.name) for f in fields(self) if f.name != "line")  # type: ignore[arg-type]
 
 
@@ -156,7 +155,7 @@ class Pair(Record):
 
 @dataclass(frozen=True, slots=True)
 class SimilarPair(Record):
-    """Two texts that mean the same, or how much alike they are: 1 the same, 0 nothing."""
+    """Two texts with the same meaning, or with a similarity: 1 the same, 0 unrelated."""
 
     sides: ClassVar[tuple[str, ...]] = ("source", "target")
 

@@ -1,7 +1,6 @@
-"""From words to subwords and back: one label per word, spans of characters for people.
+"""Labels of words on subwords, and spans of characters.
 
-The label of a word sits on its first subword; the others are ignored by the loss and when the
-predictions are read.
+The first subword of a word has its label; the loss and the predictions ignore the others.
 """
 
 import re
@@ -12,13 +11,13 @@ from translucid.core.errors import InputError
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 _TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
-# BILOU writes Last and Unit where BIOES writes End and Single.
+# BILOU has Last and Unit, BIOES has End and Single.
 _SAME = {"L": "E", "U": "S"}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` to `end` (not included) of a text, and what they are."""
+    """Characters `start` to `end` (not included) of a text, with a label."""
 
     start: int
     end: int
@@ -27,7 +26,7 @@ class Span:
 
 
 def first_subwords(word_index: Sequence[int | None]) -> list[int]:
-    """The place of each word's first subword: where its label is."""
+    """The place of the first subword of each word."""
     places: dict[int, int] = {}
     for place, word in enumerate(word_index):
         if word is not None:
@@ -36,19 +35,19 @@ def first_subwords(word_index: Sequence[int | None]) -> list[int]:
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Where the words of a running text are; signs are words of their own."""
+    """The places of the words of a text; punctuation marks are words."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def mark_and_label(tag: str) -> tuple[str, str]:
-    """B-PER -> B, PER; the marks of BILOU as those of BIOES."""
+    """B-PER -> B, PER; marks of BILOU become those of BIOES."""
     mark, dash, label = tag.partition("-")
     return (_SAME.get(mark, mark), label) if dash else ("", tag)
 
 
 def scheme_of(tags: Collection[str]) -> str | None:
-    """How a set of tags marks spans; None: it marks none, as parts of speech. Whether B- begins
-    every span (IOB2) or only one right behind another of its label (IOB1), a set cannot tell."""
+    """The tagging scheme of a set of tags; None if they mark no spans, such as parts of speech.
+    IOB1 and IOB2 cannot be distinguished by their tags."""
     if not all(_TAG.fullmatch(tag) for tag in tags):
         return None
     marks = {tag[0] for tag in tags if tag != "O"}
@@ -64,8 +63,7 @@ def scheme_of(tags: Collection[str]) -> str | None:
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
     """(first word, last word + 1, label) of each chunk in IOB, BIOES or BILOU tags.
 
-    An I- that continues nothing of its own label opens a chunk, as conlleval reads it; with
-    `strict` it is no chunk.
+    An I- after another label begins a chunk, as in conlleval; with `strict` it is ignored.
     """
     opening = ("B", "S") if strict else ("B", "S", "I", "E")
     spans: list[tuple[int, int, str]] = []
@@ -84,9 +82,9 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
 
 
 def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
-    """The chunks of a tagged text as spans of its characters; `places` says where its words are.
+    """The chunks of a tagged text as spans of characters. places: of its words.
 
-    Tags without B-, I- and so on (parts of speech) make one span per word.
+    Tags without marks such as B- and I- (parts of speech) give one span per word.
     """
     if len(places) != len(tags):
         raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")

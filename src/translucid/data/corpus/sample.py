@@ -20,7 +20,7 @@ from translucid.data.readers.lines import (
     read_lines,
 )
 from translucid.data.readers.loading import Loading
-from translucid.data.tokenizers.limits import MAX_BYTES
+from translucid.data.tokenizers.pipelines import MAX_BYTES
 
 SAMPLE = 100_000_000  # bytes: far more than a vocabulary of usual size needs
 _BLOCKS = 1000  # more would only be slower, fewer could miss a region

@@ -183,8 +183,7 @@ def open_delimited(
         before.append((line, first))
     elif rule.header is None:
         loading.notes.append(
-            f"line {line} was taken as the header: {_listed(names)} (data.header=false if it is "
-            "data)"
+            f"line {line} is read as the header: {_listed(names)} (data.header=false if it is data)"
         )
     checked = _check_width(path, chain(before, after, rows), len(first), line)
     hint = ""

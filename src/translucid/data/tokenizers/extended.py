@@ -1,7 +1,7 @@
-"""A tokenizer that knows more words: the ids that it had stay, new ones come behind them.
+"""Extend the vocabulary of a tokenizer: existing ids stay, new ones follow.
 
-Words that a text has often and that are cut into many tokens become one. Of byte pairs that takes
-new merges, after all others, so that a text without these words is cut as before.
+Words that are frequent in the texts and split into many tokens become one token. With byte pairs,
+new merges come after all others, so that texts without these words are split as before.
 """
 
 import json
@@ -17,26 +17,26 @@ from translucid.data.tokenizers.files import rebuilt
 from translucid.data.tokenizers.imported import Imported, merges_of, vocabulary
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
-LEAST, PIECES, MOST = 5, 3, 2000  # how often a word occurs, into how many it is cut; new words
+LEAST, PIECES, MOST = 5, 3, 2000  # occurrences and tokens of a word; number of new words
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass
 class Extension:
-    """A tokenizer with new tokens, and for each of them the tokens that stood for its text."""
+    """A tokenizer with new tokens, and for each the tokens that encoded it before."""
 
     tokenizer: Tokenizer
     parts: list[list[int]] = field(default_factory=list)
 
 
 def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
-    """With the words of these texts that it lacks."""
+    """Add the words of these texts that the tokenizer lacks."""
     data = json.loads(tokenizer.spec)
     model, imported = data["model"], tokenizer.source
     if imported is not None:
         _check(imported, data)
     elif tokenizer.kind == "bytes":
-        return Extension(tokenizer)  # which has every byte and nothing else
+        return Extension(tokenizer)  # its vocabulary is complete
     add = _Adding(tokenizer, model)
     if model["type"] == "WordLevel" and imported is None:
         add.whole_words(texts)
@@ -51,8 +51,8 @@ def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
 
 
 def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Frequent words with the tokens that they are cut into inside a text, if these are many or
-    unknown; the most frequent first."""
+    """Frequent words, most frequent first, with the tokens that they are split into inside a text,
+    if these are many or unknown."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
     words: list[tuple[str, list[int]]] = []
@@ -78,7 +78,7 @@ class _Adding:
             scores += [[name, 0.0] for name in self.names[len(scores) :]]
 
     def whole_words(self, texts: Iterable[str]) -> None:
-        """All that occurs more than once: what is no token of such a vocabulary is unknown."""
+        """Add all words that occur more than once, which were unknown."""
         kind = self.tokenizer.own_kind
         learnt = Tokenizer.train(kind, texts, min_frequency=1 if kind == "char" else 2)
         for piece in learnt.vocab:
@@ -96,10 +96,10 @@ class _Adding:
                 self._append(self.tokenizer.normalised(word) if unknown else joined, ids)
             case "Unigram" if not unknown:
                 total = sum(self.model["vocab"][i][1] for i in ids)
-                self._append("".join(names), ids, score=total / 2)  # likelier than its pieces
+                self._append("".join(names), ids, score=total / 2)  # more probable than its pieces
 
     def _merge(self, names: Sequence[str], ids: Sequence[int]) -> None:
-        """One merge after the other, from the left."""
+        """Add merges from the left."""
         whole = names[0]
         for count, name in enumerate(names[1:], start=2):
             self.model["merges"].append([whole, name])
@@ -119,7 +119,7 @@ class _Adding:
 
 
 def _check(imported: Imported, data: dict[str, Any]) -> None:
-    """Refuse what new ids would break."""
+    """Refuse tokenizers that new ids would break."""
     model = data["model"]
     inside = {i for i, _ in vocabulary(model)}
     added = [t for t in data.get("added_tokens") or [] if t["id"] not in inside]
@@ -128,9 +128,9 @@ def _check(imported: Imported, data: dict[str, Any]) -> None:
         model["type"] == "BPE" and model.get("continuing_subword_prefix")
     )
     if imported.tokens is not None or plain or suffixed:
-        why = f"it has added tokens ({plain[0]!r})" if plain else "of the form of its vocabulary"
+        why = f"of its added tokens ({plain[0]!r})" if plain else "of the form of its vocabulary"
         raise InputError(
-            f'tokenizer.vocabulary = "extend": this tokenizer cannot be extended, since {why}; '
+            f'tokenizer.vocabulary = "extend": this tokenizer cannot be extended because {why}; '
             'use "keep" or "replace"'
         )
     if model["type"] == "BPE":

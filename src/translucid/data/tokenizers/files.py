@@ -1,8 +1,8 @@
 """A tokenizer on disk: the hub's tokenizer.json, its short configuration, and our fingerprint.
 
-Of a tokenizer that was trained here, only the vocabulary is taken from the file. How text is split
-and joined comes from the kind, so a tokenizer.json that was changed cannot bring its own regular
-expressions. Of one that came with a model the file is taken as it is, after checks (imported.py).
+For a tokenizer trained here, only the vocabulary is read from the file. The kind decides how text
+is split and joined, so a manipulated tokenizer.json cannot bring its own regular expressions. The
+file of a tokenizer that came with a model is used as it is, after checks (imported.py).
 """
 
 import hashlib
@@ -28,66 +28,58 @@ from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, fi
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 
 TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
-FORMAT = 1  # raised when a kind starts to split text in another way
+FORMAT = 1  # to be raised if a kind splits text differently
 MAX_FILE = 128 << 20
 _LEARNT = ("vocab", "merges")
+_ROLES = ("pad", "bos", "eos", "unk", "mask")
 
 
 def fingerprint(kind: Kind, backend: Backend) -> str:
-    """sha256 over what decides the ids; not over the file, whose layout the library may change."""
+    """SHA-256 of what decides the ids; not of the file, whose layout the library may change."""
     model = json.loads(backend.to_str())["model"]
-    content: dict[str, Any] = {"format": FORMAT, "kind": kind, "special": SPECIAL}
-    content |= {key: model[key] for key in _LEARNT if key in model}
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    learnt = {key: model[key] for key in _LEARNT if key in model}
+    return _digest({"kind": kind, "special": SPECIAL, **learnt})
 
 
 def imported_fingerprint(imported: Imported) -> str:
-    content = {
-        "format": FORMAT, "kind": IMPORTED, "special": asdict(imported.special),
-        "hidden": imported.hidden, "tokens": imported.tokens, "spec": imported.data,
-    }  # fmt: skip
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode(errors="surrogatepass")).hexdigest()
+    return _digest({
+        "kind": IMPORTED, "special": asdict(imported.special), "hidden": imported.hidden,
+        "tokens": imported.tokens, "spec": imported.data,
+    })  # fmt: skip
+
+
+def _digest(content: dict[str, Any]) -> str:
+    canonical = json.dumps({"format": FORMAT} | content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def write_imported(folder: Path, imported: Imported, digest: str) -> None:
-    names, special = imported.names, imported.special
-    meta = {
-        "format": FORMAT,
-        "kind": IMPORTED,
-        "tokens": len(names),
-        "special": asdict(special),
-        "hidden": imported.hidden,
-        "limit": imported.tokens,
-        "fingerprint": digest,
-        "sha256": hashlib.sha256(imported.spec.encode()).hexdigest(),
-    }
-    roles = {"pad": special.pad, "bos": special.bos, "eos": special.eos, "unk": special.unk,
-             "mask": special.mask}  # fmt: skip
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{role}_token": names[i] for role, i in roles.items() if i is not None},
-        "clean_up_tokenization_spaces": False,
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / TOKENIZER, imported.spec)
-    _replace(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    _replace(folder / META, json.dumps(meta, indent=2) + "\n")
+    names, special = imported.names, asdict(imported.special)
+    roles = {role: names[special[role]] for role in _ROLES if special[role] is not None}
+    more = {"special": special, "hidden": imported.hidden, "limit": imported.tokens}
+    _write(folder, IMPORTED, imported.spec, len(names), roles, digest, more)
 
 
 def write(folder: Path, kind: Kind, backend: Backend, digest: str) -> None:
-    text = backend.to_str(pretty=True)
-    meta = {
-        "format": FORMAT,
-        "kind": kind,
-        "tokens": backend.get_vocab_size(),
-        "fingerprint": digest,
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
-    }
+    roles = dict(zip(_ROLES, SPECIAL, strict=False))
+    size = backend.get_vocab_size()
+    _write(folder, kind, backend.to_str(pretty=True), size, roles, digest, {})
+
+
+def _write(
+    folder: Path,
+    kind: str,
+    text: str,
+    size: int,
+    roles: dict[str, str],
+    digest: str,
+    more: dict[str, Any],
+) -> None:
+    meta = {"format": FORMAT, "kind": kind, "tokens": size} | more
+    meta |= {"fingerprint": digest, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=True)),
+        **{f"{role}_token": name for role, name in roles.items()},
         "clean_up_tokenization_spaces": False,
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +89,7 @@ def write(folder: Path, kind: Kind, backend: Backend, digest: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """A reader finds the old file or the new one, never half of it."""
+    """Write a file in one step: readers see the old one or the new one."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, "utf-8", newline="\n")
     os.replace(part, path)
@@ -113,8 +105,8 @@ def read(folder: Path) -> "tuple[Kind, Backend] | Imported":
     raw = _bytes(folder / TOKENIZER)
     if hashlib.sha256(raw).hexdigest() != meta.get("sha256"):
         raise TokenizerMismatchError(
-            f"{folder / TOKENIZER}: the file is not the one that was saved (its sha256 differs "
-            f"from {META}); restore it, or save the tokenizer again"
+            f"{folder / TOKENIZER} is not the file that was saved (its sha256 differs from "
+            f"{META}); restore it, or save the tokenizer again"
         )
     if meta["kind"] == IMPORTED:
         imported = _imported(raw, meta, folder)
@@ -152,7 +144,9 @@ def rebuilt(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
     plain = json.loads(blank(kind).to_str())
     model = data.get("model")
     if not isinstance(model, dict) or model.get("type") != plain["model"]["type"]:
-        raise InputError(f"{path}: holds no {plain['model']['type']} model, as a {kind} one should")
+        raise InputError(
+            f"{path} contains no {plain['model']['type']} model, which a {kind} tokenizer needs"
+        )
     plain["model"] |= {key: model[key] for key in _LEARNT if key in model}
     check_pieces((str(piece) for _, piece in vocabulary(plain["model"])), str(path))
     return finish(Backend.from_str(json.dumps(plain)))
@@ -164,13 +158,13 @@ def _bytes(path: Path) -> bytes:
             return file.read()
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read ({error.strerror}); a tokenizer's folder holds {TOKENIZER} "
-            f"and {META}, written by Tokenizer.save"
+            f"{path} cannot be read ({error.strerror}); the folder of a tokenizer contains "
+            f"{TOKENIZER} and {META}, written by Tokenizer.save"
         ) from None
 
 
 def _object(path: Path, raw: bytes) -> dict[str, Any]:
     value = parsed_json(raw, str(path), MOST_PARTS)
     if not isinstance(value, dict):
-        raise InputError(f"{path}: holds {type(value).__name__}, not an object")
+        raise InputError(f"{path} contains a {type(value).__name__}, not an object")
     return value

@@ -1,8 +1,8 @@
-"""A tokenizer that came with a model: its tokenizer.json as it is, and the roles of its tokens.
+"""A tokenizer that came with a model: its tokenizer.json, and the roles of its tokens.
 
-The file's own normalizer, pre-tokenizer and model split the text. What it has besides is left out:
-truncation, padding, random merges, and the template, which is a `Frame` here. Special tokens are
-put out of the reach of text: a literal `</s>` stays text, whatever the model is.
+The file's own normalizer, pre-tokenizer and model split the text. Truncation, padding, random
+merges and the template (a `Frame` here) are left out. Text never produces special tokens: a literal
+`</s>` stays text, whatever the model is.
 """
 
 import json
@@ -17,7 +17,7 @@ from tokenizers.models import BPE
 
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import parsed_json
-from translucid.data.tokenizers import limits, patterns
+from translucid.data.tokenizers import patterns, pipelines
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.data.tokenizers.surface import Spelling, spelt, steps
 from translucid.data.tokenizers.trial import try_out
@@ -25,44 +25,44 @@ from translucid.data.tokenizers.trial import try_out
 IMPORTED: Literal["imported"] = "imported"
 MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
 MOST_TOKENS = 1 << 20
-MOST_GAPS = 10_000  # ids without a token, besides one for each token
+MOST_GAPS = 10_000  # ids without a token, in addition to one per token
 MOST_PARTS = 2 << 20  # lists and objects of a tokenizer.json: one for each merge
-LONGEST_PIECE = 1024  # characters: the library's tables are as deep as the longest is long
-LONGEST_USUAL = 256  # above it, a text may take long, and less of it is read at once
+LONGEST_PIECE = 1024  # characters: the depth of the library's tables
+LONGEST_USUAL = 256  # above it, encoding may be slow, so texts must be shorter
 LONGEST_WORD = 1000  # characters of WordPiece's `max_input_chars_per_word`
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of an added token
 BPE_OPTIONS = {
     "unk_token": str, "continuing_subword_prefix": str, "end_of_word_suffix": str,
     "fuse_unk": bool, "byte_fallback": bool, "ignore_merges": bool,
 }  # fmt: skip
-MOST_GROWTH = 256  # times longer that a text may become before it is split
+MOST_GROWTH = 256  # how many times longer a text may become before it is split
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What decides the ids, all of it."""
+    """Everything that decides the ids."""
 
     spec: str  # the text of tokenizer.json
     special: SpecialTokens
-    hidden: tuple[int, ...] = ()  # that no text gives, though they are no special tokens
-    tokens: int | None = None  # of the vocabulary; those of `spec` above it are read as unknown
+    hidden: tuple[int, ...] = ()  # not special, but never produced by text
+    tokens: int | None = None  # size of the vocabulary; tokens of `spec` above it are unknown
 
     @classmethod
     def read(cls, text: str, where: str) -> "Imported":
-        """A tokenizer.json, whose tokens have no roles yet."""
+        """A tokenizer.json without roles of its tokens."""
         made = cls(text, SpecialTokens())
         vars(made)["data"] = parsed(text, where)
         return made
 
     def with_roles(self, special: SpecialTokens, hidden: tuple[int, ...] = ()) -> "Imported":
-        """The same file, which is not read again."""
+        """The same file with other roles, not parsed again."""
         made = replace(self, special=special, hidden=hidden)
         vars(made).update(data=self.data, names=self.names)
         return made
 
     def first(self, size: int) -> "Imported | None":
-        """The tokenizer without its last tokens; None: text may contain one of them, or one has a
-        role other than that of the mask."""
+        """The first `size` tokens; None: text may produce one of the others, or one has a role
+        other than that of the mask."""
         mask, added = self.special.mask, self.data.get("added_tokens") or []
         special = replace(
             self.special, mask=mask if mask is not None and mask < size else None,
@@ -95,7 +95,7 @@ class Imported:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each token is called in the file."""
+        """The name of each token in the file."""
         names = dict(vocabulary(self.data["model"]))
         names |= {token["id"]: token["content"] for token in self.data.get("added_tokens") or []}
         size = max(names, default=-1) + 1
@@ -115,14 +115,14 @@ class Imported:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Control tokens: those that the file calls special, and those that have a role."""
+        """Control tokens: marked as special in the file, or with a role."""
         added = self.data.get("added_tokens") or []
         control = {token["id"] for token in added if token.get("special")}
         return frozenset(self.roles | control) - {self.special.unk}
 
     @property
     def roles(self) -> set[int]:
-        """Tokens that have a role, but that for unknown pieces."""
+        """Tokens with a role, except the unknown token."""
         special = self.special
         roles = {special.pad, special.bos, special.eos, special.mask, *special.start}
         if special.frame is not None:
@@ -131,17 +131,17 @@ class Imported:
 
     @property
     def mask_strips(self) -> tuple[bool, bool]:
-        """Whether the mask token takes the spaces to its left and right with it."""
+        """Whether the mask token removes the spaces to its left and right."""
         added = self.data.get("added_tokens") or []
         (token,) = [t for t in added if t["id"] == self.special.mask][-1:] or [{}]
         return bool(token.get("lstrip")), bool(token.get("rstrip"))
 
     @cached_property
     def max_bytes(self) -> int:
-        """Of a text at once: less where a pattern or a table is not known to be fast."""
+        """The longest text; shorter if a pattern or a table is not known to be fast."""
         usual = self.data["model"].get("max_input_chars_per_word", 0) in range(LONGEST_USUAL)
         usual = usual and max(map(len, self.names)) <= LONGEST_USUAL
-        return limits.MAX_BYTES if usual and self._known_patterns else patterns.MAX_BYTES
+        return pipelines.MAX_BYTES if usual and self._known_patterns else patterns.MAX_BYTES
 
     @cached_property
     def _known_patterns(self) -> bool:
@@ -154,9 +154,9 @@ class Imported:
         return spelt(self.data, self.names, self.special_ids | added)
 
     def backend(self) -> Backend:
-        """The library's tokenizer, with what must not be found in text under names that no text
-        has."""
-        assert self.names  # looks at the ids before anything is made of them
+        """The library's tokenizer, in which tokens that text must not produce have names that no
+        text contains."""
+        assert self.names  # checks the ids
         model = dict(self.data["model"])
         out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
         names = dict(vocabulary(model))
@@ -178,9 +178,7 @@ class Imported:
         added = list(self._added(set(names), len(known)))
         texts = () if self._known_patterns else patterns.hard_texts(self._patterns)
         try_out(self._text(model, added), self.spec, texts)
-        backend = self._handed_over(model, added)
-        if backend is None:
-            backend = self._read_in(model, added)
+        backend = self._handed_over(model, added) or self._read_in(model, added)
         backend.encode_special_tokens = True
         return backend
 
@@ -195,7 +193,7 @@ class Imported:
         return Backend.from_str(self._text(model, added))
 
     def _text(self, model: dict[str, Any], added: list[dict[str, Any]]) -> str:
-        """As the library reads it from a file."""
+        """The text that the library reads."""
         spec = {
             "version": "1.0",
             "truncation": None,
@@ -210,8 +208,8 @@ class Imported:
         return json.dumps(spec)
 
     def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
-        """The same, with the tables of byte pairs handed over as they are instead of as a text,
-        which takes half the time; None: of another kind or form."""
+        """The same for byte pairs, whose tables are passed as objects in half the time; None:
+        another kind or form."""
         options = {name: model[name] for name in BPE_OPTIONS if model.get(name) is not None}
         usual = model["type"] == "BPE" and all(
             type(value) is BPE_OPTIONS[name] for name, value in options.items()
@@ -232,7 +230,7 @@ class Imported:
         return backend
 
     def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
-        """Tokens besides the model's; the library numbers them from `size` on, without gaps."""
+        """Added tokens; the library numbers them from `size` on, without gaps."""
         flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         added = {token["id"]: token for token in self.data.get("added_tokens") or []}
         for i, token in added.items():
@@ -245,13 +243,13 @@ class Imported:
 
 
 def parsed(text: str | bytes, where: str) -> dict[str, Any]:
-    """A tokenizer.json whose parts have the form that they must have."""
+    """Parse a tokenizer.json and check the form of its parts."""
     data = parsed_json(text, where, MOST_PARTS)
     model = data.get("model") if isinstance(data, dict) else None
     kind = model.get("type") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(data, dict):
-        raise InputError(f"{where} holds no model of a tokenizer; give a tokenizer.json")
-    if kind is None:  # as files of old versions leave it out
+        raise InputError(f"{where} contains no model of a tokenizer; give a tokenizer.json")
+    if kind is None:  # missing in old files
         kind = model["type"] = _kind(model)
     if kind not in MODELS:
         raise InputError(f"{where}: a model of type {kind!r}; known are {', '.join(MODELS)}")
@@ -277,7 +275,7 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def check_pieces(pieces: Iterable[str], where: str) -> None:
-    """Refuse pieces that are too long for the library, whose tables end the process then."""
+    """Refuse pieces that are too long for the library, which would crash."""
     piece = max(pieces, key=len, default="")
     if len(piece) > LONGEST_PIECE:
         raise InputError(
@@ -287,8 +285,7 @@ def check_pieces(pieces: Iterable[str], where: str) -> None:
 
 
 def _sound(vocab: Any) -> bool:
-    """Whether all ids of a dict, whose keys JSON makes texts, are numbers as they must be; False:
-    one is not, or each has to be looked at."""
+    """Whether all ids of a dict are valid; False: one is not, or it is not a dict."""
     ids = vocab.values() if isinstance(vocab, dict) else ()
     return set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < MOST_TOKENS
 
@@ -302,8 +299,8 @@ def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def check_part(part: Any, where: str) -> bool:
-    """Whether all its patterns are known ones; one that may take forever is refused, and what
-    blows up a text too."""
+    """Whether all patterns are known ones. Raises for patterns that may take forever and for
+    replacements that make a text too long."""
     known, growth = True, 1
     for step in steps(part):
         pattern = step.get("pattern")
@@ -320,19 +317,19 @@ def check_part(part: Any, where: str) -> bool:
 
 
 def _unreachable(i: int) -> str:
-    """A name with a space, which every pipeline splits at or replaces, and with characters that
-    are none."""
+    """A name that no text produces: with a space, at which every pipeline splits, and with
+    non-characters."""
     return f"\uffff {i} \uffff"
 
 
 def merges_of(model: dict[str, Any]) -> list[list[str]]:
-    """Pairs; old files write them as one text."""
+    """Merges as pairs; old files write each as one text."""
     merges = model.get("merges") or []
     return [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in merges]
 
 
 def _without(merges: list[list[str]], gone: set[str]) -> list[list[str]]:
-    """Merges of pieces that are still there, to pieces that are."""
+    """Merges that neither use nor make a piece that is gone."""
     return [pair for pair in merges if "".join(pair) not in gone and gone.isdisjoint(pair)]
 
 
@@ -343,9 +340,9 @@ def _first(entry: Any) -> Any:
 def _kind(model: dict[str, Any]) -> str:
     if isinstance(model.get("vocab"), list):
         return "Unigram"
-    return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else (
-        "WordLevel"
-    )  # fmt: skip
+    if "merges" in model:
+        return "BPE"
+    return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
 
 
 def _list(data: dict[str, Any], key: str, where: str) -> list[Any]:

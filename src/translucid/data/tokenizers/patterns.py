@@ -1,9 +1,8 @@
-"""Regular expressions of a tokenizer file that somebody else wrote.
+"""Regular expressions of untrusted tokenizer files.
 
-The library's engine goes back and tries again, without a limit of time: `(a+)+b` takes longer than
-anyone waits on forty characters. What well-known tokenizers split text with is known to be fast.
-Of others, the forms are refused that may take exponential time; what is left is tried on texts that
-are hard for it before it is used (`trial`), and reads shorter texts at once.
+The library's engine backtracks without a time limit: `(a+)+b` on forty characters takes practically
+forever. Patterns of well-known tokenizers are known to be fast. Other patterns are refused if they
+may take exponential time, tried on hard texts before use (`trial`), and limited to shorter texts.
 """
 
 import re
@@ -27,19 +26,19 @@ O200K = (
 )
 _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
-_OURS = (WORD_PATTERN, SPACE_PATTERN)  # of models that were exported and are opened again
+_OURS = (WORD_PATTERN, SPACE_PATTERN)  # of our own exported models
 KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN, *_OURS})
 MAX_PATTERN = 2048  # characters of an unknown pattern; the longest that is known has 400
-MAX_WORDS = 1 << 16  # of one that lists words: an alternative for each piece that a user defined
-MAX_BYTES = 1 << 13  # of a text that an unknown pattern reads at once
-MOST_LITERALS = 6  # characters of a pattern that texts are made of to try it
+MAX_WORDS = 1 << 16  # of a pattern that lists words
+MAX_BYTES = 1 << 13  # of a text for an unknown pattern
+MOST_LITERALS = 6  # characters of a pattern used to make texts to try it
 _SIGNS = str.maketrans("", "", r"\\()[]{}|?*+^$.:<>=!,-")
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
 _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
 
 
 def check_pattern(pattern: object, where: str) -> bool:
-    """Whether a pattern is one of the known ones; one that may take forever is refused."""
+    """Whether a pattern is known to be fast; raises if it may take forever."""
     if not isinstance(pattern, str) or len(pattern) > MAX_WORDS:
         raise InputError(f"{where}: a pattern must be text of at most {MAX_WORDS:,} characters")
     if pattern in KNOWN or re.fullmatch(r"[\w\s▁|\\<>/=-]*", pattern):
@@ -58,19 +57,19 @@ def check_pattern(pattern: object, where: str) -> bool:
 
 
 def hard_texts(unknown: Sequence[str]) -> list[str]:
-    """Texts that keep patterns busy if any do: their characters, alone and in pairs, over and over,
-    with another at the end, so that whatever was matched has to be given back."""
+    """Texts that are hard for backtracking patterns: their characters, alone and in pairs,
+    repeated, and another one at the end that undoes the match."""
     literals = dict.fromkeys("".join(unknown).translate(_SIGNS))
     units = [*" a1.\nA'é", *literals][: 8 + MOST_LITERALS]
     pairs = [a + b for a in units[8:] for b in units[8:] if a != b]
-    end = "\0" + "".join(units[8:])  # the engine looks for the pattern's own characters first
+    end = "\0" + "".join(units[8:])  # the engine searches for the pattern's own characters first
     length = MAX_BYTES // 2  # of characters: some have two bytes
     return [(unit * length)[:length] + end for unit in (*dict.fromkeys(units), *pairs)]
 
 
 def _fault(pattern: str) -> str:
-    """What of a pattern may take exponential time."""
-    # For each open group: whether it holds a repetition, and whether it holds a choice.
+    """Why a pattern may take exponential time; empty if it does not."""
+    # For each open group: whether it contains a repetition, and whether a choice.
     groups: list[list[bool]] = [[False, False]]
     place, last = 0, [False, False]
     while place < len(pattern):
@@ -115,7 +114,7 @@ def _fault(pattern: str) -> str:
 
 
 def _class_end(pattern: str, place: int) -> int:
-    """Behind a [...], which may hold others."""
+    """The end of a [...], which may contain others."""
     depth = 0
     while place < len(pattern):
         if pattern[place] == "\\":

@@ -1,25 +1,27 @@
-"""The six kinds of tokenizer, built from the parts of the `tokenizers` library.
+"""The six kinds of tokenizer, built from parts of the `tokenizers` library; checks of texts before
+the library reads them.
 
-Special tokens cannot be forged. The library is told not to look for them in text, and no kind can
-put one together by itself: each special token mixes a word with signs, which the splitting of
-`bpe`, `unigram` and `word` keeps apart, and has several characters, where `char` and `bytes` know
-single ones only; and every token of `space` begins with the space before it.
+Ordinary text never produces a special token. The library does not look for them in text, and no
+kind can produce one: each special token mixes a word with signs, which `bpe`, `unigram` and `word`
+split, and has several characters, while `char` and `bytes` have single ones; and every token of
+`space` begins with a space.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, InputError, TranslucidError
 
 Kind = Literal["bpe", "unigram", "word", "space", "char", "bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # any text comes back exactly
+BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # decode any text exactly
 SIZED: frozenset[Kind] = frozenset({"bpe", "unigram", "word", "space"})  # take a vocab_size
-WORDS: frozenset[Kind] = frozenset({"word", "space"})  # leave out the space between their tokens
+WORDS: frozenset[Kind] = frozenset({"word", "space"})  # have no token for a space between words
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 
@@ -30,7 +32,7 @@ _MIN_BYTES = len(SPECIAL) + 256
 
 
 def _byte_characters() -> list[str]:
-    """The printable letter that stands for each byte in byte-level pieces (GPT-2's choice)."""
+    """The printable character for each byte in byte-level pieces, as in GPT-2."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     characters = {byte: chr(byte) for byte in shown}
     for byte in range(256):
@@ -44,7 +46,7 @@ BYTE_OF = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def blank(kind: Kind) -> Backend:
-    """A tokenizer of this kind that has not learnt any vocabulary."""
+    """A tokenizer of this kind without a vocabulary."""
     ids = {token: i for i, token in enumerate(SPECIAL)}
     model: Any
     if kind == "bpe":
@@ -58,7 +60,7 @@ def blank(kind: Kind) -> Backend:
         model = models.WordLevel(vocab=ids, unk_token=SPECIAL[UNK])
     backend = Backend(model)
     if kind in BYTE_LEVEL:
-        # No space is put before the first word: it could not be told from one in the text.
+        # No space before the first word: it would look like one in the text.
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(
             add_prefix_space=False, use_regex=kind != "bytes"
         )
@@ -86,7 +88,7 @@ def blank(kind: Kind) -> Backend:
 
 
 def finish(backend: Backend) -> Backend:
-    """Make the four special tokens special, and never look for them in text."""
+    """Register the four special tokens, which are never looked for in text."""
     backend.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     backend.encode_special_tokens = True
     return backend
@@ -95,7 +97,7 @@ def finish(backend: Backend) -> Backend:
 def trained(
     kind: Kind, texts: Iterable[str], vocab_size: int | None, min_frequency: int | None
 ) -> Backend:
-    """The same texts give the same tokenizer, on any machine."""
+    """Train a tokenizer; the same texts give the same one on any machine."""
     if vocab_size is not None:
         least = _MIN_BYTES if kind in BYTE_LEVEL else len(SPECIAL) + 1
         if vocab_size < least or (kind == "bytes" and vocab_size != _MIN_BYTES):
@@ -109,7 +111,7 @@ def trained(
     common: dict[str, Any] = {"special_tokens": list(SPECIAL), "show_progress": False}
     trainer: Any
     if kind == "bytes":
-        for _ in texts:  # nothing to learn, but the texts are checked and counted
+        for _ in texts:  # reads the texts, which are checked and counted
             pass
         return backend
     if kind == "unigram":
@@ -139,13 +141,13 @@ def trained(
 
 
 def _settle(backend: Backend) -> None:
-    """Undo what the order of a hash table did to a trained unigram model.
+    """Make a trained unigram model independent of the order of a hash table.
 
-    The library sums in that order, and hands out the lowest scores to unseen bytes in steps of
-    0.0001 in that order: both change from one process to the next.
+    In that order, which differs between processes, the library adds scores and gives unseen bytes
+    the lowest scores in steps of 0.0001.
     """
     vocab = [
-        (piece, 0.0 if score is None else score)  # null: there was no text at all
+        (piece, 0.0 if score is None else score)  # null: there was no text
         for piece, score in json.loads(backend.to_str())["model"]["vocab"][len(SPECIAL) :]
     ]
     floor = min(score for _, score in vocab)
@@ -155,3 +157,42 @@ def _settle(backend: Backend) -> None:
     }
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     backend.model = models.Unigram(vocab=[(token, 0.0) for token in SPECIAL] + ordered, unk_id=UNK)
+
+
+MAX_BYTES = 1 << 20  # of one text, which any kind encodes in a few seconds
+
+
+def checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
+    """The text, or with `by_line` its lines if it is too long; raises if the library would fail."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} is {type(text).__name__}, not text")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} contains half of a surrogate pair at character {error.start + 1}, which is "
+            "not a character; read the file as UTF-8"
+        ) from None
+    if size <= max_bytes:
+        return [text]
+    if by_line and "\n" in text:
+        lines = text.split("\n")
+        pieces = [line + "\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+        return [p for piece in pieces for p in checked(piece, max_bytes, what)]
+    raise InputError(
+        f"{what} has {size:,} bytes in one piece, above the limit of {max_bytes:,}; split it into "
+        "lines, or raise max_bytes"
+    )
+
+
+@contextmanager
+def guarded(doing: str) -> Iterator[None]:
+    """Raise errors of the library as InputErrors. Its panics derive from BaseException."""
+    try:
+        yield
+    except (TranslucidError, MemoryError):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(f"{doing} failed in the tokenizers library: {error}") from error
+        raise

@@ -1,5 +1,4 @@
-"""Special tokens by their role (start, end, padding, mask, ...), never by a fixed id, and what
-tasks and searches ask of them."""
+"""Special tokens by their role (start, end, padding, mask, ...), never by a fixed id."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from translucid.core.errors import InputError
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around a text that is read: BERT's [CLS] x [SEP], Llama's <s> x, T5's x </s>."""
+    """The tokens around an input text: BERT's [CLS] x [SEP], Llama's <s> x, T5's x </s>."""
 
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
@@ -22,14 +21,14 @@ class Frame:
         return [*self.prefix, *ids, *rest, *self.suffix]
 
     def segments(self, ids: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
-        """0 for each token of the first text and what is around it, 1 for those of the second."""
+        """0 for the first text and the tokens around it, 1 for the second."""
         first = len(self.prefix) + len(ids)
         if second is None:
             return [0] * (first + len(self.suffix))
         return [0] * (first + len(self.between)) + [1] * (len(second) + len(self.suffix))
 
     def shorten(self, framed: Sequence[int], most: int) -> list[int]:
-        """A framed text cut down to so many tokens, its suffix among them."""
+        """Truncate a framed text to `most` tokens, keeping its suffix."""
         inside = framed[: len(framed) - len(self.suffix)]
         return [*inside[: most - len(self.suffix)], *self.suffix]
 
@@ -45,8 +44,8 @@ class SpecialTokens:
     mask: int | None = None
     start: tuple[int, ...] = ()  # what a decoder reads before the first token of its text
     frame: Frame | None = None  # None: each task has its own, as with tokenizers trained here
-    ends: tuple[int, ...] = ()  # that end a text as eos does
-    never: tuple[int, ...] = ()  # that are never generated
+    ends: tuple[int, ...] = ()  # other tokens that end a text
+    never: tuple[int, ...] = ()  # never generated
 
 
 OURS = SpecialTokens(pad=0, bos=1, eos=2, unk=3, start=(1,))
@@ -56,17 +55,17 @@ Role = Literal["bos", "eos"]
 
 
 class Roles(ABC):
-    """Special tokens by role; the ids are the tokenizer's own."""
+    """The special tokens of a tokenizer by role."""
 
     special: SpecialTokens = OURS
 
     @abstractmethod
     def __len__(self) -> int:
-        """Tokens of the vocabulary."""
+        """The size of the vocabulary."""
 
     @property
     def pad_id(self) -> int:
-        """Stands under a mask: where a model has none, any token does."""
+        """Always masked, so that without a padding token any other will do."""
         return next((i for i in (self.special.pad, self.special.eos) if i is not None), 0)
 
     @property
@@ -79,7 +78,7 @@ class Roles(ABC):
 
     @property
     def unk_id(self) -> int:
-        """-1, which is no token, where the vocabulary can spell everything."""
+        """-1 if the vocabulary can encode everything."""
         return -1 if self.special.unk is None else self.special.unk
 
     @property
@@ -91,14 +90,14 @@ class Roles(ABC):
         if number is None:
             raise InputError(
                 f"this tokenizer has no {name} token, one that {meaning}, and the task needs it; "
-                "use the model for a task without"
+                "use the model for a task that does not need it"
             )
         return number
 
     @property
     @abstractmethod
     def special_ids(self) -> frozenset[int]:
-        """Tokens that are no text."""
+        """Tokens that are not text."""
 
     @property
     def start_ids(self) -> list[int]:
@@ -106,27 +105,27 @@ class Roles(ABC):
         return list(self.special.start)
 
     def frame(self, start: Role | None = None, end: Role | None = None) -> Frame:
-        """What stands around a text that is read; `start` and `end` where that is the task's
-        choice, as it is with a tokenizer that was trained here."""
+        """The tokens around an input text. start, end: the task's choice, which applies to
+        tokenizers trained here."""
         if self.special.frame is not None:
             return self.special.frame
         ids = {None: (), "bos": (self.bos_id,), "eos": (self.eos_id,)}
         return Frame(ids[start], ids[end])
 
     def never_generated(self, rows: int) -> tuple[int, ...]:
-        """Of a head with so many rows: tokens that no text holds, and rows that are no token."""
+        """Tokens that no text contains, and rows of the output layer without a token."""
         self.check_rows(rows, "the model")
         return (*self.special.never, *range(len(self), rows))
 
     @property
     def never_targets(self) -> tuple[int, ...]:
-        """Tokens that are no target of training."""
+        """Tokens that are never a target of training."""
         return (self.pad_id, self.bos_id) if self.special.frame is None else self.special.never
 
     def check_rows(self, rows: int, where: str) -> None:
-        """More rows than tokens is common, padding up to a round number; fewer is a mistake."""
+        """Raise if a model has fewer rows than tokens; more are common, as padding."""
         if rows < len(self):
             raise InputError(
-                f"{where} has {rows:,} embedding rows, but the tokenizer {len(self):,} tokens; "
+                f"{where} has {rows:,} embedding rows, but the tokenizer has {len(self):,} tokens; "
                 "give the tokenizer that belongs to the model"
             )

@@ -1,7 +1,7 @@
-"""What each token of an imported vocabulary is as text: the bytes that it stands for.
+"""The bytes of each token of an imported vocabulary.
 
-Token files spell it in their own ways: GPT-2's characters for bytes, sentencepiece's ▁ for a space
-and <0x0A> for a byte, WordPiece's ## for what goes on with a word, </w> for its end.
+Token files have different notations: GPT-2's characters for bytes, sentencepiece's ▁ for a space
+and <0x0A> for a byte, WordPiece's ## for the continuation of a word, </w> for its end.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from translucid.data.tokenizers.pipelines import BYTE_OF, WORD_START
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-# What WordPiece's decoder takes back after its tokens were joined by spaces.
+# Replacements of WordPiece's decoder, after tokens were joined by spaces.
 _CLEANED = (
     (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
     (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
@@ -22,15 +22,15 @@ Unit = Literal["word", "subword", "character"]
 
 
 class Spelling(NamedTuple):
-    """What tokens are as text."""
+    """Tokens as text."""
 
     pieces: list[bytes]
-    spaces: int  # that a text begins with, and loses
+    spaces: int  # to remove from the beginning of a text
     unit: Unit
 
 
 def steps(part: Any) -> Iterator[dict[str, Any]]:
-    """The steps of a normalizer, pre-tokenizer or decoder, sequences taken apart."""
+    """The steps of a normalizer, pre-tokenizer or decoder, with sequences flattened."""
     if isinstance(part, dict):
         inner = [part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part]
         if part.get("type") == "Sequence" and inner and isinstance(inner[0], list):
@@ -41,7 +41,7 @@ def steps(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def spelt(spec: dict[str, Any], names: Sequence[str], plain: Collection[int]) -> Spelling:
-    """Tokens of `plain` (special and added ones) are what their names say."""
+    """Tokens as text; those of `plain` (special and added ones) are their names."""
     decoding = list(steps(spec.get("decoder")))
     kinds = {step.get("type"): step for step in decoding}
     splitting = list(steps(spec.get("pre_tokenizer"))) + list(steps(spec.get("normalizer")))

@@ -1,8 +1,7 @@
 """Text to ids and back.
 
-A Tokenizer knows its kind, its vocabulary and its fingerprint. One that was trained here has four
-special tokens with fixed ids; one that came with a model has its own. Neither are found in text: a
-literal `</s>` stays text.
+A tokenizer trained here has four special tokens with fixed ids; one that came with a model has its
+own. Text never produces them: a literal `</s>` stays text.
 """
 
 from bisect import bisect_right
@@ -24,16 +23,18 @@ from translucid.core.errors import (
 )
 from translucid.data.tokenizers import files
 from translucid.data.tokenizers.imported import IMPORTED, Imported
-from translucid.data.tokenizers.limits import MAX_BYTES, checked, guarded
 from translucid.data.tokenizers.pipelines import (
     BYTE_LEVEL,
     BYTE_OF,
     KINDS,
+    MAX_BYTES,
     SPECIAL,
     UNK,
     WORD_START,
     WORDS,
     Kind,
+    checked,
+    guarded,
     trained,
 )
 from translucid.data.tokenizers.special_tokens import Roles, SpecialTokens
@@ -45,11 +46,11 @@ MOST = 1 << 16  # words remembered, some 30 MB
 @dataclass(frozen=True)
 class WordIds:
     ids: list[int]
-    own: list[bool]  # whether each holds more of the word than the space before it
+    own: list[bool]  # whether each is more than the space before the word
 
 
 class WordPieces:
-    """Words as they are behind others, after a space, or first in a sentence, without one."""
+    """Ids of words, after a space or, for the first of a sentence, without one."""
 
     def __init__(self, encode: Callable[[list[str]], Sequence[Encoding]], most: int = MOST) -> None:
         self._encode, self._most = encode, most
@@ -65,17 +66,17 @@ class WordPieces:
             for place, encoding in zip(new, self._encode(texts) if texts else (), strict=True)
         }
         if len(self._known) > self._most:
-            self._known = {}  # to begin again is simple, and common words are back at once
+            self._known = {}  # common words are back at once
         self._known.update(made)
         return [known[place] or made[place] for place in places]
 
 
-_CHUNK = 4096  # texts that are in the library's hands at once
+_CHUNK = 4096  # texts passed to the library at once
 
 
 class Tokenizer(Roles):
-    """Made by `Tokenizer.train`, `Tokenizer.load` or `Tokenizer.imported`; `joint` vocabularies
-    are one object used twice, separate ones are two."""
+    """Made by `Tokenizer.train`, `Tokenizer.load` or `Tokenizer.imported`. A joint vocabulary is
+    one object used twice."""
 
     vocab: Mapping[str, int]
 
@@ -100,35 +101,37 @@ class Tokenizer(Roles):
                 f"{', '.join(SPECIAL)}"
             )
         if any(i < UNK for i in self.encode(" ".join(SPECIAL) + "".join(SPECIAL))):
-            raise InputError("text could forge the special tokens of this vocabulary")
+            raise InputError(
+                "text can produce a special token of this vocabulary; use another tokenizer"
+            )
 
     @classmethod
     def imported(cls, imported: Imported, *, max_bytes: int | None = None) -> "Tokenizer":
-        """One that came with a model."""
+        """A tokenizer that came with a model."""
         with guarded("making the tokenizer"):
             limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
             return cls(IMPORTED, imported.backend(), limit, imported)
 
     @property
     def source(self) -> Imported | None:
-        """The file that it came with, of one that came with a model."""
+        """The file of a tokenizer that came with a model."""
         return self._imported
 
     @property
     def own_kind(self) -> Kind:
-        """The kind of one that was trained here."""
+        """The kind of a tokenizer trained here."""
         assert self.kind != IMPORTED
         return self.kind
 
     def normalised(self, text: str) -> str:
-        """The text as it is before it is split: lower case, say."""
+        """The text before it is split, for example in lower case."""
         normalizer = self._backend.normalizer
         return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def with_special(self, special: SpecialTokens) -> "Tokenizer":
-        """An imported one with other roles for its tokens."""
+        """A tokenizer that came with a model, with other roles for its tokens."""
         if self._imported is None:
-            raise InputError(f"the special tokens of a {self.kind} tokenizer are always the same")
+            raise InputError(f"the special tokens of a {self.kind} tokenizer are fixed")
         return Tokenizer.imported(self._imported.with_roles(special, self._imported.hidden))
 
     def _check_roles(self, imported: Imported) -> None:
@@ -140,7 +143,9 @@ class Tokenizer(Roles):
             )
         names = [self._pieces[i] for i in sorted(imported.special_ids)][:64]
         if imported.special_ids.intersection(self.encode(" ".join(names) + "".join(names))):
-            raise InputError("text could forge the special tokens of this vocabulary")
+            raise InputError(
+                "text can produce a special token of this vocabulary; use another tokenizer"
+            )
 
     @classmethod
     def train(
@@ -153,11 +158,11 @@ class Tokenizer(Roles):
         progress: Callable[[int], None] | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> "Tokenizer":
-        """Learn a vocabulary; the same texts give the same one, on any machine.
+        """Learn a vocabulary; the same texts give the same one on any machine.
 
-        Without `vocab_size`: 8000 for bpe and unigram, everything seen for word, space and char.
-        Pieces seen less than `min_frequency` times (bpe: 2, the others: 1) are not learnt.
-        `progress` is told the number of texts read so far.
+        vocab_size: default 8000 for bpe and unigram, all that occurs for word, space and char.
+        min_frequency: how often a piece must occur (default: 2 for bpe, 1 for the others).
+        progress: called with the number of texts read so far.
         """
         if kind not in KINDS:
             close = nearest(kind, KINDS, 1)
@@ -185,18 +190,17 @@ class Tokenizer(Roles):
     # Text to ids
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the text alone; bos and eos are for the task to add."""
+        """The ids of the text, without bos and eos, which the task adds."""
         return self._ids(self._encode(text))
 
     def encode_masked(self, text: str) -> list[int]:
-        """Like `encode`, but the name of the mask token is that token: no other special token is
-        found in text."""
+        """Like `encode`, but the name of the mask token gives that token."""
         first, *others = map(self.encode, self.around_masks(text))
         return [*first, *(i for ids in others for i in (self.mask_id, *ids))]
 
     def around_masks(self, text: str) -> list[str]:
-        """What stands before, between and after the mask tokens of a text, without the spaces that
-        such a token takes with it."""
+        """The parts of a text before, between and after its mask tokens, without the spaces that a
+        mask token removes."""
         parts = text.split(self.mask_token)
         left, right = (False, False) if self._imported is None else self._imported.mask_strips
         if left:
@@ -205,11 +209,11 @@ class Tokenizer(Roles):
 
     @property
     def mask_token(self) -> str:
-        """How people write the mask token."""
+        """The mask token as text."""
         return self._pieces[self.mask_id]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """Faster than one by one."""
+        """The ids of several texts, faster than one by one."""
         ids: list[list[int]] = []
         texts = iter(texts)
         while chunk := list(islice(texts, _CHUNK)):
@@ -221,15 +225,13 @@ class Tokenizer(Roles):
         return ids
 
     def encode_document(self, text: str) -> list[int]:
-        """Like `encode` for text of any size: one that is too long at once goes line by line."""
+        """Like `encode` for text of any size: one that is too long is encoded line by line."""
         pieces = checked(text, self.max_bytes, "the document", by_line=True)
         return [i for ids in self.encode_batch(pieces) for i in ids]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """The ids of a sentence given as words, and for each id the word it belongs to.
-
-        The ids are those of the words joined by spaces. An id that holds nothing but such a space
-        belongs to no word (None).
+        """The ids of words joined by spaces, and for each id the index of its word; None for an id
+        that is only a space.
         """
         if self.kind == IMPORTED:
             return self._encode_joined(words)
@@ -253,7 +255,7 @@ class Tokenizer(Roles):
         return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """The same by where each token lies: this pipeline may look across spaces."""
+        """The same by offsets, since this pipeline may look across spaces."""
         text = " ".join(words)
         ends = list(accumulate(len(word) + 1 for word in words))
         ids, index = self.encode(text), list[int | None]()
@@ -266,14 +268,14 @@ class Tokenizer(Roles):
         return ids, index
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each id of `encode`, where in the text it comes from: (start, end) in characters.
+        """The place of each id of `encode` in the text: (start, end) in characters.
 
-        The pieces of one character (an emoji in bytes) all have that character's place.
+        All pieces of one character (an emoji in bytes) have the place of that character.
         """
         return list(self._encode(text).offsets)
 
     def unknown_rate(self, texts: Iterable[str]) -> float:
-        """The fraction of tokens that the vocabulary does not know; 0 for byte-level kinds."""
+        """The fraction of unknown tokens; 0 for byte-level kinds."""
         tokens = unknown = 0
         for ids in self.encode_batch(texts):
             tokens += len(ids)
@@ -300,9 +302,9 @@ class Tokenizer(Roles):
     # Ids to text
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; pad, bos and eos are left out, unknown tokens are shown.
+        """The text of the ids, without pad, bos and eos; unknown tokens are shown.
 
-        Byte-level kinds give back exactly what was encoded, and � for bytes that are no UTF-8.
+        Byte-level kinds return exactly the encoded text, with � for bytes that are not UTF-8.
         """
         left_out = self.special_ids - {self.unk_id}
         pieces = [self._bytes[i] for i in self._known(ids) if i not in left_out]
@@ -311,7 +313,7 @@ class Tokenizer(Roles):
         return text[min(spaces, self._spaces_dropped) :]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as people read it; half a character is shown by its bytes."""
+        """Each id as readable text; half a character is shown as bytes."""
         pieces, word = self._bytes, self.unit == "word"
         shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
         return [p.removeprefix(" ") for p in shown] if word else shown
@@ -321,7 +323,7 @@ class Tokenizer(Roles):
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        """What each id stands for in UTF-8."""
+        """The UTF-8 bytes of each id."""
         if self._imported is not None:
             return self._imported.spelling.pieces
         special = [token.encode() for token in SPECIAL]
@@ -335,12 +337,12 @@ class Tokenizer(Roles):
 
     @cached_property
     def _spaces_dropped(self) -> int:
-        """Spaces that the first tokens of a text bring, and that are not in the text."""
+        """Spaces that decoding adds at the beginning of a text."""
         return int(self.kind in WORDS) if self._imported is None else self._imported.spelling.spaces
 
     @cached_property
     def unit(self) -> Unit:
-        """What a token is, for people: how it is shown depends on it."""
+        """What a token is, which decides how it is displayed."""
         if self._imported is not None:
             return self._imported.spelling.unit
         if self.kind in WORDS:
@@ -350,14 +352,14 @@ class Tokenizer(Roles):
     def _known(self, ids: Iterable[int]) -> Iterator[int]:
         for i in ids:
             if not 0 <= i < len(self._pieces):
-                raise InputError(f"there is no token {i}; the ids are 0 to {len(self) - 1}")
+                raise InputError(f"there is no token {i}; ids are 0 to {len(self) - 1}")
             yield i
 
     # On disk
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for tokenizers that do the same to every text."""
+        """Equal for tokenizers that encode every text alike."""
         if self._imported is not None:
             return files.imported_fingerprint(self._imported)
         assert self.kind != IMPORTED
@@ -369,7 +371,7 @@ class Tokenizer(Roles):
         return self._backend.to_str() if self._imported is None else self._imported.spec
 
     def save(self, folder: str | Path) -> None:
-        """tokenizer.json in the hub's format, with what else is needed beside it."""
+        """Write tokenizer.json in the hub's format, and two small files beside it."""
         if self._imported is not None:
             files.write_imported(Path(folder), self._imported, self.fingerprint)
             return
@@ -380,7 +382,7 @@ class Tokenizer(Roles):
     def load(
         cls, folder: str | Path, *, expect: str | None = None, max_bytes: int = MAX_BYTES
     ) -> "Tokenizer":
-        """`expect` is the fingerprint that a model was trained with."""
+        """Load a tokenizer. expect: the fingerprint that a model was trained with."""
         with guarded(f"loading {folder}"):
             content = files.read(Path(folder))
             if isinstance(content, Imported):
@@ -395,8 +397,8 @@ class Tokenizer(Roles):
         if self.fingerprint != expect:
             raise TokenizerMismatchError(
                 f"{where}: this {self.kind} tokenizer (fingerprint {self.fingerprint[:12]}) is not "
-                f"the one the model was trained with ({expect[:12]}), so its ids mean other "
-                "things; use the tokenizer from the model's folder"
+                f"the one the model was trained with ({expect[:12]}), so its ids have other "
+                "meanings; use the tokenizer from the model's folder"
             )
 
     def __len__(self) -> int:
@@ -408,6 +410,6 @@ class Tokenizer(Roles):
 
 def _untaggable(words: Sequence[str], i: int) -> InputError:
     return InputError(
-        f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; remove it "
-        "and its tag"
+        f"word {i + 1} of {len(words)} is {words[i]!r}, which gives no token to tag; remove it and "
+        "its tag"
     )

@@ -1,8 +1,8 @@
-"""A tokenizer that came with a model is tried in another process before it is built in this one.
+"""Try a tokenizer that came with a model in another process before building it in this one.
 
 The tokenizers library is compiled: a file that overflows its stack or never lets it return would
 end the user's process, and no `except` could catch that. One small process, which imports nothing
-but the library, tries all tokenizers of a session; it is replaced when it dies, and ends with ours.
+but the library, tries all tokenizers of a session; it is replaced if it dies, and ends with ours.
 """
 
 import atexit
@@ -22,9 +22,9 @@ import tokenizers
 
 from translucid.core.errors import InputError
 
-SECONDS = 4  # of processor time, and one more for each MB of the tokenizer
-WAITING = 15  # times that, by the clock on the wall: the machine may be busy
-RAM_BYTES = 512 << 20  # bytes, and 64 times the tokenizer's size
+SECONDS = 4  # of CPU time, plus one per MB of the tokenizer
+WAITING = 15  # factor from CPU time to wall time: the machine may be busy
+RAM_BYTES = 512 << 20  # plus 64 times the size of the tokenizer
 TEXT = "The cat's 12 naïve dogs sleep.\n"
 _CODE = """
 import json, sys
@@ -66,11 +66,11 @@ _helper: "tuple[int, subprocess.Popen[bytes]] | None" = None  # and the process 
 
 
 def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
-    """Refuse a tokenizer that ends or blocks the process that builds and uses it; an error that
-    can be caught is left to the caller, who will meet it too.
+    """Refuse a tokenizer that ends or blocks the process that builds and uses it. Errors that can
+    be caught are left to the caller.
 
-    spec: as the library reads it. file: the text that it was made of, by which it is remembered.
-    texts: to split, besides the usual one."""
+    spec: as the library reads it. file: the original text, to remember it by. texts: to split, in
+    addition to the usual one."""
     mark = sha256(file.encode("utf-8", "surrogatepass")).digest()
     with _lock:
         if mark in _tried:
@@ -78,8 +78,8 @@ def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
         helper = _started()
         if helper is None:
             warnings.warn(
-                "no process can be started here, so the model's tokenizer was not tried in one "
-                "first; if it is damaged, it may end this process",
+                "no process can be started here, so the model's tokenizer was not tried in a "
+                "separate one; if it is damaged, it may end this process",
                 stacklevel=2,
             )
         else:
@@ -119,7 +119,7 @@ def _ending(code: int, seconds: int) -> str:
 
 
 def _started() -> "subprocess.Popen[bytes] | None":
-    """The process that tries tokenizers; None: none can be started."""
+    """The process that tries tokenizers; None if none can be started."""
     global _helper
     if _helper is not None and _helper[0] == os.getpid() and _helper[1].poll() is None:
         return _helper[1]
@@ -141,7 +141,7 @@ def _started() -> "subprocess.Popen[bytes] | None":
 
 def _closed(helper: "subprocess.Popen[bytes]") -> int:
     for pipe in (helper.stdin, helper.stdout):
-        with suppress(OSError):  # what it did not read
+        with suppress(OSError):  # unread input
             assert pipe is not None
             pipe.close()
     return helper.wait()

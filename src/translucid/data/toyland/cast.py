@@ -26,7 +26,7 @@ SETTLED_SINGULAR = ((80, particles.THE), (20, particles.THIS))
 SETTLED_PLURAL = ((80, particles.THE), (20, particles.THESE))
 SURNAMES = {
     title: tuple(
-        Name((last,), (last,), "PER", lexicon.SPECIAL[title].gender) for last in lexicon.LAST
+        Name((last,), (last,), "PER", lexicon.NOUNS[title].gender) for last in lexicon.LAST_NAMES
     )
     for title in ("Mr", "Mrs")
 }
@@ -36,16 +36,12 @@ T = TypeVar("T")
 
 @cache
 def nouns_of(kind: str) -> tuple[Noun, ...]:
-    return tuple(noun for noun in lexicon.NOUNS if kind in noun.kinds)
+    return tuple(noun for noun in lexicon.NOUNS.values() if kind in noun.kinds)
 
 
 @cache
 def names_of(kind: str, ambiguous: bool) -> tuple[Name, ...]:
-    every = (
-        lexicon.AMBIGUOUS
-        if ambiguous
-        else (*lexicon.FIRST, *lexicon.CITIES, *lexicon.COUNTRIES, *lexicon.FIRMS)
-    )
+    every = lexicon.AMBIGUOUS if ambiguous else lexicon.NAMES
     return tuple(name for name in every if kind in name.kinds)
 
 
@@ -55,14 +51,13 @@ def describing(kinds: frozenset[str], predicate: bool = False) -> tuple[Adjectiv
     without = ("fresh", "warm", "cold", "broken") if predicate else ()
     if "minor" in kinds:
         without = (*without, "old", "rich", "young")
-    return tuple(
-        one for one in lexicon.DESCRIBING if one.kinds & kinds and one.english not in without
-    )
+    return tuple(one for one in judging(kinds, 0) if one.english not in without)
 
 
 @cache
 def judging(kinds: frozenset[str], polarity: int) -> tuple[Adjective, ...]:
-    return tuple(one for one in lexicon.JUDGING if one.kinds & kinds and one.polarity == polarity)
+    adjectives = lexicon.ADJECTIVES.values()
+    return tuple(one for one in adjectives if one.kinds & kinds and one.polarity == polarity)
 
 
 class Cast:
@@ -182,18 +177,18 @@ class Cast:
         if title:
             return self.remember(self.titled_person(rng.pick(("Mr", "Mrs"))))
         name = self.fresh(names_of("person", rng.flip(ambiguous)))
-        last = self.fresh(SURNAMES["Mr"]).key if name in lexicon.FIRST and rng.flip(0.16) else ""
+        last = self.fresh(SURNAMES["Mr"]).key if name in lexicon.NAMES and rng.flip(0.16) else ""
         return self.remember(phrases.proper_name(name, last))
 
     def titled_person(self, title: str) -> Phrase:
         name = self.fresh(SURNAMES[title])
-        return phrases.proper_name(name, title=lexicon.SPECIAL[title])
+        return phrases.proper_name(name, title=lexicon.NOUNS[title])
 
     def firm(self, ambiguous: float = 0.4) -> Phrase:
         """Orion, or the company Jordan."""
         name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
         if self.rng.flip(0.3):
-            return self.remember(phrases.titled_name(lexicon.SPECIAL["company"], "", name))
+            return self.remember(phrases.titled_name(lexicon.NOUNS["company"], "", name))
         return self.remember(phrases.proper_name(name))
 
     def city(self, kinds: tuple[str, ...] = ("city", "country")) -> Phrase:

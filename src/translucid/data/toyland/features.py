@@ -6,7 +6,7 @@ from translucid.data.toyland.lexicon import NOUNS
 from translucid.data.toyland.words import Sentence
 
 NEGATIONS = ("not", "never", "no")
-PLURALS = frozenset(noun.english_plural for noun in NOUNS) - {noun.english for noun in NOUNS}
+PLURALS = frozenset(noun.english_plural for noun in NOUNS.values()) - {*NOUNS}
 PERFECT = ("has", "have")
 Flags = tuple[bool, ...]
 

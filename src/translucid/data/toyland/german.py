@@ -33,7 +33,11 @@ _MIXED = {
     "acc": ("en", "e", "es", "en"),
     "dat": ("en", "en", "en", "en"),
 }
-_ADJECTIVE = {"weak": _WEAK, "mixed": _MIXED, "strong": _DER_WORD}
+# By the style of the determiner.
+_DETERMINER = {
+    "the": _DEFINITE, "der-word": _DER_WORD, "strong-word": _DER_WORD, "ein-word": _EIN_WORD,
+}  # fmt: skip
+_ADJECTIVE = {"the": _WEAK, "der-word": _WEAK, "ein-word": _MIXED}  # others: strong
 
 _PERSONAL = {
     "m": {"nom": "er", "acc": "ihn", "dat": "ihm"},
@@ -55,20 +59,18 @@ _CONTRACTIONS = {
 }
 
 
+def determiner(style: str, stem: str, case: str, slot: str) -> str:
+    """A determiner of a style of `particles`; numerals and none have no endings."""
+    return stem + (_DETERMINER[style][case][_COLUMNS.index(slot)] if style in _DETERMINER else "")
+
+
 def definite(case: str, slot: str) -> str:
-    return _DEFINITE[case][_COLUMNS.index(slot)]
+    return determiner("the", "", case, slot)
 
 
-def der_word(stem: str, case: str, slot: str) -> str:
-    return stem + _DER_WORD[case][_COLUMNS.index(slot)]
-
-
-def ein_word(stem: str, case: str, slot: str) -> str:
-    return stem + _EIN_WORD[case][_COLUMNS.index(slot)]
-
-
-def inflected(adjective: Adjective, declension: str, case: str, slot: str) -> str:
-    return adjective.stem + _ADJECTIVE[declension][case][_COLUMNS.index(slot)]
+def inflected(adjective: Adjective, style: str, case: str, slot: str) -> str:
+    """An adjective after a determiner of this style."""
+    return adjective.stem + _ADJECTIVE.get(style, _DER_WORD)[case][_COLUMNS.index(slot)]
 
 
 def noun_form(noun: Noun, case: str, plural: bool) -> str:

@@ -1,7 +1,7 @@
 """The words of Toyland, read from `lexicon.txt`, and the random generator that chooses them.
 
-Every lexeme pairs one English with one German word. `kinds` say what a thing is, so that people
-read books and dogs chase cats; verbs and adjectives name the kinds they go with.
+Every lexeme pairs one English with one German word. `kinds` group nouns, so that people
+read books and dogs chase cats; verbs and adjectives list the kinds they go with.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class Noun:
     kinds: frozenset[str]
     oblique: str  # accusative and dative singular; differs in weak masculines only
     place: tuple[str, str]  # English and German preposition for being there; empty for no place
-    toward: str  # German preposition for going there; empty where one does not say so
+    toward: str  # German preposition for going there; empty if it is not used
     pronoun: str  # English: he, she, it; empty where readers would differ
 
     @property
@@ -168,15 +168,20 @@ def _verb(cells: list[str], options: dict[str, str]) -> Verb:
 def _name(cells: list[str], options: dict[str, str]) -> Name:
     text, tag, kind = cells
     english, _, german = text.partition("/")
-    words = tuple(english.split()), tuple((german or english).split())
-    return Name(*words, tag, kinds=frozenset({kind}), **options)
+    return Name(
+        english=tuple(english.split()),
+        german=tuple((german or english).split()),
+        tag=tag,
+        gender=options.get("gender", ""),
+        kinds=frozenset({kind}),
+        inside=options.get("inside", ""),
+    )
 
 
-def adverb(english: str, german: str, links: str = "") -> Adverb:
-    """`links`: for each German word the indexes of its English words, "01 2" for "am Morgen"."""
-    english_words, german_words = tuple(english.split()), tuple(german.split())
-    groups = links.split() or [str(i) for i in range(len(german_words))]
-    return Adverb(english_words, german_words, tuple(tuple(map(int, group)) for group in groups))
+def _adverb(cells: list[str], options: dict[str, str]) -> Adverb:
+    english, german = (tuple(cell.split()) for cell in cells)
+    groups = options.get("links", "").split() or [str(i) for i in range(len(german))]
+    return Adverb(english, german, tuple(tuple(map(int, group)) for group in groups))
 
 
 def add_s(word: str) -> str:
@@ -204,26 +209,11 @@ def _all(make: Callable[[list[str], dict[str, str]], T], section: str) -> tuple[
     return tuple(make(*row) for row in _SECTIONS[section])
 
 
-PEOPLE = _all(_noun, "people")
-SPECIAL = {noun.english: noun for noun in _all(_noun, "special")}
-NOUNS = (
-    *PEOPLE,
-    *(
-        noun
-        for name in ("animals", "food", "texts", "things", "places")
-        for noun in _all(_noun, name)
-    ),
-    *SPECIAL.values(),
-)
-
-DESCRIBING, JUDGING = _all(_adjective, "describing"), _all(_adjective, "judging")
-ADJECTIVES = {one.english: one for one in (*DESCRIBING, *JUDGING)}
-
-FIRST, LAST = _all(_name, "first names"), tuple(cells[0] for cells, _ in _SECTIONS["last names"])
-CITIES, COUNTRIES = _all(_name, "cities"), _all(_name, "countries")
-CONTINENTS, FIRMS = _all(_name, "continents"), _all(_name, "firms")
-AMBIGUOUS = _all(_name, "ambiguous names")
-NAMES = (*FIRST, *CITIES, *COUNTRIES, *CONTINENTS, *FIRMS, *AMBIGUOUS)
+NOUNS = {noun.english: noun for noun in _all(_noun, "nouns")}
+ADJECTIVES = {one.english: one for one in _all(_adjective, "adjectives")}
+ADVERBS = {" ".join(one.english): one for one in _all(_adverb, "adverbs")}
+NAMES, AMBIGUOUS = _all(_name, "names"), _all(_name, "ambiguous names")
+LAST_NAMES = tuple(cells[0] for cells, _ in _SECTIONS["last names"])
 
 ALONE, MOVING, DOING = _all(_verb, "alone"), _all(_verb, "moving"), _all(_verb, "doing")
 SPLITTING, HELPING = _all(_verb, "splitting"), _all(_verb, "helping")

@@ -7,7 +7,7 @@ and no form of a word occurs more often with one label: only the structure decid
 from translucid.data.toyland import particles, phrases
 from translucid.data.toyland.cast import Cast, describing, judging, nouns_of
 from translucid.data.toyland.clauses import Clause, main_clause, relative_clause
-from translucid.data.toyland.lexicon import BE, OPINIONS, SPECIAL, TELLING
+from translucid.data.toyland.lexicon import BE, NOUNS, OPINIONS, TELLING
 from translucid.data.toyland.nested import first, last
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.scenes import description
@@ -25,11 +25,11 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
     """
     rng = cast.rng
     nouns = nouns_of("expert" if rng.flip(people) else "review")
-    noun = cast.fresh([one for one in nouns if one is not SPECIAL["weather"]] if liked else nouns)
+    noun = cast.fresh([one for one in nouns if one is not NOUNS["weather"]] if liked else nouns)
     plural = bool(noun.english_plural) and rng.flip(0.2)
     demonstrative = particles.THESE if plural else particles.THIS
     determiner = rng.weighted(((75, particles.THE), (25, demonstrative)))
-    if noun is SPECIAL["weather"]:
+    if noun is NOUNS["weather"]:
         determiner = particles.THE
     adjective = cast.remark(describing(noun.kinds, predicate=True), 0.2)
     return cast.remember(phrases.noun_phrase(noun, determiner, plural, adjective))

@@ -1,45 +1,32 @@
-"""The small words of Toyland: determiners and how they decline, adverbs, conjunctions, modal
-verbs, numerals, prepositions of place."""
+"""The function words of Toyland: determiners, adverbs, conjunctions, modal verbs, numerals,
+prepositions of place."""
 
 from dataclasses import dataclass
 
-from translucid.data.toyland.lexicon import adverb
+from translucid.data.toyland.lexicon import ADVERBS, Adverb
 
-PRESENT_TIMES = (
-    adverb("today", "heute"),
-    adverb("now", "jetzt"),
-    adverb("every day", "jeden Tag"),
-    adverb("in the morning", "am Morgen", "01 2"),
-    adverb("in the evening", "am Abend", "01 2"),
-    adverb("in the summer", "im Sommer", "01 2"),
-)
-PERFECT_TIMES = (adverb("today", "heute"),)
-MODAL_TIMES = (adverb("today", "heute"), adverb("tomorrow", "morgen"))
-PAST_TIMES = (adverb("yesterday", "gestern"), adverb("last week", "letzte Woche"))
 
-FREQUENCIES = (
-    adverb("often", "oft"),
-    adverb("always", "immer"),
-    adverb("sometimes", "manchmal"),
-    adverb("rarely", "selten"),
-)
-PERFECT_ADVERBS = (adverb("already", "schon"), adverb("just", "gerade"))
+def _adverbs(names: str) -> tuple[Adverb, ...]:
+    return tuple(ADVERBS[name] for name in names.split(", "))
+
+
+PRESENT_TIMES = _adverbs("today, now, every day, in the morning, in the evening, in the summer")
+PERFECT_TIMES = _adverbs("today")
+MODAL_TIMES = _adverbs("today, tomorrow")
+PAST_TIMES = _adverbs("yesterday, last week")
+FREQUENCIES = _adverbs("often, always, sometimes, rarely")
+PERFECT_ADVERBS = _adverbs("already, just")
 MANNERS = {
-    "sing": (adverb("loudly", "laut"), adverb("softly", "leise"), adverb("alone", "allein")),
-    "laugh": (adverb("loudly", "laut"), adverb("softly", "leise")),
-    "bark": (adverb("loudly", "laut"),),
-    "swim": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
-    "work": (adverb("quickly", "schnell"), adverb("slowly", "langsam"), adverb("alone", "allein")),
-    "dance": (adverb("alone", "allein"), adverb("slowly", "langsam")),
-    "wait": (adverb("patiently", "geduldig"), adverb("alone", "allein")),
+    "sing": _adverbs("loudly, softly, alone"),
+    "laugh": _adverbs("loudly, softly"),
+    "bark": _adverbs("loudly"),
+    "swim": _adverbs("quickly, slowly, alone"),
+    "work": _adverbs("quickly, slowly, alone"),
+    "dance": _adverbs("alone, slowly"),
+    "wait": _adverbs("patiently, alone"),
 }
-SPOTS = (
-    adverb("here", "hier"),
-    adverb("there", "dort"),
-    adverb("outside", "draußen"),
-    adverb("at home", "zu Hause"),
-)
-VERY = adverb("very", "sehr")
+SPOTS = _adverbs("here, there, outside, at home")
+VERY = ADVERBS["very"]
 
 # English and German preposition for where something is (dative) or is put (accusative).
 SURFACES = (("on", "auf"), ("under", "unter"), ("behind", "hinter"), ("next to", "neben"))

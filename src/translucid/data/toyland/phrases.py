@@ -60,20 +60,10 @@ def noun_phrase(
         style, stem = determiner.style, determiner.german
         if no is not None and not determiner.definite:
             style, stem = "ein-word", "kein"
-        if style == "the":
-            words.append(German(german.definite(case, slot), links))
-        elif style in ("der-word", "strong-word"):
-            words.append(German(german.der_word(stem, case, slot), links))
-        elif style == "ein-word":
-            words.append(German(german.ein_word(stem, case, slot), links))
-        elif style == "numeral":
-            words.append(German(stem, links))
+        if style != "bare":
+            words.append(German(german.determiner(style, stem, case, slot), links))
         if adjective and quality:
-            declension = {"the": "weak", "der-word": "weak", "ein-word": "mixed"}.get(
-                style, "strong"
-            )
-            form = german.inflected(adjective, declension, case, slot)
-            words.append(German(form, (quality,)))
+            words.append(German(german.inflected(adjective, style, case, slot), (quality,)))
         words.append(German(german.noun_form(noun, case, plural), (head,)))
         return words
 

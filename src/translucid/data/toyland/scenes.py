@@ -193,7 +193,7 @@ def in_state(
 
 
 def weather(cast: Cast, warm: bool, tense: str = "present") -> Clause:
-    subject = cast.remember(phrases.noun_phrase(lexicon.SPECIAL["weather"], particles.THE))
+    subject = cast.remember(phrases.noun_phrase(lexicon.NOUNS["weather"], particles.THE))
     word = lexicon.ADJECTIVES["warm" if warm else "cold"]
     return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word))
 
@@ -205,5 +205,5 @@ def has_time(subject: Phrase, time: bool, tense: str = "present") -> Clause:
         subject,
         lexicon.HAVE,
         tense,
-        object=phrases.noun_phrase(lexicon.SPECIAL["time"], determiner),
+        object=phrases.noun_phrase(lexicon.NOUNS["time"], determiner),
     )

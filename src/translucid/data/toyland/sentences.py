@@ -24,12 +24,10 @@ ANIMAL_MODALS = ("can", "must", "want")
 LIVING = ("person", "person", "person", "animal")
 SEPARABLE = tuple(verb for verb in (*lexicon.SPLITTING, *lexicon.ALONE) if verb.prefix)
 PLACES = tuple(
-    one
-    for one in (*lexicon.CITIES, *lexicon.COUNTRIES, *lexicon.AMBIGUOUS)
-    if one.tag == "LOC" and one.inside
+    one for one in (*lexicon.NAMES, *lexicon.AMBIGUOUS) if one.tag == "LOC" and one.inside
 )
-BY_PLACE = {one.english: one for one in (*lexicon.COUNTRIES, *lexicon.CONTINENTS)}
-CITY = next(noun for noun in lexicon.NOUNS if noun.english == "city")
+BY_PLACE = {one.english: one for one in lexicon.NAMES if one.kinds & {"country", "continent"}}
+CITY = lexicon.NOUNS["city"]
 VERB = {(verb.english, verb.frame): verb for verb in reversed(lexicon.VERBS)}  # the first one wins
 WAKING = tuple(one for one in lexicon.ALONE if one.english in ("get", "wake", "fall"))
 # What one does first, what one does next with it, and the kind of thing.

@@ -42,7 +42,7 @@ class Sentence:
     sentiment: str  # positive, negative, neutral
     entities: tuple[str, ...]  # a BIO tag for each English word
     subjects: Links  # (verb, head of its subject), English indexes
-    antecedents: Links  # (pronoun, head of what it stands for), English indexes
+    antecedents: Links  # (pronoun, head of its antecedent), English indexes
     structure: str = field(default="", compare=False)  # the family of sentences it comes from
 
     @property
