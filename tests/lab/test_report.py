@@ -323,3 +323,16 @@ def test_letters_of_a_picture_are_at_most_as_large_as_the_claim_above_them() -> 
 def test_words_in_a_picture_stay_as_they_are() -> None:
     said = "an id of #11201d, url(#y), var(--x)"
     assert said in figure(Bars(said, "x", ("a",), np.array([1.0])))
+
+
+# ---- texts of the claims ----
+
+REMARKS = re.compile(r"\b00\d\b|\bthe (same )?(file|source)('s)?\b| [.,;:]|\(\)|  |TODO")
+
+
+@pytest.mark.parametrize("claim", claims().values(), ids=lambda claim: claim.key)
+def test_claims_and_notes_are_written_for_readers(claim) -> None:  # type: ignore[no-untyped-def]
+    for text in (claim.says, claim.notes):
+        assert not REMARKS.search(text), text
+        assert text.endswith((".", ")"))
+        assert text.strip() == text

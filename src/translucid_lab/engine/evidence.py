@@ -17,7 +17,7 @@ from translucid_lab.engine.results import Kept, Results
 from translucid_lab.engine.statistics import benjamini_hochberg
 from translucid_lab.engine.verdict import Finding, Verdict, compared
 
-BEYOND = "asked beyond the books"
+BEYOND = "a question beyond the books"
 LIMITS = {  # what a verdict does not say, by kind of evidence
     "identity": "It holds or fails by algebra: the experiment demonstrates it and tests this "
     "library's code; it says nothing about trained models.",

@@ -86,14 +86,11 @@ class Experiment:
         draw: Callable[[Sequence[Data]], Picture],
         judges: Mapping[str, Callable[[Sequence[Data]], Finding]],
     ) -> Self:
-        """An experiment of the lab: its texts and rules are in experiments.toml; `judges` has the
-        function that applies each claim's rule."""
+        """An experiment of the lab, with its texts and rules from experiments.toml; `judges` has
+        the function that applies the rule of each claim."""
         entry = dict(_texts("experiments.toml")[name])
-        rules = entry.pop("claims")
-        if set(rules) != set(judges):
-            raise ConfigError(f"{name}: rules in experiments.toml for {[*rules]}, functions for "
-                              f"{[*judges]}")  # fmt: skip
-        entry["claims"] = {key: Rule(judge=judges[key], **rule) for key, rule in rules.items()}
+        rules = entry["claims"]
+        entry["claims"] = {key: Rule(judge=judge, **rules[key]) for key, judge in judges.items()}
         entry["references"] = tuple(entry.get("references", ()))
         return cls(name=name, run=run, draw=draw, **entry)
 
