@@ -16,7 +16,7 @@ from translucid.parts.computation import formulas
 from translucid.see.part_switches import switches, together
 from translucid.see.render.mathml import mathml
 from translucid.see.trace_pictures import pooled, scale_of
-from translucid.studio import handlers, selection, text_runs
+from translucid.studio import handlers, text_runs
 from translucid.studio.server import questions
 from translucid.studio.tensors import NOTHING, TensorSlice, cut_shape, frame, unpacked
 from translucid.tasks.words import readable
@@ -415,7 +415,7 @@ def test_a_difference_is_that_of_the_readings(studio: Served) -> None:
 
 @pytest.mark.parametrize("family", ["translate-transformer", "translate-lstm", "tag-lstm"])
 def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(selection, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held = model(family)
     with pytest.raises(TraceBudgetError):
         held.trace(TEXT, budget_bytes=SMALL)
@@ -443,7 +443,7 @@ def test_the_first_numbers_of_a_long_text_take_one_reading(monkeypatch: Any) -> 
     first = "decoder.final_norm.output"  # what stands under the words
     room = 64 * trace[first].numel()
     assert room < trace.bytes
-    monkeypatch.setattr(selection, "BUDGET", room)
+    monkeypatch.setattr(text_runs, "BUDGET", room)
     counting = held.network.register_forward_hook(lambda *_: times.append(times[-1] + 1))
     with serving({"language": held}) as served:
         run = served.run("a", TEXT)["run"]
@@ -457,7 +457,7 @@ def test_the_first_numbers_of_a_long_text_take_one_reading(monkeypatch: Any) -> 
 
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
     """Of a long text: the weights of a head, its scores and their terms take one reading."""
-    monkeypatch.setattr(selection, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
     again = text_runs.Run._again
     with serving({"long": held}) as served:
@@ -466,7 +466,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         scope = next(name.rpartition(".")[0] for name in trace
                      if name.endswith("attention.scores") and name not in kept)  # fmt: skip
         near = [name for name in trace if name.rpartition(".")[0] == scope]
-        monkeypatch.setattr(selection, "BUDGET", 4 * sum(trace[name].numel() for name in near))
+        monkeypatch.setattr(text_runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
         monkeypatch.setattr(text_runs.Run, "_again", lambda *names: read.append(1) or again(*names))
         for name in near:
             ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
@@ -479,7 +479,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         (lately,) = found.lately
         assert sorted(lately) == sorted(near)
         assert found.bytes == kept.bytes + lately.bytes + found.ends.bytes
-        monkeypatch.setattr(selection, "BUDGET", 4)  # no room for neighbours: what is asked, alone
+        monkeypatch.setattr(text_runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
         other = next(name for name in trace if name.endswith("cross_attention.query"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
         assert [list(reading) for reading in found.lately] == [[other]]
