@@ -56,7 +56,7 @@ def test_models_by_their_names(studio: Served) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_model_is_told(studio: Served, family: str) -> None:
+def test_a_model_is_described(studio: Served, family: str) -> None:
     m = key(studio, family)
     said, opened = studio.get(f"/api/model/{m}").json, studio.library.opened[m]
     network = opened.model.network
@@ -197,7 +197,7 @@ def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: str) -> N
     assert np.array_equal(got, true.numpy())
 
 
-def test_what_is_masked_hides_no_neighbour() -> None:
+def test_pooling_ignores_masked_values() -> None:
     value = torch.tensor([[[1.0, -3.0, -math.inf, -math.inf], [0.5, -math.inf, math.nan, 2.0]]])
     ((_, got),) = unpacked(frame("a.attention.masked", value, ("batch", "queries", "keys"),
                                  TensorSlice((), "u8", 2)))  # fmt: skip
@@ -239,7 +239,7 @@ def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> 
     assert "at most 16 per request" in studio.get(path).json["error"]
 
 
-def test_nothing_is_a_byte_of_its_own() -> None:
+def test_missing_values_have_their_own_byte() -> None:
     value = torch.tensor([[math.inf, 1.0, -1.0]])
     body = frame("a.residual.sum", value, ("batch", "units"), TensorSlice())
     assert list(body[-8:][:3]) == [NOTHING, 254, 0]
@@ -362,7 +362,7 @@ def test_a_search_with_words_that_must_be(studio: Served) -> None:
 
 
 @pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "regress-mlp"])
-def test_who_writes_nothing_has_no_search(studio: Served, family: str) -> None:
+def test_models_that_do_not_write_text_have_no_search(studio: Served, family: str) -> None:
     run, _ = both(studio, family)
     answer = studio.get(f"/api/runs/{run['run']}/decode")
     assert answer.status == 422
@@ -485,7 +485,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         assert [list(reading) for reading in found.lately] == [[other]]
 
 
-def test_weights_that_are_no_numbers_are_shown_as_such() -> None:
+def test_weights_that_are_nan_are_shown_as_missing() -> None:
     held = model("classify-transformer")
     with torch.no_grad():
         next(held.network.parameters()).fill_(math.nan)

@@ -124,7 +124,7 @@ OFF = {
 
 @pytest.mark.parametrize("off", OFF)
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "window"])
-def test_a_text_that_goes_on_is_not_read_again(
+def test_continuing_a_long_text_does_not_process_it_again(
     kind: str, off: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family, keys = KINDS[kind]
@@ -145,7 +145,7 @@ def test_a_text_that_goes_on_is_not_read_again(
         assert set(rows) == {len(tokens) + 1}
 
 
-def test_what_is_changed_inside_is_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_attention_is_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS["rotary"]
     library = Library({"one": model(family, **keys)}, start="by hand")
     name, off = "decoder.layers.1.self_attention.pattern", OFF["a pattern"]

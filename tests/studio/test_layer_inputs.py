@@ -73,7 +73,7 @@ def test_a_point_is_the_same_whatever_is_read_with_it(both: tuple[Library, Run, 
         assert torch.equal(cramped[name], together[name]), name
 
 
-def test_what_is_computed_again_is_what_was_kept(both: tuple[Library, Run, Run]) -> None:
+def test_recomputed_points_equal_kept_points(both: tuple[Library, Run, Run]) -> None:
     """Bit for bit: by the same kernel."""
     _, _, cramped = both
     kept = {name: cramped.kept[name] for name in cramped.kept}
@@ -136,7 +136,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_the_page_asks_is_answered_alike(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_do_not_depend_on_the_kernel(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS["rotary"]
     library = Library({"one": model(family, **keys)}, start="by hand")
     expected = ASKED[asked](library.run("a", LONG))

@@ -191,7 +191,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
-def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:
+def test_gaps_values_that_are_not_finite_and_hostile_texts(page: Page, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train_recipe(small("classify", "gru"), run, quiet=True, recording=Recording("The dog sleeps."))
     about = json.loads((run / "studio/about.json").read_text("utf-8"))
