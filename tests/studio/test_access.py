@@ -255,7 +255,7 @@ def test_a_word_is_forced_by_keys(studio: Served, leaf: Page) -> None:
     assert "force=" not in leaf.inner.url
 
 
-def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) -> None:
+def test_reduced_motion_disables_animations(studio: Served, running: Any) -> None:
     """Reduced motion: no transition; forced colours: what is chosen has a frame."""
     with opened(running) as page:
         page.inner.emulate_media(reduced_motion="reduce", forced_colors="active")
@@ -270,7 +270,7 @@ def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) ->
         page.check()
 
 
-def test_the_page_says_its_language_and_its_name(studio: Served, leaf: Page) -> None:
+def test_the_page_has_a_language_and_a_title(studio: Served, leaf: Page) -> None:
     for view in VIEWS["tag"]:
         leaf.turn(address_of(studio, "tag", view))
         title = leaf.inner.title()

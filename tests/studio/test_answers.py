@@ -16,7 +16,7 @@ from translucid.parts.computation import formulas
 from translucid.see.part_switches import switches, together
 from translucid.see.render.mathml import mathml
 from translucid.see.trace_pictures import pooled, scale_of
-from translucid.studio import handlers, selection, text_runs
+from translucid.studio import handlers, text_runs
 from translucid.studio.server import questions
 from translucid.studio.tensors import NOTHING, TensorSlice, cut_shape, frame, unpacked
 from translucid.tasks.words import readable
@@ -56,7 +56,7 @@ def test_models_by_their_names(studio: Served) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_model_is_told(studio: Served, family: str) -> None:
+def test_a_model_is_described(studio: Served, family: str) -> None:
     m = key(studio, family)
     said, opened = studio.get(f"/api/model/{m}").json, studio.library.opened[m]
     network = opened.model.network
@@ -197,7 +197,7 @@ def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: str) -> N
     assert np.array_equal(got, true.numpy())
 
 
-def test_what_is_masked_hides_no_neighbour() -> None:
+def test_pooling_ignores_masked_values() -> None:
     value = torch.tensor([[[1.0, -3.0, -math.inf, -math.inf], [0.5, -math.inf, math.nan, 2.0]]])
     ((_, got),) = unpacked(frame("a.attention.masked", value, ("batch", "queries", "keys"),
                                  TensorSlice((), "u8", 2)))  # fmt: skip
@@ -239,7 +239,7 @@ def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> 
     assert "at most 16 per request" in studio.get(path).json["error"]
 
 
-def test_nothing_is_a_byte_of_its_own() -> None:
+def test_missing_values_have_their_own_byte() -> None:
     value = torch.tensor([[math.inf, 1.0, -1.0]])
     body = frame("a.residual.sum", value, ("batch", "units"), TensorSlice())
     assert list(body[-8:][:3]) == [NOTHING, 254, 0]
@@ -362,7 +362,7 @@ def test_a_search_with_words_that_must_be(studio: Served) -> None:
 
 
 @pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "regress-mlp"])
-def test_who_writes_nothing_has_no_search(studio: Served, family: str) -> None:
+def test_models_that_do_not_write_text_have_no_search(studio: Served, family: str) -> None:
     run, _ = both(studio, family)
     answer = studio.get(f"/api/runs/{run['run']}/decode")
     assert answer.status == 422
@@ -415,7 +415,7 @@ def test_a_difference_is_that_of_the_readings(studio: Served) -> None:
 
 @pytest.mark.parametrize("family", ["translate-transformer", "translate-lstm", "tag-lstm"])
 def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(selection, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held = model(family)
     with pytest.raises(TraceBudgetError):
         held.trace(TEXT, budget_bytes=SMALL)
@@ -443,7 +443,7 @@ def test_the_first_numbers_of_a_long_text_take_one_reading(monkeypatch: Any) -> 
     first = "decoder.final_norm.output"  # what stands under the words
     room = 64 * trace[first].numel()
     assert room < trace.bytes
-    monkeypatch.setattr(selection, "BUDGET", room)
+    monkeypatch.setattr(text_runs, "BUDGET", room)
     counting = held.network.register_forward_hook(lambda *_: times.append(times[-1] + 1))
     with serving({"language": held}) as served:
         run = served.run("a", TEXT)["run"]
@@ -457,7 +457,7 @@ def test_the_first_numbers_of_a_long_text_take_one_reading(monkeypatch: Any) -> 
 
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
     """Of a long text: the weights of a head, its scores and their terms take one reading."""
-    monkeypatch.setattr(selection, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
     again = text_runs.Run._again
     with serving({"long": held}) as served:
@@ -466,7 +466,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         scope = next(name.rpartition(".")[0] for name in trace
                      if name.endswith("attention.scores") and name not in kept)  # fmt: skip
         near = [name for name in trace if name.rpartition(".")[0] == scope]
-        monkeypatch.setattr(selection, "BUDGET", 4 * sum(trace[name].numel() for name in near))
+        monkeypatch.setattr(text_runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
         monkeypatch.setattr(text_runs.Run, "_again", lambda *names: read.append(1) or again(*names))
         for name in near:
             ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
@@ -479,13 +479,13 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         (lately,) = found.lately
         assert sorted(lately) == sorted(near)
         assert found.bytes == kept.bytes + lately.bytes + found.ends.bytes
-        monkeypatch.setattr(selection, "BUDGET", 4)  # no room for neighbours: what is asked, alone
+        monkeypatch.setattr(text_runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
         other = next(name for name in trace if name.endswith("cross_attention.query"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
         assert [list(reading) for reading in found.lately] == [[other]]
 
 
-def test_weights_that_are_no_numbers_are_shown_as_such() -> None:
+def test_weights_that_are_nan_are_shown_as_missing() -> None:
     held = model("classify-transformer")
     with torch.no_grad():
         next(held.network.parameters()).fill_(math.nan)

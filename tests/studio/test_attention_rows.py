@@ -12,7 +12,7 @@ from tests.studio.test_layer_inputs import KINDS, LONG, ROOM, both, plain  # noq
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.parts.attention import INSIDE
-from translucid.studio import answers, attention_tables, layer_inputs, selection, terms
+from translucid.studio import answers, attention_tables, layer_inputs, terms, text_runs
 from translucid.studio.library import Library
 from translucid.studio.tensors import TensorSlice, frame, unpacked
 from translucid.studio.text_runs import Run
@@ -124,7 +124,7 @@ OFF = {
 
 @pytest.mark.parametrize("off", OFF)
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "window"])
-def test_a_text_that_goes_on_is_not_read_again(
+def test_continuing_a_long_text_does_not_process_it_again(
     kind: str, off: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family, keys = KINDS[kind]
@@ -132,7 +132,7 @@ def test_a_text_that_goes_on_is_not_read_again(
     switches = OFF[off]
     tokens = [7, 5, 6, 8]
     expected = answers.steps_along(library.run("a", LONG, off=switches), tokens, None, 4)
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     opened = library.opened["a"]
     run = Library({"one": opened.model}, start="by kernel").run("a", LONG, off=switches)
     assert run.by_kernel
@@ -145,12 +145,12 @@ def test_a_text_that_goes_on_is_not_read_again(
         assert set(rows) == {len(tokens) + 1}
 
 
-def test_what_is_changed_inside_is_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_attention_is_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS["rotary"]
     library = Library({"one": model(family, **keys)}, start="by hand")
     name, off = "decoder.layers.1.self_attention.pattern", OFF["a pattern"]
     whole = library.run("a", LONG, off=off)
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     run = Library({"one": library.opened["a"].model}, start="by kernel").run("a", LONG, off=off)
     assert run.by_kernel
     assert run.attended(name) is None

@@ -13,7 +13,7 @@ from tests.studio.browser import Page
 from tests.studio.serving import Served, model, serving
 from tests.studio.test_long import text_of
 
-from translucid.studio import selection
+from translucid.studio import text_runs
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 
@@ -54,7 +54,7 @@ def test_bytes_memory_and_first_numbers() -> None:
     assert size(f"/api/runs/{run}/tensors?at={at}&index=3&pool=512") < budget("one head, whole")
     kept = handlers.library.runs[run]
     assert not kept.whole
-    assert kept.kept.bytes <= selection.BUDGET == budget("numbers of a run that are kept")
+    assert kept.kept.bytes <= text_runs.BUDGET == budget("numbers of a run that are kept")
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_every_module_is_in() -> None:
         assert text.count(f"\n'{name}': () => {{") == 1
 
 
-def test_what_is_needed_stands_before_what_needs_it() -> None:
+def test_dependencies_come_first() -> None:
     order = list(modules("main.js"))
     assert order[-1] == "main.js"
     assert order.index("dom.js") < order.index("readout.js") < order.index("views/flow.js")
@@ -94,7 +94,7 @@ def test_every_exported_name_is_seen(tmp_path: Path) -> None:
         ({"a": "const late = () => import('./b.js');", "b": ""}, r"a\.js: .*import\("),
     ],
 )  # fmt: skip
-def test_what_it_does_not_know_is_said(tmp_path: Path, files: dict[str, str], said: str) -> None:
+def test_unsupported_syntax_is_an_error(tmp_path: Path, files: dict[str, str], said: str) -> None:
     folder = written(tmp_path, **files)
     with pytest.raises(BundleError, match=said):
         graph("a.js", folder=folder)
@@ -140,7 +140,7 @@ def test_the_box_begins_like_the_page() -> None:
     assert re.findall(r'id="(\w+)"', body) == re.findall(r'id="(\w+)"', markup())
 
 
-def test_it_may_stand_in_a_page() -> None:
+def test_the_bundle_is_safe_inside_a_script_element() -> None:
     for entry in ("widget.js", "recorded.js"):
         assert not re.search(r"</script|<!--", bundle(entry), re.I)
 

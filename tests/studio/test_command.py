@@ -61,7 +61,7 @@ def test_it_listens_on_this_machine_only_and_ends_quietly(tmp_path: Path) -> Non
     assert found[1].rpartition("/")[2] not in errors
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     model("regress-mlp").save(tmp_path / "small")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -29,7 +29,7 @@ def norms() -> tuple[AdapterNorm, ...]:
     return adapter_norms(computation(tl.load(tuned()).trace(TEXT)))
 
 
-def test_a_run_says_what_its_adapters_add(studio: Served) -> None:
+def test_a_run_has_the_norms_of_its_adapters(studio: Served) -> None:
     rows = with_adapters(studio.library.run("a", TEXT))["adapters"]
     assert [row["layer"] for row in rows] == [norm.layer for norm in norms()]
     assert [row["ratio"] for row in rows] == pytest.approx([norm.ratio for norm in norms()])

@@ -55,7 +55,7 @@ def test_contributions_add_up_by_part_and_by_token(family: str, placement: str) 
     )
 
 
-def test_the_last_line_of_the_lens_is_what_the_model_says() -> None:
+def test_the_last_line_of_the_lens_is_the_prediction() -> None:
     found, _, trace = answered("translate-transformer", "lens?position=1")
     probabilities = trace["head.logits"][0, 1].softmax(-1)
     assert len(found["after"]) == 3
@@ -86,7 +86,7 @@ def test_saliency_is_that_of_the_model(family: str) -> None:
         ("saliency", "position: required"),
     ],
 )
-def test_what_cannot_be_is_said(question: str, message: str) -> None:
+def test_invalid_queries_get_a_message(question: str, message: str) -> None:
     found, _, _ = answered("translate-transformer", question)
     assert message in found["error"]
 

@@ -39,7 +39,7 @@ def asked(family: str, question: str) -> tuple[Any, Any]:
         ("translate-transformer", "penalty"), ("language-rnn", "hot"), ("language-rnn", "greedy"),
     ],
 )  # fmt: skip
-def test_each_token_is_what_its_random_number_points_at(family: str, dials: str) -> None:
+def test_each_token_follows_from_its_random_number(family: str, dials: str) -> None:
     """Drawn again from the distributions that are shown, with the numbers of the seed."""
     found, run = asked(family, DIALS[dials])
     given = dict(pair.split("=") for pair in DIALS[dials].split("&"))
@@ -82,12 +82,12 @@ def test_each_token_is_what_its_random_number_points_at(family: str, dials: str)
         ("samples=9", "samples: must be a whole number from 1 to 8"),
     ],
 )
-def test_dials_that_cannot_be_are_refused(question: str, message: str) -> None:
+def test_invalid_sampling_settings_are_refused(question: str, message: str) -> None:
     found, _ = asked("translate-transformer", question)
     assert message in found["error"]
 
 
-def test_what_writes_nothing_samples_nothing() -> None:
+def test_models_that_do_not_write_text_have_no_sampling() -> None:
     found, _ = asked("tag-lstm", "seed=0")
     assert "no sampling" in found["error"]
 

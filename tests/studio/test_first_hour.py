@@ -93,7 +93,9 @@ def test_a_click_in_a_pane_shows_the_row_under_it(studio: Served, leaf: Page) ->
     assert "pin=src:5" in leaf.inner.url
 
 
-def test_a_pinned_source_word_shows_who_looks_at_it_most(studio: Served, leaf: Page) -> None:
+def test_a_pinned_source_word_selects_the_row_that_attends_to_it_most(
+    studio: Served, leaf: Page
+) -> None:
     model = trained()["translate"]
     at = "decoder.layers.1.cross_attention.pattern"
     for word in (2, 7):
@@ -116,7 +118,7 @@ def test_escape_in_tables_keeps_the_pins(studio: Served, leaf: Page) -> None:
 # ---- switches ----
 
 
-def test_switches_say_how_they_stand(studio: Served, leaf: Page) -> None:
+def test_switches_show_their_state(studio: Served, leaf: Page) -> None:
     """What names a change is off until it is made; what names a part is on until it is taken."""
     seen(leaf, studio, "lstm", "whatif")
     switches = leaf.inner.locator("#stage .switch")
@@ -132,7 +134,7 @@ def test_switches_say_how_they_stand(studio: Served, leaf: Page) -> None:
     assert switches.nth(gate).get_attribute("aria-checked") == "true"
 
 
-def test_what_is_written_freely_stands_beside_what_is_read(studio: Served, leaf: Page) -> None:
+def test_greedy_outputs_are_shown_beside_teacher_forcing(studio: Served, leaf: Page) -> None:
     model = trained()["lstm"]
     opened = next(each for each in studio.library.opened.values() if each.name == "lstm")
     key = next(key for key in opened.switches if key.endswith("forget_gate=0"))
@@ -177,7 +179,7 @@ def test_rows_of_compare_are_whole(studio: Served, leaf: Page, width: int) -> No
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
 
 
-def test_rotary_positions_stand_with_what_they_turn(studio: Served, leaf: Page) -> None:
+def test_rotary_positions_are_listed_with_their_attention(studio: Served, leaf: Page) -> None:
     seen(leaf, studio, "rotary", "flow")
     names = leaf.inner.eval_on_selector_all(
         "#stage .part", "all => all.map(el => el.getAttribute('aria-label'))"
@@ -198,7 +200,7 @@ def test_every_head_of_many_is_seen(studio: Served, leaf: Page) -> None:
     assert all(found)
 
 
-def test_what_is_cut_off_says_so(studio: Served, leaf: Page) -> None:
+def test_cut_off_content_has_scroll_buttons(studio: Served, leaf: Page) -> None:
     leaf.inner.set_viewport_size({"width": 480, "height": 800})
     seen(leaf, studio, "translate", "decode", text=LONG, beam_size="8")
     right, left = (leaf.inner.locator(f"#sentence .rollon.{side}") for side in ("right", "left"))
@@ -256,7 +258,7 @@ def test_numbers_of_a_regression_have_their_units(studio: Served, leaf: Page) ->
 # ---- links, stops, windows ----
 
 
-def test_what_a_link_says_wrong_is_told(studio: Served, leaf: Page) -> None:
+def test_invalid_keys_of_a_link_are_reported(studio: Served, leaf: Page) -> None:
     wrong = {"head": "99", "pin": "src:70", "theme": "pink", "nonsense": "1", "at": "nowhere"}
     leaf.see(address_of(studio, "translate", "attention", **wrong))
     told = leaf.told()
@@ -333,7 +335,7 @@ HELD = """() => {
 }"""
 
 
-def test_a_text_that_was_left_says_no_more(studio: Served, leaf: Page) -> None:
+def test_a_view_that_was_left_draws_nothing_more(studio: Served, leaf: Page) -> None:
     """Somebody asks for a text, and before it is read for another one, which is there at once."""
     seen(leaf, studio, "translate", "flow")
     address, page = leaf.inner.url, leaf.inner.at_once

@@ -108,7 +108,7 @@ def studio() -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_a_panel_stands_still_while_it_is_read(page: Page, studio: Served) -> None:
+def test_a_panel_does_not_change_while_the_pointer_moves_to_it(page: Page, studio: Served) -> None:
     at = "attention?kind=cross&layer=1&head=2&text=The+dog+does+not+sleep."
     page.see(f"{studio.address}#/{at}")
     box = page.inner.locator(".matrix rect.hit").bounding_box()
@@ -198,7 +198,7 @@ FITS = """(() => {
 
 
 @pytest.mark.slow
-def test_a_long_tree_fits_the_window_and_says_what_is_folded(page: Page, studio: Served) -> None:
+def test_a_long_tree_fits_the_window_and_counts_hidden_steps(page: Page, studio: Served) -> None:
     for width in (360, 1280):
         page.inner.set_viewport_size({"width": width, "height": 740})
         page.see(f"{studio.address}#/decode?text={LONG}&step=9")
@@ -216,7 +216,7 @@ def test_a_long_tree_fits_the_window_and_says_what_is_folded(page: Page, studio:
 
 
 @pytest.mark.slow
-def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
+def test_a_list_of_changes_keeps_its_name_in_the_link_and_in_python(
     page: Page, studio: Served
 ) -> None:
     off = "decoder.layers.1.cross_attention.head.2"
@@ -236,7 +236,7 @@ def test_the_name_of_a_list_of_changes_stands_in_the_link_and_in_the_python(
 
 
 @pytest.mark.slow
-def test_saliency_stands_under_the_words_that_were_read(
+def test_saliency_is_shown_under_the_input_words(
     page: Page, studio: Served, library: Library
 ) -> None:
     row = 3  # that writes nicht

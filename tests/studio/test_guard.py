@@ -115,7 +115,7 @@ def test_forged_requests_are_refused(studio: Served, method: str, path: str, for
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_who_changes_something_says_where_from(studio: Served, method: str) -> None:
+def test_requests_with_a_body_need_an_origin(studio: Served, method: str) -> None:
     assert studio.ask(method, "/api/runs", {"origin": None}).status == 403
 
 
@@ -214,7 +214,7 @@ def test_a_token_for_a_command_line_works_once() -> None:
 
 @pytest.mark.parametrize("path", ["/", f"/open/{TOKEN}", "/api/models", "/static/js/main.js",
                                   "/static/none", "/nothing", "/api/runs/none"])  # fmt: skip
-def test_headers_stand_there_once(studio: Served, path: str) -> None:
+def test_security_headers_are_sent_once(studio: Served, path: str) -> None:
     answer = studio.get(path)
     names = [name.lower() for name, _ in answer.headers]
     assert len(set(names)) == len(names)
@@ -354,7 +354,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_questions_are_told(studio: Served, wrong: str) -> None:
+def test_invalid_requests_get_a_message(studio: Served, wrong: str) -> None:
     body, said = WRONG[wrong]
     answer = studio.ask("POST", "/api/runs", body=body)
     assert answer.status == 422
@@ -409,7 +409,7 @@ WRONG_NUMBERS = {
 
 
 @pytest.mark.parametrize("path", WRONG_NUMBERS)
-def test_wrong_numbers_are_told(studio: Served, path: str) -> None:
+def test_invalid_queries_get_a_message(studio: Served, path: str) -> None:
     run = studio.run("a", TEXT, target="der hund sieht eine katze .")["run"]
     answer = studio.get(f"/api/runs/{run}/{path}")
     assert answer.status == 422
@@ -419,13 +419,13 @@ def test_wrong_numbers_are_told(studio: Served, path: str) -> None:
 @pytest.mark.parametrize("path", ["", "/tensors?at=head.logits", "/heads", "/terms?address=x",
                                   "/steps", "/decode"])  # fmt: skip
 @pytest.mark.parametrize("run", ["0123456789abcdef", "%00", "..", "%ff", "x" * 5000])
-def test_runs_that_never_were(studio: Served, run: str, path: str) -> None:
+def test_unknown_runs_are_refused(studio: Served, run: str, path: str) -> None:
     answer = studio.get(f"/api/runs/{run}{path}")
     assert answer.status == 422
     assert "has expired; request it again" in answer.json["error"]
 
 
-def test_a_mistake_of_ours_tells_nothing(studio: Served, monkeypatch: Any) -> None:
+def test_internal_errors_reveal_nothing(studio: Served, monkeypatch: Any) -> None:
     def broken(*given: Any) -> Any:
         raise RuntimeError("/home/somebody/secret")
 
@@ -448,7 +448,7 @@ def test_other_methods(studio: Served, path: str) -> None:
 # ---- several at once ----
 
 
-def test_a_run_that_is_gone_is_made_again(studio: Served, monkeypatch: Any) -> None:
+def test_an_evicted_run_is_computed_again(studio: Served, monkeypatch: Any) -> None:
     monkeypatch.setattr(library, "KEPT", 2)
     first = studio.run("a", "the dog")["run"]
     before = studio.get(f"/api/runs/{first}/tensors?at=head.logits").body

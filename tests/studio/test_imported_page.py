@@ -51,7 +51,7 @@ def test_the_chosen_layer_of_many_is_seen(studio: Served, page: Page) -> None:
     )
 
 
-def test_switches_of_many_heads_stand_in_equal_lines(studio: Served, page: Page) -> None:
+def test_switches_of_many_heads_are_aligned(studio: Served, page: Page) -> None:
     page.see(address(studio, "b", "whatif"))
     lines = page.inner.evaluate(
         "() => { const tops = [...document.querySelector('.headrow').querySelectorAll('button')]"

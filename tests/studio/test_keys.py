@@ -114,7 +114,7 @@ def test_the_whole_tour_with_keys_only(studio: Served, page: Page, family: str, 
     assert numbers >= 15
 
 
-def test_what_a_model_lacks_is_skipped_and_told(studio: Served, page: Page) -> None:
+def test_stops_that_a_model_lacks_are_skipped_with_a_reason(studio: Served, page: Page) -> None:
     page.turn(where(studio, "tag-lstm", "flow?lesson=attn.2"))
     assert page.words("#lesson .stop a") == ["Embedding"]
     page.changed(lambda: press(page, "Space"))
@@ -144,7 +144,7 @@ def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, pag
     assert [sum("lacks" not in step for step in steps), len(steps)] == [int(fits[2]), int(fits[3])]
 
 
-def test_a_link_to_no_stop_says_so(studio: Served, page: Page) -> None:
+def test_a_link_to_an_unknown_stop_says_so(studio: Served, page: Page) -> None:
     page.turn(where(studio, "language-transformer", "flow?lesson=gates.40"))
     assert re.search(r"has \d+ stops; there is no stop 40", page.text("#lesson .says"))
     page.expected.append("422")
@@ -440,7 +440,7 @@ def test_a_small_window_has_room_for_all(studio: Served, page: Page, lesson: str
     assert page.inner.is_visible("aside.panel")  # the drawer was open; now it has room beside
 
 
-def test_an_address_hides_what_a_class_does_not_need(studio: Served, page: Page) -> None:
+def test_an_address_can_hide_parts_of_the_page(studio: Served, page: Page) -> None:
     page.turn(where(studio, "translate-transformer", "attention?embed=1&lesson=attn.7"))
     assert page.inner.is_hidden(".bar")
     assert page.inner.is_hidden(".sentence")

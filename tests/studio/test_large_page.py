@@ -13,7 +13,7 @@ from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.model import Model
 from translucid.models import MLPConfig, build
-from translucid.studio import selection
+from translucid.studio import text_runs
 from translucid.tasks.model_folder import Bundle
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def asked(page: Page, what: str) -> list[str]:
 def test_layers_of_a_long_text_come_one_by_one(
     studio: Served, page: Page, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(selection, "BUDGET", 12_000)
+    monkeypatch.setattr(text_runs, "BUDGET", 12_000)
     heads = asked(page, "/heads?")
     page.see(address(studio, "attention", LONG))
     page.wait("document.querySelector('.gridname .of').textContent === ''")

@@ -12,7 +12,7 @@ import torch
 from tests.studio.serving import TEXT, model
 
 from translucid.models import TransformerConfig
-from translucid.studio import answers, attention_tables, credit, selection, terms
+from translucid.studio import answers, attention_tables, credit, terms, text_runs
 from translucid.studio.library import Library
 from translucid.studio.text_runs import Run
 
@@ -40,7 +40,7 @@ def both(
     library = Library({"one": model(family, **keys)}, start="by hand")
     whole = library.run("a", LONG)
     assert whole.whole
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     cramped = Library({"one": library.opened["a"].model}, start="by kernel")
     return cramped, whole, cramped.run("a", LONG)
 
@@ -54,7 +54,7 @@ def test_all_points_are_there_in_their_order(both: tuple[Library, Run, Run]) -> 
     assert cramped.by_kernel == isinstance(whole.opened.model.network.config, TransformerConfig)
     assert not cramped.whole
     assert list(cramped.shapes.items()) == list(whole.shapes.items())
-    assert cramped.kept.bytes <= selection.BUDGET
+    assert cramped.kept.bytes <= text_runs.BUDGET
 
 
 def test_every_point_has_the_numbers_of_a_run_by_hand(both: tuple[Library, Run, Run]) -> None:
@@ -73,7 +73,7 @@ def test_a_point_is_the_same_whatever_is_read_with_it(both: tuple[Library, Run, 
         assert torch.equal(cramped[name], together[name]), name
 
 
-def test_what_is_computed_again_is_what_was_kept(both: tuple[Library, Run, Run]) -> None:
+def test_recomputed_points_equal_kept_points(both: tuple[Library, Run, Run]) -> None:
     """Bit for bit: by the same kernel."""
     _, _, cramped = both
     kept = {name: cramped.kept[name] for name in cramped.kept}
@@ -86,7 +86,7 @@ def test_what_is_computed_again_is_what_was_kept(both: tuple[Library, Run, Run])
 @pytest.mark.parametrize("kind", ["rotary", "alibi"])
 def test_a_layer_is_run_without_the_others(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS[kind]
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     run = Library({"one": model(family, **keys)}, start="x").run("a", LONG)
     sums = [f"decoder.layers.{layer}.feedforward_residual.sum" for layer in range(2)]
     assert all(name in run.kept for name in sums)  # given to the next layer
@@ -136,11 +136,11 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_the_page_asks_is_answered_alike(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_do_not_depend_on_the_kernel(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     family, keys = KINDS["rotary"]
     library = Library({"one": model(family, **keys)}, start="by hand")
     expected = ASKED[asked](library.run("a", LONG))
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     run = Library({"one": library.opened["a"].model}, start="by kernel").run("a", LONG)
     assert run.by_kernel
     assert plain(ASKED[asked](run)) == plain(expected)
@@ -148,7 +148,7 @@ def test_what_the_page_asks_is_answered_alike(asked: str, monkeypatch: pytest.Mo
 
 def test_a_change_starts_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers before a switch are the same bit for bit, as those of texts by hand are."""
-    monkeypatch.setattr(selection, "BUDGET", ROOM)
+    monkeypatch.setattr(text_runs, "BUDGET", ROOM)
     family, keys = KINDS["rotary"]
     library = Library({"one": model(family, **keys)}, start="x")
     off = "decoder.layers.1.self_attention.head.1"
@@ -159,7 +159,7 @@ def test_a_change_starts_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.equal(one[at.format(0)], two[at.format(0)])
     assert not torch.equal(one[at.format(1)], two[at.format(1)])
     by_hand = Library({"one": library.opened["a"].model}, start="by hand")
-    monkeypatch.setattr(selection, "BUDGET", 2**28)
+    monkeypatch.setattr(text_runs, "BUDGET", 2**28)
     for name in ("self_attention.pattern", "self_attention.mixed", "feedforward_residual.sum"):
         name = f"decoder.layers.1.{name}"
         close(two[name], by_hand.run("a", LONG, off=[off])[name])

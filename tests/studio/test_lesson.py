@@ -87,7 +87,7 @@ def plain(pieces: list[dict[str, Any]]) -> str:
     return "".join(str(piece.get("text", piece.get("word", "0.000"))) for piece in pieces)
 
 
-def test_an_unknown_lesson_is_told(library: Library) -> None:
+def test_an_unknown_lesson_is_refused(library: Library) -> None:
     with serving({"small": model("tag-lstm")}) as served:
         answer = served.get("/api/lessons/atn")
         assert answer.status == 422

@@ -104,7 +104,7 @@ def row_of(page: Page, row: int) -> float:
 
 
 @pytest.mark.parametrize(("count", "pin"), chosen([(512, 300), (512, 0), (120, 119)], (120, 119)))
-def test_the_window_stands_around_the_pin(studio: Served, leaf: Page, count: int, pin: int) -> None:
+def test_the_window_is_around_the_pin(studio: Served, leaf: Page, count: int, pin: int) -> None:
     words = words_of(studio, count)["target"]
     leaf.turn(address(studio, "flow", count, pin=f"tgt:{pin}"))
     first = max(0, min(len(words) - ROWS, pin // 10 * 10 - 5))
@@ -146,7 +146,9 @@ def test_numbers_in_the_window_are_those_of_the_trace(
     assert blocks > 2
 
 
-def test_the_window_looks_where_the_trace_does(studio: Served, leaf: Page, traces: Any) -> None:
+def test_attention_in_the_window_is_that_of_the_trace(
+    studio: Served, leaf: Page, traces: Any
+) -> None:
     trace = traces[512]
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     at = "decoder.layers.2.self_attention.pattern"
@@ -159,7 +161,9 @@ def test_the_window_looks_where_the_trace_does(studio: Served, leaf: Page, trace
         assert behind(path, trace) == pytest.approx(float(trace[at][0, :, 295 + row].mean(0).max()))
 
 
-def test_what_is_said_in_the_window(studio: Served, leaf: Page, traces: Any) -> None:
+def test_outputs_in_the_window_are_those_of_the_trace(
+    studio: Served, leaf: Page, traces: Any
+) -> None:
     shares = traces[512]["head.logits"][0].softmax(-1)
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     box = place(leaf, "head.logits")
@@ -170,7 +174,9 @@ def test_what_is_said_in_the_window(studio: Served, leaf: Page, traces: Any) -> 
     assert len(leaf.words("#stage .part.end text.row")) == ROWS
 
 
-def test_a_pressed_row_tells_what_it_stands_for(studio: Served, leaf: Page, traces: Any) -> None:
+def test_a_compressed_row_shows_the_largest_of_its_numbers(
+    studio: Served, leaf: Page, traces: Any
+) -> None:
     trace = traces[512]
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
     box = place(leaf, "embedding.scaled")
@@ -206,7 +212,7 @@ def test_a_click_on_a_pressed_strand_brings_the_window(studio: Served, leaf: Pag
     assert in_window(leaf) == words[first : first + ROWS]
 
 
-def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:
+def test_a_long_text_by_keyboard(studio: Served, leaf: Page) -> None:
     """Tab to the strip, by tens to word 300, Enter; then arrows move the pin, and the window after
     it once it has gone far enough."""
     words, press = words_of(studio, 512)["target"], leaf.inner.keyboard.press

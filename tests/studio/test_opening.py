@@ -32,7 +32,7 @@ def opening(opened: Callable[[], Handlers]) -> tuple[Ready, threading.Thread, li
     return page, thread, wrong
 
 
-def test_the_server_stands_without_torch() -> None:
+def test_the_server_does_not_import_torch() -> None:
     """Importing it takes longer than all else; and numpy is not needed to show a page either."""
     said = subprocess.run(
         [sys.executable, "-c", "import sys, translucid.cli.explore\n"
@@ -66,7 +66,7 @@ def test_the_page_waits_for_the_models(leaf: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:
+def test_a_waiting_page_gets_the_error_of_opening(leaf: Page) -> None:
     may_fail = threading.Event()
 
     def opened() -> Handlers:
@@ -90,7 +90,7 @@ def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:
     (False, "nothing: there is no such folder; give one that training wrote"),
     (True, "nothing is no model folder: it holds no"),
 ])  # fmt: skip
-def test_the_command_ends_with_what_was_wrong(tmp_path: Path, there: bool, said: str) -> None:
+def test_the_command_ends_with_the_error(tmp_path: Path, there: bool, said: str) -> None:
     folder = tmp_path / "nothing"
     if there:
         folder.mkdir()

@@ -204,7 +204,7 @@ def test_a_good_lesson_is_not_refused(library: Library, tmp_path: Path) -> None:
         ('column_of("not")', 'column_of("horrible")'),
     ],
 )
-def test_a_lesson_may_say_itself_what_it_is_not_for(
+def test_a_lesson_can_declare_what_it_is_not_for(
     library: Library, tmp_path: Path, old: str, new: str
 ) -> None:
     refuse(library, read(written(tmp_path, ASKING.replace(old, new))), "mine.py")

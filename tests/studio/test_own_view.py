@@ -59,7 +59,7 @@ def test_without_a_view_the_page_is_as_always() -> None:
         ("a b.js", "letters, digits and _"),
     ],
 )
-def test_a_file_that_is_none_is_refused(name: str, message: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "view.txt").write_text("", "utf-8")
     (tmp_path / "a b.js").write_text("", "utf-8")
     answer = run("explore", "demo:regress", "--view", name, cwd=tmp_path)

@@ -140,7 +140,7 @@ def test_the_sentence_is_changed_with_the_keyboard(studio: Served, leaf: Page) -
     assert leaf.drawn() == after
 
 
-def test_light_and_dark_stand_in_the_address(studio: Served, leaf: Page) -> None:
+def test_the_theme_is_in_the_address(studio: Served, leaf: Page) -> None:
     leaf.turn(where(studio, "classify-gru"))
     theme = "document.documentElement.dataset.theme"
     assert leaf.inner.evaluate(theme) == "light"
@@ -173,7 +173,7 @@ def test_the_system_is_followed_until_somebody_chooses(studio: Served, page: Pag
     assert inner.evaluate(theme) == "dark"
 
 
-def test_pins_stand_in_the_address(studio: Served, leaf: Page) -> None:
+def test_pins_are_in_the_address(studio: Served, leaf: Page) -> None:
     leaf.turn(where(studio, "translate-transformer"))
     leaf.inner.click("#sentence .tokens >> nth=0 >> :scope > * >> nth=2")
     leaf.inner.mouse.move(5, 795)

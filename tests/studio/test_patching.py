@@ -73,7 +73,7 @@ def test_rows_and_cells_are_those_of_python(family: str) -> None:
     assert [one["word"] for one in cell["says"]] == names
 
 
-def test_what_is_written_freely_is_the_search_with_the_edit() -> None:
+def test_the_patched_text_is_the_search_with_the_edit() -> None:
     two = Two("translate-transformer")
     cell = two.ask("/cell", at=SUM, token=1)
     clean = two.model.trace(TEXT, two.clean.target)
@@ -83,7 +83,7 @@ def test_what_is_written_freely_is_the_search_with_the_edit() -> None:
     assert two.ask("/cell", at="decoder.embedding.lookup", token=1)["text"] is None
 
 
-def test_what_is_off_stays_off_and_stands_in_the_python() -> None:
+def test_parts_that_are_off_stay_off_also_in_the_python_code() -> None:
     off = ["encoder.layers.0.self_attention.head.1@50"]
     two = Two("translate-transformer", off=off)
     cell = two.ask("/cell", at=SUM, token=1, position=0, output=3)
@@ -129,11 +129,11 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
     ],
 )
-def test_what_cannot_be_is_said(what: str, query: dict[str, Any], message: str) -> None:
+def test_invalid_queries_get_a_message(what: str, query: dict[str, Any], message: str) -> None:
     assert re.search(message, Two("translate-transformer").ask(what, **query)["error"])
 
 
-def test_texts_of_other_lengths_are_told() -> None:
+def test_texts_of_different_lengths_are_an_error() -> None:
     error = Two("translate-transformer", "the dog sleeps .").ask("")["error"]
     assert "source: the clean run has 7 tokens (the dog sees a cat . </s>)" in error
     assert "5 (" in error

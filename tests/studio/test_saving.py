@@ -66,7 +66,7 @@ def recorded(page: bytes) -> Any:
     return json.loads(found.group(1))
 
 
-def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
+def test_requests_are_recorded_with_their_answers(library: Library) -> None:
     handlers = Handlers(library)
     run = library.run("a", TEXT)
     asked = [
@@ -103,7 +103,7 @@ def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None
 
 
 @pytest.mark.slow
-def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
+def test_recorded_data_contains_no_tags(library: Library) -> None:
     handlers = Handlers(library)
     asked = [["POST", "/api/runs", json.dumps({"m": "a", "text": EVIL})]]
     body = json.dumps({"address": f"#/flow?text={EVIL}", "asked": asked}).encode()
@@ -114,7 +114,7 @@ def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
     assert json.loads(recorded(reply.body)["answers"][0][-1])["text"] == EVIL
 
 
-def test_the_logo_stands_in_the_file() -> None:
+def test_the_file_contains_the_logo() -> None:
     """Drawn as in the tab of the page, whose icon is a file of its own."""
     text = saved_session.page({"answers": [], "points": {}}, "#/flow").decode()
     found = re.search(r"^const MARKUP = (.*);$", text, re.M)
@@ -126,7 +126,7 @@ def test_the_logo_stands_in_the_file() -> None:
     assert "".join(pane.attrib["d"] for pane in panes) == icon[0].attrib["d"]
 
 
-def test_a_survey_stands_in_the_file_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_recorded_only_when_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of it would be asked for the rest for ever."""
     monkeypatch.setattr(surveys, "TEXTS", 6)
     monkeypatch.setattr(surveys, "AT_ONCE", 2)
@@ -162,7 +162,7 @@ def test_the_budget_is_kept(library: Library) -> None:
         ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 questions, .* 5,000"),
     ],
 )
-def test_what_no_session_is_is_said(asked: Any, said: str) -> None:
+def test_invalid_sessions_are_refused(asked: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         saved_session.read_questions(asked)
 
@@ -284,7 +284,7 @@ def test_a_whole_text_in_one_file(
 
 
 @pytest.mark.slow
-def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_path: Path) -> None:
+def test_a_key_saves_the_session(page: Page, studio: Served, tmp_path: Path) -> None:
     page.see(f"{studio.address}#/attention?text={quote(EVIL)}")
     page.changed(lambda: page.inner.keyboard.press("4"))
     with page.inner.expect_download() as download:

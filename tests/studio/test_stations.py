@@ -131,7 +131,7 @@ def number(model: Model, trace: Any, at: str, index: list[int], shown: float) ->
 
 
 @pytest.mark.parametrize("corner", ["0 0", "0 1", "1 0", "1 1"])
-def test_what_stands_beside_a_number_holds_for_it(library: Library, corner: str) -> None:
+def test_claims_beside_a_number_are_true(library: Library, corner: str) -> None:
     run = run_of(library, "layers", corner)
     for stop in lesson_answers.on_run(run, "layers")["steps"]:
         for piece, after in itertools.pairwise(stop.get("say", [])):
@@ -176,7 +176,7 @@ def test_the_cell_lasts_as_the_lab_has_it() -> None:
     assert ("the cell fades too" in text) == (finding["verdict"] == "depends")
 
 
-def test_no_stop_goes_by_a_theme() -> None:
+def test_no_stop_depends_on_the_theme() -> None:
     """What is bright in the one is dark in the other."""
     for sentence in (sentence for key in EVERY for sentence in sentences(key)):
         assert not re.search(r"\b(bright|dark|pale)", sentence.text, re.IGNORECASE), sentence
@@ -309,7 +309,7 @@ def test_a_task_is_undone_until_it_is_done(library: Library, key: str, title: st
         (8, "The dog that the old man sees is tired.", ["is", "dog", "sees", "man", "dog"]),
     ],
 )
-def test_who_does_as_asked_keeps_the_stop(
+def test_the_requested_sentence_keeps_the_stop(
     library: Library, place: int, text: str, pieces: list[str]
 ) -> None:
     """The RNN's stops on one dog: they tell of it, with its own numbers."""
@@ -504,7 +504,7 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
 
 
 @pytest.mark.slow
-def test_who_writes_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:
+def test_a_sentence_with_one_dog_keeps_the_stop_and_its_check(page: Page) -> None:
     """The RNN's station with sentences of one's own, and the LSTM's step in the panel."""
     names = ("demo:generate-rnn", "demo:classify")
     with serving({name: tl.load(name) for name in names}) as served:

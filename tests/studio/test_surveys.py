@@ -124,7 +124,7 @@ def test_a_run_reads_its_own_texts(files: tuple[str, ...], tmp_path: Path) -> No
     assert sum(losses) / len(losses) == pytest.approx(score, rel=1e-5)
 
 
-def test_a_run_whose_texts_are_gone_reads_no_others(tmp_path: Path) -> None:
+def test_a_run_without_its_data_reads_no_other_texts(tmp_path: Path) -> None:
     run = run_of_rows(tmp_path, train="train.csv")
     (tmp_path / "train.csv").unlink()
     gone = Handlers(Library({"run": tl.load(run)}))

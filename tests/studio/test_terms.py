@@ -132,7 +132,7 @@ def test_a_token_has_its_name_and_a_long_sum_more_terms_when_asked() -> None:
     assert worked_out(few["expression"]) == pytest.approx(worked_out(all_["expression"]))
 
 
-def test_what_a_switch_replaced_is_what_the_terms_do_not_give() -> None:
+def test_a_switched_value_appears_as_the_remainder_of_its_terms() -> None:
     library = Library({"translate": model("translate-transformer")})
     off = next(
         key for key in library.opened["a"].switches if key.endswith("cross_attention.head.0")

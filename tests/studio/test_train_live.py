@@ -160,7 +160,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert step_of(page) in (last, last + 1, last + 2)
     said = "".join(rest)
     assert "stopped and saved after step" in said
-    assert f"reopen with: translucid explore {shlex.quote(str(run))}" in said
+    assert f"translucid explore {shlex.quote(str(run))}" in said
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
     assert "in training" not in page.text("body")  # nor does the sentence say so
@@ -191,7 +191,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
-def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:
+def test_gaps_values_that_are_not_finite_and_hostile_texts(page: Page, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train_recipe(small("classify", "gru"), run, quiet=True, recording=Recording("The dog sleeps."))
     about = json.loads((run / "studio/about.json").read_text("utf-8"))

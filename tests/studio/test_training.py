@@ -331,7 +331,7 @@ def test_invalid_probe_requests_are_refused(studio: Served, path: str, said: str
     assert studio.get(f"/api/train/z/probes?{path}").status == 422
 
 
-def test_a_model_says_whether_its_training_can_be_seen(run: Path) -> None:
+def test_a_model_indicates_whether_it_has_a_training_run(run: Path) -> None:
     models = {"one": model("regress-mlp"), "two": None}
     with serving(models, followed={"b": RunFollower(run, "two")}) as served:
         assert [each["m"] for each in served.get("/api/models").json] == ["a", "b"]

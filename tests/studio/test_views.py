@@ -91,7 +91,9 @@ def test_flow_opens_a_causal_pattern_where_there_is_a_choice(
 @pytest.mark.parametrize(
     "family", chosen([family for family in VIEWS if family != "regress"], "tag", "classify")
 )
-def test_flow_shows_what_is_said(studio: Served, leaf: Page, traces: Any, family: str) -> None:
+def test_flow_shows_the_likeliest_outputs(
+    studio: Served, leaf: Page, traces: Any, family: str
+) -> None:
     """The likeliest answers at the right end, and as bars beside the logits."""
     trace = traces[family]
     end = end_of(trace)
@@ -436,7 +438,7 @@ def test_two_translators_side_by_side(studio: Served, leaf: Page, traces: Any) -
 
 @pytest.mark.parametrize(("family", "other"), [("tag", "classify"), ("classify", "regress"),
                                                ("language", "translate")])  # fmt: skip
-def test_models_of_two_kinds_stand_alone(
+def test_models_of_different_kinds_are_shown_separately(
     studio: Served, leaf: Page, traces: Any, family: str, other: str
 ) -> None:
     m = next(m for m, each in studio.library.opened.items() if each.name == other)

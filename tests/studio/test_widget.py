@@ -85,14 +85,14 @@ def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
                 assert [here["kind"]] == there.header("content-type"), path
 
 
-def test_messages_that_are_no_questions_are_let_be(translator: Model) -> None:
+def test_messages_that_are_not_requests_are_ignored(translator: Model) -> None:
     channel = Channel(translator.studio(TEXT))
     for message in ({}, {"of": 1}, [], "x", {"of": "x", "id": 1, "method": 3, "path": "/"}):
         channel.widget._handle_custom_msg(message, [])
     assert channel.heard == []
 
 
-def test_a_mistake_of_ours_is_told(translator: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported(translator: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Channel(translator.studio(TEXT))
 
     def broken(*given: Any) -> Any:
@@ -122,7 +122,7 @@ def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
         ({"view": "train"}, r"view 'train' needs .*run folder: tl.load\("),
     ],
 )
-def test_what_cannot_be_shown_is_said(translator: Model, keys: Any, said: str) -> None:
+def test_invalid_widget_arguments_are_refused(translator: Model, keys: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         translator.studio(TEXT, **keys)
 

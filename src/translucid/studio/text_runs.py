@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ from translucid.core.trace import Edit
 from translucid.parts.attention import INSIDE, MultiHead
 from translucid.see.reading import Reading
 from translucid.see.saliency import Saliency
-from translucid.studio import selection
 from translucid.studio.layer_inputs import (
     Attended,
     Enough,
@@ -25,14 +24,80 @@ from translucid.studio.layer_inputs import (
     LayerReading,
     observed,
     passed_over,
+    passed_over_before,
+    pattern_bytes,
 )
 from translucid.studio.page_model import PageModel
 from translucid.studio.query_values import hinted
-from translucid.studio.selection import Selection
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
 MAX_TOKENS = 2048  # attention needs memory for the square of it, several times
+BUDGET = 2**28  # bytes kept per run; the rest is computed again when requested
+
+
+class Selection(KernelReading):
+    """A trace that meets every point and keeps as many as fit into the budget.
+
+    Points outside the layers that need at most a sixteenth of the budget come first, together with
+    the layers' inputs; then small points before large ones, attention weights before the tables
+    they come from, and late layers before early ones. If the weights of all heads do not fit,
+    attention uses the fused kernel.
+    """
+
+    def __init__(self, opened: PageModel, example: Example, edit: Mapping[str, Edit]) -> None:
+        model = opened.model
+        # by_hand: the numbers of a point must not depend on which other points are kept.
+        super().__init__(
+            model.network, model.task, example, edit=edit, budget_bytes=None, by_hand=True
+        )
+        self.by_kernel = pattern_bytes(model.network, example) > BUDGET
+        self.inputs = LayerInputs(model.network)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.logits: Tensor | None = None
+        self._output = model.network.output_point
+        self._last: dict[str, tuple[Any, ...]] = {}  # rank of kept points; the largest is dropped
+        self._held: set[int] = set()
+
+    def read(self) -> None:
+        """Run the network on the text."""
+        with torch.no_grad(), self.inputs.noted() if self.by_kernel else nullcontext():
+            self.network(**self.example.inputs_for(self.network), trace=self)
+        self._make_room()
+
+    def wants(self, *names: str) -> bool:
+        return super().wants(*names) if self.by_kernel else True
+
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
+        shape = tuple(value.shape)
+        if position is not None:
+            # A backward layer starts at the last position.
+            steps = max(position + 1, self.shapes[name][1] if name in self.shapes else 0)
+            shape = (shape[0], steps, *shape[1:])
+        if self.by_kernel:
+            self.shapes |= passed_over_before(name, self.shapes, self.network)
+        known = name in self.shapes
+        self.shapes[name] = shape
+        if name == self._output and position is None:
+            self.logits = value
+        if known and name not in self:
+            return  # its first steps did not fit
+        super().keeps(name, position, value)
+        size = math.prod(shape)
+        later = "layers" in name.split(".") or size > BUDGET // 64
+        self._last[name] = later, size, not name.endswith(".pattern"), -len(self.shapes)
+        # A small point may be the input of the next layer, which is not known yet.
+        self._make_room(spare=name if size <= BUDGET // 16 else None)
+
+    def _make_room(self, spare: str | None = None) -> None:
+        while self.bytes > BUDGET:
+            gone = max(self._last.keys() - {spare}, key=self._last.__getitem__)
+            rank, value = self._last.pop(gone), self[gone]
+            if rank[0] and self.inputs.goes_in(value) and id(value) not in self._held:
+                self._held.add(id(value))  # a layer's input stays in memory anyway
+                self._last[gone] = False, *rank[1:]
+            else:
+                self.drop(gone)
 
 
 class Run:
@@ -107,7 +172,7 @@ class Run:
             self.ends = self._again(names)
             return self.ends
         wanted = self._with_neighbours(names)
-        room = selection.BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
+        room = BUDGET - sum(math.prod(self.shapes[name]) for name in wanted) * 4
         while self.lately and sum(reading.bytes for reading in self.lately) > room:
             self.lately.pop(0)  # freed before the next reading is computed
         self.lately.append(self._again(wanted))
@@ -173,7 +238,7 @@ class Run:
         scopes = {name.rpartition(".")[0] for name in names}
         near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
         size = sum(math.prod(self.shapes[name]) for name in near)
-        return near if size <= selection.BUDGET // 4 else list(names)
+        return near if size <= BUDGET // 4 else list(names)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.reading([name])[name]

@@ -58,7 +58,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         h(
           'a',
           { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
-          `Texts with the largest values of unit ${told.picked?.[1] ?? 0}`,
+          `Texts sorted by unit ${told.picked?.[1] ?? 0}`,
         ),
       ),
   ].filter(Boolean);
