@@ -47,7 +47,9 @@ def explore(
     ] = None,
     lesson: Annotated[
         Path | None,
-        typer.Option(help="Start with a lesson of your own: a Python file (docs/guides/lessons.md)."),
+        typer.Option(
+            help="Start with a lesson of your own: a Python file (docs/guides/lessons.md)."
+        ),
     ] = None,
     view: Annotated[
         Path | None,
