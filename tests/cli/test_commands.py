@@ -56,25 +56,6 @@ def test_help() -> None:
     assert answer.stderr == ""
 
 
-def test_every_command_has_help_with_an_example() -> None:
-    from typer.main import get_command
-
-    from translucid.cli import app
-
-    def leaves(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        children = getattr(command, "commands", None)
-        if not children:
-            return [path]
-        return [leaf for name in children for leaf in leaves(children[name], (*path, name))]
-
-    commands = leaves(get_command(app))
-    assert ("doctor",) in commands
-    for path in commands:
-        answer = in_process.run(*path, "-h")
-        assert answer.returncode == 0, path
-        assert f"translucid {' '.join(path)} " in answer.stdout.split("Example", 1)[1], path
-
-
 def test_version() -> None:
     answer = translucid("--version")
     assert (answer.returncode, answer.stdout) == (0, f"translucid {__version__}\n")
@@ -369,11 +350,16 @@ def test_doctor_as_json() -> None:
     )
 
 
-def test_doctor_sees_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(doctor.EXTRAS, "web", ["starlette", "no-such-package"])
-    check = doctor._extra("web")
-    assert (check.works, check.found) == (False, "not installed: no-such-package")
-    assert check.remedy == 'in the repository: pip install ".[web]"'
+def test_doctor_lists_every_extra_and_how_to_install_a_missing_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "_installed", lambda package: package != "uvicorn")
+    checks = {check.name: check for check in doctor._extras()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert checks.keys() == {f"[{name}]" for name in project["optional-dependencies"]}
+    assert checks["[onnx]"].works
+    assert (checks["[web]"].works, checks["[web]"].found) == (False, "not installed: uvicorn")
+    assert checks["[web]"].remedy == f'pip install -e "{ROOT}[web]"'
 
 
 def test_doctor_says_which_kernels_decode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,11 +390,6 @@ def test_doctor_survives_a_broken_torch(tmp_path: Path) -> None:
     assert answer.returncode == 0
     assert "- torch" in answer.stdout
     assert "libgomp.so.1 is missing" in answer.stdout
-
-
-def test_doctor_knows_the_extras_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert project["optional-dependencies"] == doctor.EXTRAS
 
 
 # --- colour

@@ -414,6 +414,7 @@ class _Group(Commands):
 
 
 app = typer.Typer(
+    name="work",
     cls=_Group,
     help="Solve an exercise step by step, with your numbers.\n\n"
     "COMMAND is an exercise below, or a Python file with one of your own.",
