@@ -113,8 +113,8 @@ def test_the_command_line(words: str, message: str, tmp_path: Path) -> None:
 
 def test_another_spelling_of_an_option_is_understood(tmp_path: Path) -> None:
     answer = run("translate", "runs/x", "--beam_size=3", "--n_best", "2", cwd=tmp_path)
-    assert "--beam_size: taken as --beam-size" in answer.stderr
-    assert "--n_best: taken as --n-best" in answer.stderr
+    assert "--beam_size: read as --beam-size" in answer.stderr
+    assert "--n_best: read as --n-best" in answer.stderr
     assert "runs/x is no model folder" in answer.stderr
 
 

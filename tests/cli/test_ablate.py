@@ -109,7 +109,7 @@ def test_mistakes_are_told(folder: Path, words: list[str], message: str) -> None
 
 def test_help_names_every_kind() -> None:
     said = run("ablate", "--help").stdout
-    listed = re.search(r"with commas: (.*?)\.", " ".join(said.split()))
+    listed = re.search(r"by commas: (.*?)\.", " ".join(said.split()))
     assert listed is not None
     assert tuple(listed[1].split(", ")) == KINDS
 

@@ -78,7 +78,7 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     probes = (tmp_path / out / "studio" / "probes.jsonl").read_text("utf-8").splitlines()
     assert len(probes) > 1  # the studio's Train view shows how it learnt
     page, last = done.stdout.splitlines()[-2:]
-    assert page == f"look into it in your browser: translucid explore {out}"
+    assert page == f"to explore it in your browser: translucid explore {out}"
     assert last == f'next: translucid explain {out} "{following}"'
     if task == "tag":
         assert "xyzzy" in done.stderr  # a word that the vocabulary lacks
@@ -93,7 +93,7 @@ def test_a_trained_demo_is_used_again_and_never_taken_for_another(tmp_path: Path
     before = (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns
     again = run(*words, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "mine holds a trained model already; --again trains a new one\n" in again.stdout
+    assert "mine already contains a trained model; --again" in again.stdout
     assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns == before
     other = run("demo", "--task", "tag", "--out", "mine", *QUICK, cwd=tmp_path)
     assert other.returncode == 2
@@ -109,10 +109,7 @@ def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
     kept.write_text("dear")
     done = run("demo", "--out", "letters", "--again", *QUICK, cwd=tmp_path)
     assert done.returncode == 2
-    assert (
-        "letters is not the folder of a demo (it holds no .demo), so --again leaves it alone"
-        in done.stderr
-    )
+    assert "letters is not a demo (it contains no .demo)" in done.stderr
     assert kept.read_text("utf-8") == "dear"
 
 

@@ -156,7 +156,7 @@ def test_colour_only_for_those_who_want_it(models: dict[str, str]) -> None:
         ("regress", ["one"], ["the text: number 1"]),
         ("regress", ["1", "--layer", "7"], ["layer = 7: the model has one layer, number 0"]),
         ("regress", ["1", "--head", "0"], ["head = 0: the model has no attention heads"]),
-        ("regress", ["1", "--html", "page.pdf"], ["--html page.pdf: the name of a page ends in"]),
+        ("regress", ["1", "--html", "page.pdf"], ["--html page.pdf: ", ".html\n"]),
         ("regress", ["1", "--html", "no/a.html"], ["no/a.html: there is no folder no; make it"]),
         ("nowhere", ["1"], ["nowhere"]),
     ],

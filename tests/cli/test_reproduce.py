@@ -56,7 +56,7 @@ def test_a_mean_outside_the_band_is_said(expecting: Path, tmp_path: Path) -> Non
 def test_without_a_band_the_result_stands_alone(expecting: Path, tmp_path: Path) -> None:
     answer = run("reproduce", "toyland-regress-mlp", *SMALL, "--seeds", "1", cwd=tmp_path)
     assert answer.returncode == 0
-    assert "expected: nothing is on record for this recipe" in answer.stdout
+    assert "expected: no band is recorded" in answer.stdout
 
 
 def test_the_spread_is_that_of_the_seeds() -> None:

@@ -48,7 +48,7 @@ def test_measuring_changes_nothing(
     train_recipe(chosen, tmp_path / "told", quiet=True)
     log = (tmp_path / "told/log.txt").read_text("utf-8")
     assert re.search(
-        r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; the first save",
+        r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; first checkpoint",
         log, re.MULTILINE,
     )  # fmt: skip
     assert files(tmp_path / "plain") == files(tmp_path / "told")
@@ -98,10 +98,10 @@ def test_the_line_says_what_will_be() -> None:
     (line,) = told(training, 1.0)
     assert line == (
         "about 18 min 49 s for 1,000 steps: 1.0 s a step, 10 evaluations of 12.0 s, one every "
-        "1 min 40 s; the first save after 1 min 52 s"
+        "1 min 40 s; first checkpoint after 1 min 52 s"
     )
     (line,) = told(training, 10.0)
-    assert line.endswith("one every 16 min 40 s; the first save after 5 min 0 s")
+    assert line.endswith("one every 16 min 40 s; first checkpoint after 5 min 0 s")
     assert told(training, 0.001) == [], "it is over before anybody has read it"
 
 
@@ -109,7 +109,7 @@ def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
     (line,) = told(training, 1.0)
     found = re.search(
-        r"training.minutes = 5 ends it at about step (\d+): with training.steps=\1 ", line
+        r"training.minutes = 5 ends it at about step (\d+): set training.steps=\1 ", line
     )
     assert found
     assert 250 < int(found[1]) < 300

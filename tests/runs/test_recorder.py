@@ -177,7 +177,7 @@ def test_a_resume_without_a_record_leaves_a_gap_and_nothing_false(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("task", "text", "said"),
-    [("regress", "a b", "--probe"), ("translate", " ", "--probe: there is no text")],
+    [("regress", "a b", "--probe"), ("translate", " ", "--probe: the text is empty")],
 )
 def test_a_probe_that_cannot_be_asked_is_refused_at_once(
     task: str, text: str, said: str, tmp_path: Path

@@ -63,7 +63,7 @@ def same_runs(one: Path, other: Path) -> None:
 
 
 def stop_and_resume(chosen: Recipe, out: Path, stops: list[int]) -> None:
-    with pytest.raises(Interrupted, match=r"go on with: translucid resume"):
+    with pytest.raises(Interrupted, match=r"translucid resume"):
         train_recipe(chosen, out, quiet=True, interrupted=after(stops[0]))
     for stop in stops[1:]:
         with pytest.raises(Interrupted):
@@ -142,7 +142,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
     log = (tmp_path / "run" / "log.txt").read_text("utf-8")
-    assert log.count("all its steps are taken; to train longer: translucid resume ") == 1
+    assert log.count("to train longer: translucid resume ") == 1
     assert "training.steps=... --allow-changes" in log
 
 
@@ -191,7 +191,9 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
     with pytest.raises(InputError, match=r"the vocabulary of tokenizer"):
         resume_run(stopped, quiet=True)
     data.write_text(whole, "utf-8")
-    with pytest.raises(InputError, match=r"training.learning_rate was 0.001, is 0.5\. Put it back"):
+    with pytest.raises(
+        InputError, match=r"training.learning_rate was 0.001, is 0.5\. .*--allow-changes"
+    ):
         resume_run(stopped, ["training.learning_rate=0.5"], quiet=True)
     text = (stopped / "recipe.toml").read_text("utf-8")
     (stopped / "recipe.toml").write_text(text.replace("steps = 9 ", "steps = 12 "), "utf-8")
@@ -205,7 +207,7 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
 
 
 def test_a_model_that_no_longer_fits_is_refused(stopped: Path) -> None:
-    with pytest.raises(InputError, match=r"step 5 does not fit the model any more: .*new folder"):
+    with pytest.raises(InputError, match=r"step 5 no longer fits the model: .*new folder"):
         resume_run(stopped, ["model.d_model=4"], allow_changes=True, quiet=True)
 
 
@@ -245,7 +247,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     assert f"step-{newest:08}" in line
     assert line.endswith("falling back to the checkpoint before it")
     DAMAGE[damage](stopped / f"state/step-{before:08}" / file)
-    with pytest.raises(InputError, match="holds no whole checkpoint"):
+    with pytest.raises(InputError, match="no intact checkpoint"):
         Checkpoints(stopped).newest(said.append)
 
 
@@ -275,15 +277,15 @@ def test_a_save_that_fails_says_so_and_keeps_the_last(
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
-    assert "the newest whole checkpoint is of step 6" in str(told.value)
+    assert "the newest intact checkpoint is of step 6" in str(told.value)
     assert "translucid resume" in str(told.value)
 
 
 def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
     chosen = recipe.read(stopped / "recipe.toml")
-    with pytest.raises(InputError, match=r"run holds a run already; go on with it: translucid res"):
+    with pytest.raises(InputError, match=r"run already contains a run; .*translucid resume"):
         train_recipe(chosen, stopped, quiet=True)
-    with pytest.raises(InputError, match=r"is no run folder: it holds no recipe.toml"):
+    with pytest.raises(InputError, match=r"not a run folder.*recipe\.toml"):
         resume_run(stopped.parent, quiet=True)
 
 

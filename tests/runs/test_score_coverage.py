@@ -68,7 +68,7 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
     many.write_text(" ".join(WORDS * 2) + "\n" + ("a dog\n" * 299 + " ".join(WORDS * 2) + "\n"))
     shown = run("classify", str(out), str(many)).stderr  # in two chunks
     assert "1 text has more than the 15 tokens" in shown
-    assert "2 texts were truncated in all" in shown
+    assert "2 texts were truncated in total" in shown
     lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
     first = next(json.loads(line) for line in lines if "valid" in line)
     assert (first["examples"], first["truncated"]) == (len(rows), long)

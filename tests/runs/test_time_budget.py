@@ -87,10 +87,10 @@ def test_the_largest_size_is_taken_that_gets_half_way(clocked: Any) -> None:
     assert filled.training.warmup == filled.training.steps // 20
     assert filled.training.steps * second <= 60 * USED * minutes
     assert re.fullmatch(r"in 60 minutes here: d_model=256 layers=3, .* a step, [\d,]+ of the "
-                        r"[\d,]+ steps that the data asks for", lines[0])  # fmt: skip
-    longer = int(re.fullmatch(r"  --minutes (\d+) would do for all of them", lines[1])[1])  # type: ignore[index]
+                        r"[\d,]+ steps intended for this data", lines[0])  # fmt: skip
+    longer = int(re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])[1])  # type: ignore[index]
     larger = int(re.fullmatch(
-        r"  --minutes (\d+) would do for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
+        r"  --minutes (\d+) would be enough for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
     _, lines, filled = chosen(minutes=longer, words=words)
     assert filled.training.steps == full, "what it says is true"
     _, lines, filled = chosen(minutes=larger, words=words)

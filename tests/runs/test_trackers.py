@@ -158,7 +158,7 @@ def test_a_tracker_that_fails_is_said_and_left_out(
     packages(fails="log")
     train_recipe(tracked("wandb", "mlflow"), tmp_path / "run", quiet=True)
     said = (tmp_path / "run/log.txt").read_text("utf-8")
-    assert said.count("wandb failed (RuntimeError: no more); the run goes on without it") == 1
+    assert said.count("wandb failed (RuntimeError: no more); the run continues without it") == 1
     assert [told[0] for told in calls(tmp_path / "run", "wandb")] == ["init"]
     assert calls(tmp_path / "run", "mlflow")[-1] == ["set_terminated", "r"]
 

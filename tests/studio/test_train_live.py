@@ -160,7 +160,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         assert step_of(page) in (last, last + 1, last + 2)
     said = "".join(rest)
     assert "stopped and saved after step" in said
-    assert f"look again with: translucid explore {shlex.quote(str(run))}" in said
+    assert f"to open it again: translucid explore {shlex.quote(str(run))}" in said
     assert "Traceback" not in said
     assert inked(page, ".curve canvas") > 200  # it stays readable
     assert "in training" not in page.text("body")  # nor does the sentence say so

@@ -101,7 +101,7 @@ def test_a_run_says_how_many_weights_learn(tmp_path: Path) -> None:
         sum(p.numel() for p in weights if p.requires_grad or not only) for only in (1, 0)
     )
     assert lines[-1].startswith(
-        f"transformer with {every:,} parameters, {learn:,} of which are trained "
+        f"transformer with {every:,} parameters, {learn:,} of them trained "
         f"({learn / every:.2%}), on cpu, "
     )
     assert 0 < learn < every / 10

@@ -143,7 +143,9 @@ def test_what_the_source_knows_is_scored_first_and_kept_if_tuning_spoils_it(tmp_
     assert all(scores[0]["loss"] < scores[step]["loss"] for step in (1, 2))
     for name, tensor in own_tensors(source.network).items():
         assert torch.equal(tensor, own_tensors(spoilt.network)[name]), name
-    assert "! no step made the model better" in (tmp_path / "run" / "log.txt").read_text("utf-8")
+    assert "! no step improved the validation score" in (tmp_path / "run" / "log.txt").read_text(
+        "utf-8"
+    )
 
 
 def test_a_fresh_head_is_not_scored_before_it_has_learnt(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ Ids = Annotated[tuple[int, ...], Field(strict=False)]  # a list too, as JSON has
 class GenerationConfig(Config):
     """How texts are generated: beam search, lengths and penalties."""
 
-    beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
+    beam_size: int = key(4, "beam size; 1: greedy search", gt=0)
     alpha: float = key(
         1.0, "length penalty: hypotheses are compared by log-probability / length^alpha", ge=0
     )

@@ -19,40 +19,34 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
 class SequenceConfig(Config):
     """What every sequence model is told."""
 
-    shape: Shape = key(..., "shape: what reads and what generates")
-    head: HeadName = key(..., "output head: what is made of the last layer")
-    vocab: int = key(..., "vocabulary size of the source, or of the only language", gt=0)
+    shape: Shape = key(..., "encoder, decoder or both")
+    head: HeadName = key(..., "output head")
+    vocab: int = key(..., "vocabulary size (of the source)", gt=0)
     target_vocab: int | None = key(
-        None, "vocabulary size of the target; not set: the source's, with one table for both", gt=0
+        None, "vocabulary size of the target; default: one table for both", gt=0
     )
     outputs: int | None = key(None, "number of classes or tags", gt=0)
-    d_model: int = key(256, "model dimension: values that stand for a token", gt=0)
-    dropout: float = key(
-        0.1, "dropout probability: fraction of values set to 0 while training", ge=0, lt=1
-    )
+    d_model: int = key(256, "model dimension: size of a token's vector", gt=0)
+    dropout: float = key(0.1, "dropout probability", ge=0, lt=1)
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
-    head_bias: bool = key(False, "bias of the language head: one value for each token")
-    logit_scale: float = key(1.0, "logit scale: of what the language head reads", gt=0)
-    pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
+    head_bias: bool = key(False, "bias of the language head")
+    logit_scale: float = key(1.0, "logit scale: factor of the language head's input", gt=0)
+    pooling: Pooling = key("mean", "pooling of token vectors, for classifiers")
     head_dense: ActivationName | None = key(
-        None, "dense layer between pooling and output, with this activation; not set: none"
+        None, "activation of a dense layer between pooling and output; default: no such layer"
     )
-    normalise: bool = key(False, "embedding of a text at length 1")
-    characters: int = key(
-        0, "character features: filters that read a tagger's words; 0: none", ge=0
-    )
+    normalise: bool = key(False, "normalise text embeddings to length 1")
+    characters: int = key(0, "tag: number of character convolution filters; 0: none", ge=0)
     word_dropout: float = key(
         0.0,
-        "word dropout: fraction of tokens an encoder reads as unknown while training",
+        "word dropout: fraction of tokens replaced by unknown in training",
         ge=0,
         lt=1,
     )
-    ngram_features: int = key(
-        0, "n-gram features of a classifier: rows of the table of bigrams; 0: none", ge=0
-    )
+    ngram_features: int = key(0, "classify: rows of the bigram table; 0: none", ge=0)
 
     ensemble_size: int = key(
-        1, "ensemble size: networks trained one by one, their probabilities averaged", gt=0
+        1, "ensemble size: number of networks whose probabilities are averaged", gt=0
     )
 
     @property

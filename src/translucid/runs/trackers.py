@@ -1,7 +1,7 @@
-"""Where else the curves of a run go: TensorBoard, Weights & Biases, MLflow, if they are installed.
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, if they are installed.
 
-What they write stays in the run folder; nothing is sent anywhere unless the tracker's own variables
-(WANDB_MODE, MLFLOW_TRACKING_URI) say so.
+They write into the run folder. Nothing is sent anywhere unless you set the tracker's own variables
+(WANDB_MODE, MLFLOW_TRACKING_URI).
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def chosen(training: TrainingConfig) -> list[TrackerName]:
 
 
 def check_installed(training: TrainingConfig) -> None:
-    """Refuse a tracker that is not there, before anybody waits."""
+    """Refuse trackers that are not installed."""
     for name in chosen(training):
         if find_spec(name) is None:
             key = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
@@ -44,8 +44,8 @@ def check_installed(training: TrainingConfig) -> None:
 
 
 class Trackers:
-    """All that a run has. One that fails is left out from then on, and that is said: what it shows
-    stands in metrics.jsonl too."""
+    """The trackers of a run. One that fails is reported and dropped: metrics.jsonl has the same
+    values."""
 
     def __init__(
         self, names: Sequence[TrackerName], folder: Path, step: int, settings: Mapping[str, Any],
@@ -76,15 +76,15 @@ class Trackers:
             self._try(key, tracker.close)
 
     def _try(self, name: str, act: Callable[[], None]) -> None:
-        if name == "tensorboard":  # writes files of the run, whose failures end it
+        if name == "tensorboard":  # part of the run: its errors end it
             act()
             return
         try:
             act()
-        except Exception as error:  # of another package: it may be any
+        except Exception as error:  # of another package
             self._open.pop(name, None)
             self._say(
-                f"{name} failed ({type(error).__name__}: {error}); the run goes on without it"
+                f"{name} failed ({type(error).__name__}: {error}); the run continues without it"
             )
 
 
@@ -104,7 +104,7 @@ class TensorBoard:
 
 
 class Wandb:
-    """A resumed run goes on under its id."""
+    """A resumed run keeps its id."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         wandb = import_module("wandb")
@@ -138,7 +138,7 @@ class MLflow:
         run = self._client.create_run(number, run_name=folder.name)
         self._run: str = run.info.run_id
         for key, value in settings.items():
-            self._client.log_param(self._run, key, str(value)[:250])  # it takes no longer ones
+            self._client.log_param(self._run, key, str(value)[:250])  # its maximum length
 
     def add(self, name: str, value: float, step: int) -> None:
         self._client.log_metric(self._run, name, value, step=step)
