@@ -92,8 +92,8 @@ def test_options_of_generation() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("train classify --lr 0.1", "--lr: no such option; a key of the recipe is written at the "
-         "end of the command: training.learning_rate=..."),
+        ("train classify --lr 0.1", "--lr: no such option; write recipe keys at the end of the "
+         "command: training.learning_rate=..."),
         ("train classify --epochs=3", "training.steps=3 (updates of the weights, not epochs)"),
         ("train classify --batch-size=3", "training.batch_tokens=3 (tokens, not examples)"),
         ("train classify --hidden-size=3", "model.hidden=3"),

@@ -68,7 +68,7 @@ def test_the_installed_script_is_the_module() -> None:
 
 
 @pytest.mark.parametrize(("word", "code"), [("--version", 0), ("docter", 2)])
-def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code: int) -> None:
+def test_program_ends_after_threads_and_exit_handlers(word: str, code: int) -> None:
     told = (
         "import atexit, sys, threading, time\n"
         "from translucid.cli import program\n"
@@ -109,7 +109,7 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHER_COMMANDS)
-def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) -> None:
+def test_commands_of_other_tools_suggest_the_equivalent(name: str) -> None:
     assert name not in parser(app).commands
     answer = in_process.run(name, "more")
     words = shlex.split(answer.stderr.partition("The same here: translucid ")[2])
@@ -136,7 +136,7 @@ FURTHER = [
 
 
 @pytest.mark.parametrize(("typed", "right"), FURTHER)
-def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
+def test_second_value_of_an_option_shows_how_to_repeat_it(
     typed: str, right: str, tmp_path: Path
 ) -> None:
     for name in ("in.txt", "a.py", "b.py"):
@@ -163,13 +163,13 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
         "check translate --train in.txt in.txt --code a.py",
     ],
 )
-def test_what_follows_an_option_may_be_an_argument(typed: str, tmp_path: Path) -> None:
+def test_argument_after_an_option_is_not_its_second_value(typed: str, tmp_path: Path) -> None:
     for name in ("in.txt", "a.py"):
         (tmp_path / name).write_text("")
     assert "takes one value" not in in_process.run(*shlex.split(typed), cwd=tmp_path).stderr
 
 
-def test_quick_answers_do_not_import_torch() -> None:
+def test_help_and_version_do_not_import_torch() -> None:
     asked = ["--help"], ["--version"], ["docter"], ["doctor", "--help"], ["doctor", "--jsn"]
     code = (
         "import sys\nfrom translucid.cli import main\n"
@@ -268,7 +268,7 @@ def test_ctrl_c() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 100_000])  # met by the last flush, or while printing
-def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
+def test_closed_output_pipe_is_not_an_error(lines: int) -> None:
     code = (
         "import translucid.cli as cli\n"
         "@cli.app.command()\n"
@@ -304,7 +304,9 @@ def test_doctor_as_text() -> None:
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_doctor_says_of_bf16_what_prepared_does(has: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_bf16_as_decoding_uses_it(
+    has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import translucid as tl
     from translucid.core.errors import InputError
     from translucid.fast import precision
@@ -362,7 +364,7 @@ def test_doctor_lists_every_extra_and_how_to_install_a_missing_one(
     assert checks["[web]"].remedy == f'pip install -e "{ROOT}[web]"'
 
 
-def test_doctor_says_which_kernels_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_the_cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from translucid.fast import cpu_kernels
 
     assert doctor._cpu_kernels().works == cpu_kernels.available()

@@ -90,7 +90,7 @@ def test_an_example_with_a_shipped_model_runs(piped: str, typed: str) -> None:
 
 
 @pytest.mark.parametrize("name", shipped_models.names())
-def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name: str) -> None:
+def test_wrong_task_error_names_the_command_and_a_fitting_model(name: str) -> None:
     about = shipped_models.manifest()[name.removeprefix(shipped_models.BEGIN)]
     other = "classify" if about["command"] == "tag" else "tag"
     wrong = run(other, name, stdin="a\n")
@@ -121,7 +121,7 @@ def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name
         ("translate demo:generate 'A dog.'", 'translucid generate demo:generate "A dog.";'),
     ],
 )  # fmt: skip
-def test_a_model_for_something_else_is_answered_with_the_line_to_type(
+def test_wrong_task_error_shows_the_equivalent_command(
     typed: str, instead: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("A dog sleeps.\n")
@@ -134,7 +134,7 @@ def test_a_model_for_something_else_is_answered_with_the_line_to_type(
         assert (done.returncode, done.stdout != "") == (0, True), done.stderr
 
 
-def test_info_says_what_a_shipped_model_was_trained_on() -> None:
+def test_info_describes_the_training_data_of_shipped_models() -> None:
     for name, about in shipped_models.manifest().items():
         said = " ".join(run("info", f"demo:{name}").stdout.split())
         assert f"model {about['title']}" in said
@@ -142,7 +142,7 @@ def test_info_says_what_a_shipped_model_was_trained_on() -> None:
     assert "labelled by AND" in shipped_models.manifest()["perceptron"]["trained_on"]
 
 
-def test_a_perceptron_is_explained_by_its_own_words() -> None:
+def test_explain_uses_the_terms_of_a_perceptron() -> None:
     said = run("explain", "demo:perceptron", "0 1").stdout
     assert "last" not in said
     assert re.search(r"the weighted sum +perceptron\.sum", said)

@@ -73,7 +73,7 @@ def test_an_installed_package_adds_a_command(installed: Path) -> None:
     assert "Did you mean 'letters'?" in wrong.stderr
 
 
-def test_a_plugin_that_cannot_be_loaded_says_so(installed: Path) -> None:
+def test_broken_plugin_is_listed_with_its_error(installed: Path) -> None:
     install(installed, "[translucid.commands]\nbroken = no_such_module:app\nodd = counting:typer\n")
     listed = in_process.run("--help")
     assert listed.returncode == 0

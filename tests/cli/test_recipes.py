@@ -24,7 +24,7 @@ def test_recipes_are_listed_and_shown() -> None:
 
 
 @pytest.mark.slow
-def test_new_check_and_train_go_together(tmp_path: Path) -> None:
+def test_new_recipe_checks_and_trains(tmp_path: Path) -> None:
     made = run("new", "tag", "model.kind=recurrent", "--out", "mine.toml", cwd=tmp_path)
     assert "next: translucid recipe check mine.toml" in made.stdout
     assert run("new", "tag", "--out", "mine.toml", cwd=tmp_path).returncode == 2
@@ -42,7 +42,7 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
-def test_a_recipe_that_goes_on_from_a_model_leaves_the_family_to_it(tmp_path: Path) -> None:
+def test_fine_tuning_recipe_may_leave_out_the_kind(tmp_path: Path) -> None:
     going_on = ["training.start_from=runs/x", "model.weight_dropout=0.5", "data.toyland=60"]
     assert run("new", "tag", *going_on, "--out", "mine.toml", cwd=tmp_path).returncode == 0
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
@@ -64,7 +64,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["multi30k-en-de", "toyland-translate-transformer"])
-def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
+def test_recipe_with_other_training_data(tmp_path: Path, recipe: str) -> None:
     """Its own held-out files belong to its own training data: a part of the other is held out."""
     for side in ("a", "b"):
         (tmp_path / side).write_text("".join(f"{side} word {n}\n" for n in range(40)), "utf-8")
@@ -79,7 +79,7 @@ def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None
     assert "held out" not in tested.stderr, tested.stderr
 
 
-def test_all_mistakes_of_a_recipe_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_recipe_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(
         '[task]\nkind = "tag"\n[model]\nhedas = 3\n[training]\nsteps = "many"\nwarm_up = 3\n'
     )
@@ -98,7 +98,7 @@ def test_the_schema_is_json() -> None:
     assert json.loads(run("recipe", "schema").stdout)["title"] == "Translucid recipe"
 
 
-def test_a_tokenizer_by_itself_and_in_a_run(tmp_path: Path) -> None:
+def test_tokenizer_commands_and_tokenizer_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the dog sleeps\nthe cat sleeps\n" * 20, "utf-8")
     words = ["tokenizer", "train", "a.txt", "--out", "tok", "--kind", "word"]
     made = run(*words, cwd=tmp_path)
@@ -123,7 +123,7 @@ def test_a_tokenizer_by_itself_and_in_a_run(tmp_path: Path) -> None:
     assert marks[0] == marks[1]
 
 
-def test_what_was_picked_for_the_files_is_said(tmp_path: Path) -> None:
+def test_chosen_settings_are_printed(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("the dog sleeps\nthe cat sleeps\n" * 20, "utf-8")
     (tmp_path / "a.de").write_text("der hund schläft\ndie katze schläft\n" * 20, "utf-8")
     small = ["training.steps=2", "model.d_model=8", "model.layers=1"]
@@ -157,7 +157,7 @@ def test_tensorboard_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_a_short_recipe_is_the_long_one(task: str, tmp_path: Path) -> None:
+def test_short_recipe_equals_the_long_one(task: str, tmp_path: Path) -> None:
     changes = ["training.warmup=7", "data.max_length=9", "tokenizer.kind=word"]
     sizes = []
     for words in ([], ["--short"]):

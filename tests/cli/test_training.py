@@ -61,7 +61,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("label,text\na,good film\nb,bad film\n" * 9, [], ""),
     ],
 )
-def test_the_studio_is_announced_once_there_is_something_to_see(
+def test_studio_address_is_printed_when_training_starts(
     rows: str, words: list[str], why: str, tmp_path: Path
 ) -> None:
     """And an address that died with the data was never given."""
@@ -98,7 +98,7 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
     [
         (
             ["train", "translat"],
-            "there is no recipe translat; did you mean translate",
+            "no such recipe: translat; did you mean translate",
         ),
         (["train", "tag", "--train", "no.conll"], "no.conll"),
         (["train", "tag"], "data.train: must be given, or data.toyland = 20000 for made-up"),
@@ -106,7 +106,7 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
         (["translate", "nowhere"], "nowhere is no model folder: it holds no config.json"),
     ],
 )
-def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
+def test_mistakes_of_train_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -114,7 +114,7 @@ def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) 
     assert not any((tmp_path / "runs").glob("*")), "a run that never began left a folder"
 
 
-def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
+def test_default_output_folder_is_that_of_the_help(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)), "utf-8")
     said = " ".join(run("train", "--help").stdout.split())
     assert "default: runs/TASK, numbered" in said
@@ -137,7 +137,7 @@ def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
     assert "299" in done.stderr
 
 
-def test_who_stops_a_run_is_answered_also_within_a_line(
+def test_stop_message_is_printed_while_another_line_is_written(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A signal may come while the log has the buffer of stderr, which then takes no other line."""

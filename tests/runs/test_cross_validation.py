@@ -55,7 +55,7 @@ def test_the_summary_is_the_mean_of_the_runs(folder: Path) -> None:
     [
         (["--folds", "1"], "--folds 1: must be at least 2"),
         (["--folds", "0"], "must be at least 2"),
-        (["--folds", "32"], "31 examples, which are too few for 32 folds"),
+        (["--folds", "32"], "31 examples, too few for 32 folds"),
         (["--folds", "3", "--valid", "a.csv"], "data.valid cannot be set"),
         (["--folds", "3", "--studio"], "--studio"),
     ],

@@ -194,7 +194,7 @@ def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:
     small_net = ["data.toyland=60", "model.hidden=[8]", "training.device=cpu"]
     done = run("train", "regress", "--self-test", *small_net, cwd=tmp_path)
     assert "the mean of training: r_squared -" in done.stdout
-    assert "what a model must do better" in done.stdout
+    assert "the score to beat" in done.stdout
 
 
 def test_a_run_begun_before_a_key_was_added_resumes_as_it_began(

@@ -385,7 +385,7 @@ def test_a_folder_that_is_read_only(what: str, house: House, tmp_path: Path) -> 
     house.same_end(run, GRU)
 
 
-def test_whatever_fails_in_the_thread_that_writes_is_heard(tmp_path: Path) -> None:
+def test_errors_of_the_writing_thread_are_raised(tmp_path: Path) -> None:
     keeping = Checkpoints(tmp_path, aside=True)
     keeping.save(1, {"x": torch.zeros(3)}, {"not for JSON": object()})
     with pytest.raises(TypeError, match="JSON"):
@@ -426,7 +426,7 @@ def test_a_run_with_a_damaged_checkpoint_ends_the_same(
     assert "falling back to the checkpoint before it" in said
 
 
-def test_damaged_tokenizers_are_made_again(house: House, tmp_path: Path) -> None:
+def test_damaged_tokenizers_are_trained_again(house: House, tmp_path: Path) -> None:
     run = tmp_path / "run"
     stopped(house, GRU, run)
     damage = some_damage(run / "state/tokenizers", random.Random(1))
@@ -457,7 +457,7 @@ def test_a_shard_that_is_missing_or_cut(damage: str, house: House, tmp_path: Pat
     assert f"{shards[1]} {words}; falling back" in house.same_end(run, GRU)
 
 
-def test_metrics_that_lost_lines_are_not_filled_up_in_silence(house: House, tmp_path: Path) -> None:
+def test_lost_metrics_are_reported(house: House, tmp_path: Path) -> None:
     run = tmp_path / "run"
     stopped(house, GRU, run)
     whole = (run / "metrics.jsonl").read_bytes()

@@ -65,7 +65,7 @@ def simulated(done: int, steps: int, every: int, step: float, evaluation: float)
 
 @pytest.mark.parametrize("done", [0, 1, 7, 10, 99, 100])
 @pytest.mark.parametrize("every", [1, 7, 10, 30, 1000])
-def test_a_forecast_is_what_a_run_goes_through(done: int, every: int) -> None:
+def test_forecast_counts_the_steps_and_evaluations_of_a_run(done: int, every: int) -> None:
     forecast = Forecast(0.5, 3.0)
     assert forecast.seconds(done, 100, every) == simulated(done, 100, every, 0.5, 3.0)
     for seconds in (0.0, 4.0, 20.0, 1e9):
@@ -93,7 +93,7 @@ def told(training: TrainingConfig, seconds: float, done: int = 0, spent: float =
     return lines
 
 
-def test_the_line_says_what_will_be() -> None:
+def test_forecast_line() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100)
     (line,) = told(training, 1.0)
     assert line == (
@@ -105,7 +105,7 @@ def test_the_line_says_what_will_be() -> None:
     assert told(training, 0.001) == [], "it is over before anybody has read it"
 
 
-def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
+def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
     (line,) = told(training, 1.0)
     found = re.search(
@@ -120,7 +120,7 @@ def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
     assert "training.minutes = 60 ends it at about step 589: " in line
 
 
-def test_evaluations_that_take_most_of_the_time_are_said_with_the_remedy() -> None:
+def test_slow_evaluations_are_reported_with_a_remedy() -> None:
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
     share, every = re.search(
         r"; evaluations take (\d+)% of it, and 20% or less with training.evaluate_every=(\d+)$",
@@ -136,7 +136,7 @@ def test_evaluations_that_take_most_of_the_time_are_said_with_the_remedy() -> No
     assert line.endswith("training.evaluate_every=300"), "no more than there are steps"
 
 
-def test_the_time_left_counts_evaluations_as_they_were() -> None:
+def test_time_left_uses_the_last_evaluation() -> None:
     """Also in a run so quick that none was measured beforehand, and before it has a forecast."""
     steps = Pace(TrainingConfig(steps=100, evaluate_every=10), 0, 0.0, lambda: 12.0, print)
     steps.ticked(1, 0.05)
@@ -149,7 +149,7 @@ def test_the_time_left_counts_evaluations_as_they_were() -> None:
     assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 2.0))
 
 
-def test_an_evaluation_before_the_first_steps_is_not_what_the_line_goes_by() -> None:
+def test_forecast_ignores_an_evaluation_before_the_first_steps() -> None:
     """It may have made kernels, which takes some seconds once."""
     lines: list[str] = []
     steps = Pace(TrainingConfig(steps=1000, evaluate_every=100), 0, 0.0, lambda: 12.0, lines.append)
@@ -159,9 +159,7 @@ def test_an_evaluation_before_the_first_steps_is_not_what_the_line_goes_by() -> 
     assert "10 evaluations of 12.0 s" in lines[0]
 
 
-def test_a_run_tells_its_pace_of_every_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_evaluation_updates_the_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[float] = []
     monkeypatch.setattr(forecast.Pace, "evaluated", lambda self, seconds: taken.append(seconds))
     train_recipe(small("classify", "still", steps=8, evaluate_every=3), tmp_path, quiet=True)
@@ -199,7 +197,7 @@ def stop_at(step: int, folder: Path) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
-def test_a_first_save_comes_in_time_and_can_be_gone_on_from(
+def test_first_checkpoint_is_early_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that is killed after it loses no more."""

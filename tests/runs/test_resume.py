@@ -103,7 +103,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(case: str, tmp_path: Path) -> No
     same_runs(tmp_path / "straight", tmp_path / "stopped")
 
 
-def test_a_stream_begins_where_another_stood() -> None:
+def test_stream_continues_from_the_place_of_another() -> None:
     """At any place, in any epoch: the same batches come."""
     chosen = small("classify", "gru", batch_tokens=60)
     from translucid.runs.setup import set_up
@@ -119,7 +119,7 @@ def test_a_stream_begins_where_another_stood() -> None:
     assert whole.place(40)["epoch"] > 2
 
 
-def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
+def test_stream_may_start_after_the_end_of_an_epoch() -> None:
     """As that of a run that was told to go on with larger batches: the next epoch begins."""
     from translucid.runs.setup import set_up
 
@@ -146,7 +146,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert "training.steps=... --allow-changes" in log
 
 
-def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path) -> None:
+def test_finished_run_continues_with_more_steps(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     resume_run(tmp_path / "run", ["training.steps=5"], allow_changes=True, quiet=True)
     lines = [
@@ -211,7 +211,7 @@ def test_a_model_that_no_longer_fits_is_refused(stopped: Path) -> None:
         resume_run(stopped, ["model.d_model=4"], allow_changes=True, quiet=True)
 
 
-def test_a_resume_may_begin_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path / "a")
     Path("t.tsv").write_text("label\ttext\n" + "good\tday\nbad\tnight\n" * 10)
@@ -235,7 +235,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json", "manifest.json"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(
+def test_damaged_checkpoint_falls_back_to_the_previous_one(
     damage: str, file: str, stopped: Path
 ) -> None:
     newest, before = Checkpoints(stopped).steps()
@@ -251,18 +251,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(
         Checkpoints(stopped).newest(said.append)
 
 
-def test_after_falling_back_the_run_is_still_the_same(stopped: Path) -> None:
-    twin = stopped.with_name("twin")
-    shutil.copytree(stopped, twin)
-    newest = Checkpoints(stopped).steps()[0]
-    (stopped / f"state/step-{newest:08}/tensors.safetensors").write_bytes(b"x")
-    for run in (stopped, twin):
-        resume_run(run, quiet=True)
-    assert (stopped / "metrics.jsonl").read_bytes() == (twin / "metrics.jsonl").read_bytes()
-    assert atomic_files.digests(stopped / "best") == atomic_files.digests(twin / "best")
-
-
-def test_a_save_that_fails_says_so_and_keeps_the_last(
+def test_failed_save_is_reported_and_keeps_the_last_checkpoint(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at the second save: the run ends, the older checkpoints stay."""
@@ -281,7 +270,7 @@ def test_a_save_that_fails_says_so_and_keeps_the_last(
     assert "translucid resume" in str(told.value)
 
 
-def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
+def test_train_refuses_an_existing_run(stopped: Path) -> None:
     chosen = recipe.read(stopped / "recipe.toml")
     with pytest.raises(InputError, match=r"run already contains a run; .*translucid resume"):
         train_recipe(chosen, stopped, quiet=True)
@@ -290,7 +279,7 @@ def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
-def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path: Path) -> None:
+def test_folder_is_replaced_atomically(moment: str, tmp_path: Path) -> None:
     """The two renames of a save, cut at each of their three moments."""
     folder = tmp_path / "best"
     atomic_files.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
@@ -308,7 +297,7 @@ def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_is_written_aside_is_what_was(tmp_path: Path) -> None:
+def test_background_save_writes_the_values_at_its_start(tmp_path: Path) -> None:
     """Training changes the weights while they are being written; the file has the old ones."""
     weights = torch.zeros(20_000_000)
     keeping = Checkpoints(tmp_path, aside=True)

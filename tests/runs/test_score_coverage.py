@@ -132,7 +132,7 @@ def test_pairs_of_an_embedding_are_truncated_and_counted(tmp_path: Path) -> None
     assert (score.numbers, score.truncated) == (scored["test"], long)
 
 
-def test_what_is_not_scored_is_counted_beside_the_score(tmp_path: Path) -> None:
+def test_unscored_examples_are_counted(tmp_path: Path) -> None:
     train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
     pairs = [f"{' '.join(WORDS[: 2 + n % 4])}\tein Hund {n}\n" for n in range(20)]
     train.write_text("source\ttarget\n" + "".join(pairs))

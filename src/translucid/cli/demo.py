@@ -115,9 +115,9 @@ def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
     """The shipped recipe; without its model keys if `overrides` choose another kind of model."""
     import tomllib
 
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
 
-    values = tomllib.loads(shipped.find(DEMOS[task].recipe).read_text("utf-8"))
+    values = tomllib.loads(named.find(DEMOS[task].recipe).read_text("utf-8"))
     model = values["model"]
     for override in overrides:
         key, _, kind = override.partition("=")
@@ -155,13 +155,11 @@ def _train(chosen: Any, folder: Path) -> None:
 
 def _show_score(result: dict[str, Any]) -> None:
     """Print the test score and its baseline from test.json."""
-    typer.echo(f"on {result['examples']:,} unseen examples: {_numbers(result['test'])}")
+    scores = {f"on {result['examples']:,} unseen examples": result["test"]}
     if baseline := result.get("baseline"):
-        typer.echo(f"baseline ({baseline['name']}): {_numbers(baseline['test'])}")
-
-
-def _numbers(score: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in score.items())
+        scores[f"baseline ({baseline['name']})"] = baseline["test"]
+    for title, score in scores.items():
+        typer.echo(f"{title}: {'  '.join(f'{name} {value:.4g}' for name, value in score.items())}")
 
 
 def _check_numbers(texts: Sequence[str]) -> None:

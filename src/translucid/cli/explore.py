@@ -19,7 +19,6 @@ from translucid.studio.lesson import Lesson, read
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.page_model import Load
     from translucid.studio.server.serve import Ready
 
 
@@ -126,42 +125,34 @@ def announce(page: "Ready", port: int | None, begin: str = "") -> None:
         typer.echo(note, err=True)
 
 
-def _loads(device: str) -> "Load":
-    """The function that opens a model folder for the studio."""
-    from translucid.model import load
-
-    return lambda folder: load(folder, device, say=o.print_note)
-
-
 def _handlers(
-    models: list[Path], device: str, own: Lesson | None, lesson: Path | None = None
-) -> "Handlers":
-    """Open the models. lesson: the file of the user's own lesson."""
+    models: list[Path], device: str, own: Lesson | None = None, lesson: Path | None = None,
+    text: str | None = None,
+) -> "Handlers":  # fmt: skip
+    """Open the models. lesson: the file of the user's own lesson. text: read it at once."""
+    from translucid.model import load
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
-    opened = open_folders(models, _loads(device))
+    opened = open_folders(models, lambda folder: load(folder, device, say=o.print_note))
     library = Library(opened, start=secrets.token_hex(8))
     if own is not None:
         from translucid.studio.lesson_answers import refuse
 
         refuse(library, own, str(lesson))
+    if text is not None:
+        library.run(next(iter(library.opened)), text)  # refuses a bad text
     return Handlers(library, followed_runs(models, opened), own)
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
     gc.disable()  # imports leave no garbage, but collecting them would take half a second
-    from translucid.studio.handlers import Handlers
-    from translucid.studio.library import Library, followed_runs, open_folders
+    import translucid.studio.handlers  # noqa: F401
 
     gc.freeze()
     gc.enable()
-    opened = open_folders(models, _loads(device))
-    library = Library(opened)
-    if text is not None:
-        library.run(next(iter(library.opened)), text)  # refuses a bad text before writing
     query = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library, followed_runs(models, opened)).saved(text, f"#/flow{query}")
+    content = _handlers(models, device, text=text).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:

@@ -7,7 +7,7 @@ tag column.
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from translucid.data.predictions import InputRow, InputRows
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
-    from translucid.tasks.options import DataConfig, SpanDecoding
+    from translucid.tasks.options import DataConfig
 
 CHUNK = 256  # rows per batch of answers
 
@@ -127,7 +127,7 @@ def _answer(
     from translucid.data.predictions import TextLines
     from translucid.model import with_spans, with_threshold
     from translucid.tasks.model_folder import check_task
-    from translucid.tasks.options import DataConfig
+    from translucid.tasks.options import DataConfig, SpanDecoding
 
     files, keys = files_and_keys(words or ())
     if files:
@@ -139,7 +139,7 @@ def _answer(
     if task is not None:
         check_task(held.task, task)
     if spans is not None:
-        held = with_spans(held, _span_decoding(spans))
+        held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
     source = _open(held, file, data)
@@ -184,16 +184,6 @@ def _answer(
             chunk=CHUNK, verb="answered", read=source.rows,
             count=_count(held, file, data, out), as_it_comes=True,
         )  # fmt: skip
-
-
-def _span_decoding(text: str) -> "SpanDecoding":
-    from translucid.tasks.options import SpanDecoding
-
-    allowed: tuple[SpanDecoding, ...] = get_args(SpanDecoding)
-    chosen = next((name for name in allowed if name == text), None)
-    if chosen is None:
-        raise ConfigError(f"--spans {text}: no such method; choose {', '.join(allowed)}")
-    return chosen
 
 
 def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":

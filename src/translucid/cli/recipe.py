@@ -29,9 +29,9 @@ def list_recipes(as_json: Json = False) -> None:
 
     Example: translucid recipe list --json
     """
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
 
-    entries = shipped.entries()
+    entries = named.entries()
     if as_json:
         rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in entries]
         typer.echo(json.dumps(rows, indent=2))
@@ -49,10 +49,10 @@ def show(recipe: RecipeName, overrides: Overrides = None) -> None:
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
     """
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
     from translucid.runs.recipe.toml import rewrite
 
-    path = shipped.find(recipe)
+    path = named.find(recipe)
     typer.echo(rewrite(path, overrides or ()), nl=False)
 
 
@@ -64,11 +64,11 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     Example: translucid recipe check toyland-tag-lstm model.hidden=64
     """
     from translucid.core.errors import InputError
+    from translucid.runs.recipe import named
     from translucid.runs.recipe import recipe as recipes
-    from translucid.runs.recipe import shipped
     from translucid.runs.recipe.examples import NO_DATA
 
-    path = shipped.find(recipe)
+    path = named.find(recipe)
     chosen = recipes.read(path, overrides or ())
     data = chosen.data
     if not data.train and data.toyland is None:

@@ -323,6 +323,7 @@ def evaluate(
     Example: translucid evaluate runs/toy test.en test.de
     """
     from translucid.cli.compare import is_model
+    from translucid.core.atomic_files import write_text
     from translucid.model import load
 
     files, keys = files_and_keys([*(files or ()), *(data or ())], ("data", "decoding"))
@@ -345,7 +346,12 @@ def evaluate(
     else:
         _print_score(score, baseline)
     if out is not None:  # last, so that a task without predictions is still scored
-        _write_predictions(out, score, held.task.name)
+        if not score.predictions:
+            task = held.task.name
+            raise InputError(
+                f"--out {out}: task {task} has no predictions to write; leave --out out"
+            )
+        write_text(out, score.predictions_text())
 
 
 def _print_score(score: "Score", baseline: dict[str, Any]) -> None:
@@ -363,14 +369,6 @@ def _print_score(score: "Score", baseline: dict[str, Any]) -> None:
         typer.echo(
             f"  {name:<18} {value:.4f}{'  (better than the model)' * (name in baseline['worse'])}"
         )
-
-
-def _write_predictions(out: Path, score: "Score", task: str) -> None:
-    from translucid.core.atomic_files import write_text
-
-    if not score.predictions:
-        raise InputError(f"--out {out}: task {task} has no predictions to write; leave --out out")
-    write_text(out, score.predictions_text())
 
 
 def _own_baseline(

@@ -111,7 +111,11 @@ class Checkpoint:
             except CheckpointException as error:  # not a subclass of Exception
                 raise ValueError(_first(error.failures)) from error
             return
-        saved = _load_tensors(self.folder / TENSORS)
+        path = self.folder / TENSORS
+        try:
+            saved = load_file(str(path))
+        except SafetensorError as error:
+            raise InputError(f"{path} cannot be read: {error}; copy the whole run again") from None
         for name, tensor in tensors.items():
             tensor.copy_(shard(saved[name], tensor))
 
@@ -227,13 +231,6 @@ class Checkpoints:
         raise InputError(
             f"{self._run} contains no intact checkpoint to resume from; train into a new folder"
         )
-
-
-def _load_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise InputError(f"{path} cannot be read: {error}; copy the whole run again") from None
 
 
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:

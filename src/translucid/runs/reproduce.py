@@ -8,7 +8,7 @@ from pathlib import Path
 
 from translucid.core.errors import InputError
 from translucid.runs.folder import TEST
-from translucid.runs.recipe import recipe, shipped
+from translucid.runs.recipe import named, recipe
 from translucid.runs.run import train_or_resume
 
 EXPECTED = "expected.json"
@@ -52,7 +52,7 @@ class Reproduction:
 
 def bands() -> dict[str, Band]:
     """The expected bands of the shipped recipes."""
-    path = shipped.FOLDER / EXPECTED
+    path = named.FOLDER / EXPECTED
     values = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return {name: Band(**band) for name, band in values.items()}
 
@@ -68,7 +68,7 @@ def reproduce(
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Reproduction:
     """Train a shipped recipe with each seed, or resume an earlier call."""
-    path = shipped.find(name)
+    path = named.find(name)
     band = bands().get(name)
     scores, minutes = {}, {}
     notes: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from translucid.core.atomic_files import saving
 from translucid.core.errors import ConfigError
@@ -19,12 +19,6 @@ from translucid.training.config import TrackerName, TrainingConfig
 
 PROJECT = "translucid"
 FOLDERS = ("tensorboard", "wandb", "mlflow")  # in the run folder
-
-
-class Tracker(Protocol):
-    def add(self, name: str, value: float, step: int) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def chosen(training: TrainingConfig) -> list[TrackerName]:
@@ -52,20 +46,15 @@ class Trackers:
         say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._say = say
-        self._open: dict[str, Tracker] = {}
+        self._open: dict[str, Any] = {}
         for name in names:
             self._try(name, partial(self._begin, name, folder, step, settings))
 
     def _begin(
         self, name: TrackerName, folder: Path, step: int, settings: Mapping[str, Any]
     ) -> None:
-        match name:
-            case "tensorboard":
-                self._open[name] = TensorBoard(folder, step)
-            case "wandb":
-                self._open[name] = Wandb(folder, settings)
-            case "mlflow":
-                self._open[name] = MLflow(folder, settings)
+        classes = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}
+        self._open[name] = classes[name](folder, step, settings)
 
     def add(self, name: str, value: float, step: int) -> None:
         for key, tracker in [*self._open.items()]:
@@ -89,7 +78,7 @@ class Trackers:
 
 
 class TensorBoard:
-    def __init__(self, folder: Path, step: int) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder / "tensorboard"
@@ -106,7 +95,7 @@ class TensorBoard:
 class Wandb:
     """A resumed run keeps its id."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         wandb = import_module("wandb")
         place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         self._run: Any = wandb.init(
@@ -123,7 +112,7 @@ class Wandb:
 
 
 class MLflow:
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         tracking = import_module("mlflow.tracking")
         place = folder.absolute() / "mlflow"
         place.mkdir(exist_ok=True)

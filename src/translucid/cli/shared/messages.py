@@ -132,7 +132,7 @@ def _for_table(command: str, files: Sequence[str]) -> str:
 
 def _apart(words: Sequence[str], command: Any) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Split words into arguments, and options by name with their values."""
-    flags = {option for param in command.params if _is_flag(param) for option in param.opts}
+    flags = {name for p in command.params if getattr(p, "is_flag", False) for name in p.opts}
     arguments: list[str] = []
     options: list[tuple[str, list[str]]] = []
     rest = iter(words)
@@ -146,7 +146,3 @@ def _apart(words: Sequence[str], command: Any) -> tuple[list[str], list[tuple[st
         else:
             arguments.append(word)
     return arguments, options
-
-
-def _is_flag(param: Any) -> bool:
-    return bool(param.param_type_name == "option" and param.is_flag)

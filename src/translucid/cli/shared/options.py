@@ -205,17 +205,19 @@ def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list
     return [load(path, device, say=print_note) for path in (folder, *(ensemble or ()))]
 
 
+def one_of(option: str, value: str, choices: Any) -> Any:
+    """Refuse a value that is not in this Literal."""
+    if value not in get_args(choices):
+        raise ConfigError(f"{option} {value}: not known; choose {', '.join(get_args(choices))}")
+    return value
+
+
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
     """The models, optimized for generation in this precision."""
     from translucid.fast.precision import Precision
 
-    allowed: tuple[Precision, ...] = get_args(Precision)
     precision = our_value("--precision", precision)
-    chosen = next((name for name in allowed if name == precision), None)
-    if chosen is None:
-        raise ConfigError(
-            f"--precision {precision}: no such precision; choose {', '.join(allowed)}"
-        )
+    chosen = one_of("--precision", precision, Precision)
     return [model.optimized(chosen) for model in models]
 
 
