@@ -196,7 +196,7 @@ class MeanLoss(Classify):
     [
         (PadsInTargets, "language", "targets at padding must be IGNORE"),
         (PadsCounted, "tag", "targets are counted, while"),
-        (MeanLoss, "classify", "the loss is to be a sum"),
+        (MeanLoss, "classify", "the loss must be a sum"),
     ],
 )
 def test_padding_in_the_loss_is_found(kind: type, name: str, words: str) -> None:

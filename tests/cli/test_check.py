@@ -146,7 +146,7 @@ def test_self_test_fails_on_data_that_cannot_be_learned(folder: Path) -> None:
     assert run(*words, cwd=folder).returncode == 0, "at a scale of its own"
     told = run(*words, "data.standardise=false", cwd=folder)
     assert told.returncode == 2
-    assert "numbers are far too large" in lines_of(told, "learns one batch")
+    assert "values are far too large" in lines_of(told, "learns one batch")
 
 
 PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))

@@ -166,7 +166,7 @@ def test_changed_settings_are_refused_on_resume(
     said = "lines are not those that"
     assert_refused(command([*words, "--beam-size", "2"]), "in.txt: the first ", said, "start over")
     (tmp_path / "out.part.json").write_text("{")
-    assert_refused(command([*words, "--beam-size", "2"]), "does not fit it; remove both")
+    assert_refused(command([*words, "--beam-size", "2"]), "does not match it; remove both")
     (tmp_path / "out").write_text("")
     assert_refused(command([*words, "--beam-size", "2"]), "out already exists; ")
 
@@ -409,7 +409,7 @@ def test_explain_uses_colour_only_on_terminals(tmp_path: Path, folders: dict[str
             ["--sample", "--beam-size", "3"],
             "--beam-size: for beam search, but --sample",
         ),
-        (["--sample", "--explain"], "--explain shows a search, but --sample"),
+        (["--sample", "--explain"], "--explain shows a beam search, but --sample"),
         (["--force", "Der"], "--force 'Der': write POSITION=WORD"),
         (["--force", "0=Elefant"], "force: the vocabulary has no 'Elefant'"),
         (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),

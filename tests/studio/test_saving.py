@@ -165,7 +165,7 @@ def test_what_no_session_is_is_said(asked: Any, said: str) -> None:
 def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
     model("translate-transformer").save(tmp_path / "m")
     for given, said in (
-        (["--text", "a cat ."], "--text goes with --save"),
+        (["--text", "a cat ."], "--text needs --save"),
         (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "it is empty"),
     ):
         done = CliRunner().invoke(app, ["explore", str(tmp_path / "m"), *given])

@@ -16,7 +16,6 @@ from translucid.core.errors import InputError, TraceBudgetError
 if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
-    from translucid.see.terms import OpenedNumber
     from translucid.see.walk.walk import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
@@ -74,7 +73,13 @@ def explain(
     held = load(model, say=o.print_note)
     reading = _read(held, text, target)
     if terms is not None:
-        _print_terms(reading.terms(terms, top=top), as_json=as_json)
+        from translucid.see.terms import as_json as terms_as_json
+
+        opened = reading.terms(terms, top=top)
+        if as_json:
+            typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
+        else:
+            typer.echo(str(opened))
         return
     walked = reading.walk(layer=layer, head=one, top=top)
     if html is not None:
@@ -89,15 +94,6 @@ def explain(
         command = _command(model, f"--terms {shlex.quote(address)}", text)
         typer.echo(f"where a number comes from: {command}")
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
-
-
-def _print_terms(opened: "OpenedNumber", *, as_json: bool) -> None:
-    from translucid.see.terms import as_json as terms_as_json
-
-    if as_json:
-        typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
-    else:
-        typer.echo(str(opened))
 
 
 def _one_head(head: str | None) -> int | None:

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
@@ -182,12 +181,7 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> None:
         if self._steps is None or self._probes is None:
             return
         end = {"end": "finished", "step": self._step}

@@ -1,6 +1,6 @@
 """Text larger than memory: tokenize files into a store on disk, and read rows from it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,8 @@ def read_corpus(
         for part in (data.valid, data.test)
     )
     examples = Examples([], *held_out)
-    known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
+    sample = (Text(text, 0) for text in sample_texts(files, unit=data.unit, say=say))
+    known = prepare(recipe, examples, learn_from=sample, made_before=made_before)
     (tokenizer,) = known.tokenizers.values()
     store = ensure_store(
         files, tokenizer, str(data.store), unit=data.unit, progress=_watch(say), say=say
@@ -66,12 +67,6 @@ def read_corpus(
     held = min(max(len(rows) // 20, 1), MOST_HELD_OUT)
     say(f"data.valid was not given: the last {held:,} of {len(rows):,} rows are held out for it")
     return known, examples, rows[:-held], rows[-held:]
-
-
-def _sample(recipe: Recipe, say: Say) -> Iterator[Text]:
-    files = recipe.data.paths(recipe.data.train)
-    for text in sample_texts(files, unit=recipe.data.unit, say=say):
-        yield Text(text, 0)
 
 
 def _watch(say: Say) -> Callable[[int, int], None]:
