@@ -461,7 +461,7 @@ def test_int8_difference_is_printed(command: Command, folders: dict[str, str], o
 
 def test_unknown_precisions_are_refused(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
-    message = "--precision int4: no such precision; choose auto, float32, bfloat16, int8"
+    message = "--precision int4: not known; choose auto, float32, bfloat16, int8"
     assert_refused(command(words, {"in.txt": "the dog\n"}), message)
 
 

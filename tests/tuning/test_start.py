@@ -177,7 +177,11 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     ("task", "sections", "words"),
     [
         ("classify", {"model": {"d_model": 32}}, "model.d_model = 32: the model that training"),
-        ("classify", {"tokenizer": {"folder": "x"}}, "tokenizer.folder = 'x': the vocabulary"),
+        (
+            "classify",
+            {"tokenizer": {"folder": "x"}},
+            "tokenizer.folder = 'x': the source's vocabulary",
+        ),
         ("language", {}, "task language needs a model of shape decoder"),
     ],
 )

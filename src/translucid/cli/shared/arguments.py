@@ -91,7 +91,7 @@ Code = Annotated[
     in_model(
         "--code",
         metavar="FILE",
-        help="Python file with your own task or positions.",
+        help="Python file with your own task or positions; may be repeated.",
     ),
 ]
 
